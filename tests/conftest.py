@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
+from pyspark.sql import SparkSession
+from xdist.remote import Producer
 
 from tests.support.distribution import Together, rank_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-    from xdist.remote import Producer
-
-    from tests.support.postgres import Server
+from tests.support.postgres import Server
 
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "

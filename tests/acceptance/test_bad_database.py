@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,11 +12,6 @@ import pytest
 from controller.store.sqlite import SqliteStore
 from tests.support.failing_database import full, locked, moved
 from tests.support.processes import ServeProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 
 def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from contextlib import closing
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,9 +18,6 @@ from controller.store.migrate import migrate
 from controller.store.schema import REVISION
 from tests.support.processes import ServeProcess, command, environment
 from tests.support.terminals import LiveTerminal, on_terminal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DATABASE = "noted-time.db"
 

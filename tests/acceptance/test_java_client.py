@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.processes import ServeProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROGRAM = Path(__file__).parent / "java" / "Main.java"
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.page import Example, Runner, agrees, examples
 from tests.support.processes import ServeProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def outputs(page: str, directory: Path) -> list[str]:

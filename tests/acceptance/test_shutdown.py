@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,9 +13,6 @@ import pytest
 from controller.store.sqlite import SqliteStore
 from tests.support.processes import PATIENCE_S, ServeProcess
 from tests.support.scrapes import samples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,14 +11,8 @@ import structlog
 from controller.store.memory import MemoryTokens
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
+from controller.store.tokens import Tokens
 from tests.support.postgres import Server, binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from controller.store.tokens import Tokens
-
 
 KINDS = ["memory", "sqlite", "postgres"] if binaries() else ["memory", "sqlite"]
 

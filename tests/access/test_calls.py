@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -16,9 +16,6 @@ from controller.service.controller import Controller
 from controller.service.metrics import refused_calls
 from controller.store.memory import MemoryStore
 from tests.support.gates import Guarded, behind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.anyio
 

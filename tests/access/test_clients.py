@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,10 +15,6 @@ from noted_time.values import NotAllowed
 from reader_client import ReaderClient
 from tests.support.processes import ServeProcess, command
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 URL = "http://127.0.0.1:7464"
 TOKEN = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one

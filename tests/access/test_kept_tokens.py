@@ -5,18 +5,14 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.store.open import open_tokens
 from controller.store.port import StoreUnavailable
 from controller.store.sqlite import file_of
-from controller.store.tokens import TokenRecord
+from controller.store.tokens import TokenRecord, Tokens
 from noted_time import Conflict
-
-if TYPE_CHECKING:
-    from controller.store.tokens import Tokens
 
 SCOPES = {"admin": False, "read": ["flights*"], "write": [], "writers": ["*"]}
 FIRST = TokenRecord("a1", "d1g35t", SCOPES, "the dashboard", created_at=5)

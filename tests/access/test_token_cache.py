@@ -6,7 +6,6 @@ import hmac
 import time
 from hashlib import sha256
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given
@@ -15,10 +14,8 @@ from hypothesis import strategies as st
 from controller.api.access import AccessDenied, Gate, Need, RequestInfo
 from controller.service.access import Grant
 from controller.service.tokens import LONGEST, MOST_SPELLINGS, mint
+from controller.store.tokens import Tokens
 from tests.support.gates import NOW, Guarded
-
-if TYPE_CHECKING:
-    from controller.store.tokens import Tokens
 
 READ = Grant.of(["read"])
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SLOW = Figure(
     "notes",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from benchmarks.single_notes import create_stream
 from benchmarks.stored import offsets_stored
 from benchmarks.writers import Writers
 from tests.support.postgres import Server, binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
 

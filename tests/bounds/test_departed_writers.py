@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.service import maintenance
-from noted_time import Accepted, Aggregator, Note, StreamSettings
-from tests.support.controllers import deliver, marks_of, running, serve_for, serving, until
+from controller.service.controller import Controller
+from noted_time import Accepted, Aggregator, Mark, Note, StreamSettings
+from noted_time.values import State
+from noted_time.values.settings import ReturningWriter
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    deliver,
+    marks_of,
+    running,
+    serve_for,
+    serving,
+    until,
+)
 from tests.support.streams import deliver as tell_stream
 from tests.support.streams import marks_of as marks_of_stream
 from tests.support.streams import restarted
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from noted_time import Mark
-    from noted_time.values import State
-    from noted_time.values.settings import ReturningWriter
-    from tests.support.controllers import GivenTime, Watched
 
 RETENTION_MS = 1000
 MANY = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,10 +12,7 @@ from controller.api.app import Api
 from controller.api.note_body import EXPLAINED
 from noted_time import Note
 from tests.support.controllers import WatchedMemory, serving
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from tests.support.http import Caller
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"

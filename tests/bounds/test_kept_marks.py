@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
+from controller.service.controller import Controller
 from noted_time import Note, ScaleEvent, TimeWindow
-from tests.support.controllers import deliver, marks_of, running, serve_for, serving, until
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
-    from tests.support.http import Caller
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    running,
+    serve_for,
+    serving,
+    until,
+)
+from tests.support.http import Caller
 
 pytestmark = pytest.mark.anyio
 TRUNCATE = "/v1/streams/s/truncate"

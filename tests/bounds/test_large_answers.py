@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -15,13 +15,9 @@ from reader_client import ReaderClient
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
 from tests.controller.api.test_event_stream import listening, marks
+from tests.support.http import Caller
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.http import Caller
 
 S = "/v1/streams/s"
 SEGMENTS, MARKS = 60, 40

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,6 @@ from tests.support.http import Caller, answering, problem
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.anyio
 JOINED = Accepted(None, timeout_ms=60_000)

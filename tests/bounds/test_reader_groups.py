@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.groups import GroupLimits, ReaderGroups
 from controller.service import maintenance
+from controller.service.controller import Controller
 from controller.store.port import ReaderRecord, Transaction
 from noted_time import Note
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached
-from tests.support.controllers import deliver, marks_of, running, serve_for, serving, until
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
-    from tests.support.http import Caller
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    running,
+    serve_for,
+    serving,
+    until,
+)
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 GROUPS = "/v1/streams/s/reader-groups"

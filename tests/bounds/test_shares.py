@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.aggregation.groups import GroupLimits
 from controller.service.limits import Limits
 from tests.support.controllers import until
-from tests.support.gates import Guarded, behind
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.gates import Door
+from tests.support.gates import Door, Guarded, behind
 
 pytestmark = pytest.mark.anyio
 

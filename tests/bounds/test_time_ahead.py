@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
 from noted_time.values import Beyond
-from tests.support.controllers import deliver, serving
-from tests.support.http import problem
+from tests.support.controllers import GivenTime, WatchedMemory, deliver, serving
+from tests.support.http import Caller, problem
+from tests.support.served import Served
 from writer_client import WriterClient
 from writer_client import answers as told_by
 from writer_client.outbox import Outbox
-
-if TYPE_CHECKING:
-    from tests.support.controllers import GivenTime, WatchedMemory
-    from tests.support.http import Caller
-    from tests.support.served import Served
 
 WALL = 1_700_000_000_000
 FAR = 4_000_000_000_000

@@ -6,14 +6,12 @@ import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import httpx
 
 from tests.support.calls import HTTP, Calls
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 """Headers of one connection, which are not passed on."""

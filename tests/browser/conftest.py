@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
 from tests.support.aligned import put_alignment, report_group, report_member
 from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
@@ -21,11 +22,6 @@ from tests.support.dashboards import (
 )
 from tests.support.gates import Guarded
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
 HERE = Path(__file__).parent
 NUMBERS = count(1)

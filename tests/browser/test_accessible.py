@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import LAPTOP, PHONE
-
-if TYPE_CHECKING:
-    from tests.browser.conftest import Visiting
-    from tests.support.browser import Visit
-    from tests.support.dashboards import Stalled
-    from tests.support.served import Served
+from tests.browser.conftest import Visiting
+from tests.support.browser import LAPTOP, PHONE, Visit
+from tests.support.dashboards import Stalled
+from tests.support.served import Served
 
 ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark": PHONE}
 """In which light a page is looked at, and on what."""

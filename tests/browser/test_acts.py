@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
-from tests.support.browser import moments
-from tests.support.dashboards import MINUTE_MS
+from tests.support.browser import Dialog, Visit, moments
+from tests.support.calls import Calls
+from tests.support.dashboards import MINUTE_MS, Stalled
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Route
-
-    from tests.support.browser import Dialog, Visit
-    from tests.support.calls import Calls
-    from tests.support.dashboards import Stalled
 
 WHY = "the depot burnt down"
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-if TYPE_CHECKING:
-    from tests.support.browser import Visit
-    from tests.support.calls import Calls
+from tests.support.browser import Visit
+from tests.support.calls import Calls
 
 
 def test_an_alignment_names_its_holders_and_members_at_the_bound(

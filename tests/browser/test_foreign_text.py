@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
-from tests.support.dashboards import MARKUP
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Route
-
-    from tests.support.browser import Visit
-    from tests.support.calls import Calls
-    from tests.support.dashboards import Stalled
+from tests.support.browser import Visit
+from tests.support.calls import Calls
+from tests.support.dashboards import MARKUP, Stalled
 
 WORDS = {"state", "decision", "action", "reason", "code", "stream"}
 """Fields whose values the page looks up; the others it only shows."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-if TYPE_CHECKING:
-    from tests.support.browser import Visit
-    from tests.support.calls import Calls
+from tests.support.browser import Visit
+from tests.support.calls import Calls
 
 END = 2**63 - 2
 """The last time that can be noted."""

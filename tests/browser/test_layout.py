@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Route, expect
 
+from tests.browser.conftest import Visiting
+from tests.support.browser import Visit
 from tests.support.calls import HOUR_MS
 from tests.support.dashboards import MINUTE_MS, wall_ms
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Route
-
-    from tests.browser.conftest import Visiting
-    from tests.support.browser import Visit
-    from tests.support.served import Served
+from tests.support.served import Served
 
 NAME = "n" * 249
 """The longest possible name, without a place to break it."""

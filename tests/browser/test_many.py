@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import Visiting
 from tests.support.browser import is_seen_within
 from tests.support.dashboards import crowd, many
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.browser.conftest import Visiting
 
 QUICKLY_S = 5.0
 """On an idle machine it takes a fraction of a second."""

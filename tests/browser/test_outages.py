@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.balancer import Balancer
+from tests.browser.conftest import Visiting
 from tests.replicas.conftest import a, b, of_many_tests, url
 from tests.replicas.served import Two
-from tests.support.browser import moments
+from tests.support.browser import Visit, moments
 from tests.support.dashboards import stall, wall_ms
+from tests.support.processes import ServeProcess
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from tests.browser.conftest import Visiting
-    from tests.support.browser import Visit
-    from tests.support.processes import ServeProcess
-    from tests.support.served import Served
 
 __all__ = ["a", "b", "of_many_tests", "url"]
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from playwright.sync_api import expect
 
-from tests.support.browser import is_seen_within, moments
-from tests.support.calls import HOUR_MS
-from tests.support.dashboards import wall_ms
-
-if TYPE_CHECKING:
-    from tests.browser.conftest import Visiting
-    from tests.support.browser import Visit
-    from tests.support.calls import Calls
-    from tests.support.dashboards import Stalled
+from tests.browser.conftest import Visiting
+from tests.support.browser import Visit, is_seen_within, moments
+from tests.support.calls import HOUR_MS, Calls
+from tests.support.dashboards import Stalled, wall_ms
 
 TEN = 1_357_034_400_000
 WITHIN_S = 2.0

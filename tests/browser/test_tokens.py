@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import Visiting
+from tests.support.browser import Visit
 from tests.support.dashboards import stall
-
-if TYPE_CHECKING:
-    from tests.browser.conftest import Visiting
-    from tests.support.browser import Visit
-    from tests.support.gates import Guarded
-    from tests.support.served import Served
+from tests.support.gates import Guarded
+from tests.support.served import Served
 
 CONTROLS = re.compile("^(Remove|Hold|Release|Edit|Truncate)")
 CARGO = "/streams/cargo"

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 from typer.testing import CliRunner
 
 from controller.cli.app import app
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Said(NamedTuple):

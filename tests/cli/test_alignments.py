@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
+from tests.cli.conftest import Commands
 from tests.support.aligned import put_alignment, report_member
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Commands
-    from tests.support.served import Served
+from tests.support.served import Served
 
 TEN = 1_357_034_400_000
 """10:00 of a day, in Unix ms."""

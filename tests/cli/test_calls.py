@@ -3,15 +3,13 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import httpx
 import pytest
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import Commands
-    from tests.support.served import Served
+from tests.cli.conftest import Commands
+from tests.support.served import Served
 
 TEN = 1_357_034_400_000
 """10:00 of a day, in Unix ms."""

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from controller.cli import demos
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.cli.conftest import Commands
-    from tests.support.served import Served
+from tests.cli.conftest import Commands
+from tests.support.served import Served
 
 WRITERS = ["berlin", "nairobi", "osaka", "lima"]
 

@@ -4,7 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from typer.core import TyperCommand, TyperGroup
@@ -12,9 +12,6 @@ from typer.main import get_command
 
 from controller.cli.app import app
 from tests.support.processes import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EXAMPLE = re.compile(r"noted-time ([^&\n]+)")
 

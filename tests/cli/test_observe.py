@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -15,14 +15,10 @@ from typer.testing import CliRunner
 
 from tests.cli.conftest import Said
 from tests.support.processes import environment
+from tests.support.served import Served
 from tests.support.waiting import eventually
 from writer_client import SegmentLogWriter
 from writer_client.observe_command import app
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.served import Served
 
 
 @pytest.fixture

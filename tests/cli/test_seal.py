@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import Commands
-    from tests.support.served import Served
+from tests.cli.conftest import Commands
+from tests.support.served import Served
 
 
 @pytest.fixture

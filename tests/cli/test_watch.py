@@ -5,19 +5,15 @@ import re
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from tests.cli.conftest import Commands
 from tests.support.processes import environment
+from tests.support.served import Served
 from tests.support.terminals import LiveTerminal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Commands
-    from tests.support.served import Served
 
 TEN = 1_357_034_400_000
 HOUR = 3_600_000

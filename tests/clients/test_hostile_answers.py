@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import threading
 import tracemalloc
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,6 @@ from noted_time.client.transport import Transport
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
 from writer_client import AsyncWriterClient, WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
 
 pytestmark = pytest.mark.anyio
 

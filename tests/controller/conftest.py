@@ -2,17 +2,12 @@ from __future__ import annotations
 
 import logging
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import structlog
 
-from tests.support.controllers import GivenTime, WatchedMemory, WatchedSqlite
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.controllers import Watched
+from tests.support.controllers import GivenTime, Watched, WatchedMemory, WatchedSqlite
 
 
 @pytest.fixture(autouse=True, scope="session")

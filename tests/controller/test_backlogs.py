@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,14 +11,20 @@ from controller.aggregation.group_backlog import Cause, GroupBacklog
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.operator import ANONYMOUS, Order
 from controller.service import maintenance
+from controller.service.controller import Controller
 from noted_time import BacklogPolicy, Note
 from noted_time.values import UnknownReader
-from tests.support.controllers import deliver, running, serve_for, serving, until
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    running,
+    serve_for,
+    serving,
+    until,
+)
 from tests.support.scrapes import scraped
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
 
 pytestmark = pytest.mark.anyio
 

@@ -1,22 +1,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
+from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
 from noted_time.values import MarkConflict
-from tests.support.controllers import deliver, marks_of, names, serve_for, serving, until
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    names,
+    serve_for,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

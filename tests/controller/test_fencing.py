@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.aggregation.fencing import MOST_RECORDED, MOST_SHOWN, SHOWN_MS, FencedProcess
+from controller.service.controller import Controller
 from noted_time import Accepted, Note, Refused
 from noted_time.values import Session
 from noted_time.values.fencing import Former
-from tests.support.controllers import deliver, serve_for, serving
+from tests.support.controllers import GivenTime, Watched, WatchedMemory, deliver, serve_for, serving
 from tests.support.scrapes import scraped
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
 
 pytestmark = pytest.mark.anyio
 

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.aggregation.draft import Draft
+from controller.aggregation.owned_streams import OwnedStreams
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, Refused
-from tests.support.controllers import deliver, marks_of, running, serving, until
-
-if TYPE_CHECKING:
-    from controller.aggregation.draft import Draft
-    from controller.aggregation.owned_streams import OwnedStreams
-    from tests.support.controllers import Watched, WatchedMemory
+from tests.support.controllers import (
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    running,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.aggregation import order
+from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.wing import AlignmentSettings
-from tests.support.controllers import deliver, serve_for, serving
+from tests.support.controllers import GivenTime, Watched, deliver, serve_for, serving
 from tests.support.scrapes import scraped
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched
 
 pytestmark = pytest.mark.anyio
 

@@ -2,19 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service.polls import LongPollNotifier
+from controller.service.controller import Controller
+from controller.service.polls import LongPollNotifier, NewMarks
 from noted_time import Note
 from noted_time.values import UnknownStream
-from tests.support.controllers import deliver, serving, until
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from controller.service.polls import NewMarks
-    from tests.support.controllers import WatchedMemory
+from tests.support.controllers import WatchedMemory, deliver, serving, until
 
 pytestmark = pytest.mark.anyio
 

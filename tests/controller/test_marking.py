@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
 from noted_time import Accepted, Note
-from tests.support.controllers import deliver, marks_of, running, serve_for, serving, until
-
-if TYPE_CHECKING:
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    running,
+    serve_for,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

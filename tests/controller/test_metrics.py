@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.aggregation import inspection
@@ -10,11 +8,17 @@ from controller.service.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
 from noted_time import Note
 from noted_time.values import LateRows
-from tests.support.controllers import deliver, running, serve_for, serving, until
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    running,
+    serve_for,
+    serving,
+    until,
+)
 from tests.support.scrapes import scraped
-
-if TYPE_CHECKING:
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
 
 pytestmark = pytest.mark.anyio
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 
 from controller.aggregation import operator, retention
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
+from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.reading import Tiling
-from noted_time.values import MissingWriter
-from tests.support.controllers import deliver, member, running, serve_for, serving, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.service.controller import Controller
-    from noted_time.values import Missing
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+from noted_time.values import Missing, MissingWriter
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    member,
+    running,
+    serve_for,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS, Order, Truncation, truncation
 from controller.service import maintenance
-from controller.store.port import StoreUnavailable
+from controller.service.controller import Controller
+from controller.store.port import Change, StoreUnavailable
 from noted_time import Note, NotedMeanwhile, ScaleEvent
 from noted_time.values import DAY_MS
-from tests.support.controllers import deliver, marks_of, member, running, serve_for, serving, until
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from controller.store.port import Change
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    member,
+    running,
+    serve_for,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

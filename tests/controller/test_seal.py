@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.aggregation import inspection, operator, retention
 from controller.aggregation.operator import ANONYMOUS, Order
+from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import (
     Accepted,
@@ -20,11 +20,16 @@ from noted_time import (
     StreamSealed,
 )
 from noted_time.values import DAY_MS, Absence
-from tests.support.controllers import deliver, marks_of, running, serving, until
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    running,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

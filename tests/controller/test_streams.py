@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,10 +8,15 @@ from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from noted_time.values import UnknownStream
-from tests.support.controllers import deliver, marks_of, names, running, serving
-
-if TYPE_CHECKING:
-    from tests.support.controllers import Watched, WatchedMemory
+from tests.support.controllers import (
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    names,
+    running,
+    serving,
+)
 
 pytestmark = pytest.mark.anyio
 

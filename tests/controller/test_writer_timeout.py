@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,12 +8,20 @@ from controller.aggregation import inspection, operator
 from controller.aggregation.inspection import WriterQuery
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
+from controller.service.controller import Controller
 from noted_time import Accepted, Note
-from tests.support.controllers import deliver, marks_of, member, running, serve_for, serving, until
-
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    marks_of,
+    member,
+    running,
+    serve_for,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import Literal
 
 from hypothesis import strategies as st
 
 from noted_time import StreamSettings
+from noted_time.values import State
+from noted_time.values.settings import ReturningWriter
 from tests.core.world import Declares, World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from noted_time.values import State
-    from noted_time.values.settings import ReturningWriter
 
 Act = tuple[str, tuple[object, ...]]
 WRITERS = ("a", "b", "c")

@@ -7,14 +7,9 @@ again; nothing here is shared with the code under test but its plain values.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from noted_time import Mark, StreamCut
-from noted_time.values import ExcludedSince
-
-if TYPE_CHECKING:
-    from noted_time import Note, ScaleEvent, State, StreamSettings
-    from noted_time.values import ExclusionReason
+from noted_time import Mark, Note, ScaleEvent, State, StreamCut, StreamSettings
+from noted_time.values import ExcludedSince, ExclusionReason
 
 Position = dict[int, int]
 NEVER = -(2**63) - 1

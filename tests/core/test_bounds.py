@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from noted_time import MarkHistory, Note, Refused, ScaleEvent, SealRequest
+from noted_time import (
+    Aggregator,
+    MarkHistory,
+    Note,
+    Refused,
+    ScaleEvent,
+    SealRequest,
+    StreamSettings,
+)
 from noted_time.reading import Tiling, complete_windows
 from noted_time.values import MAX_INT64, Beyond
 from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
 from tests.support.streams import deliver, expiries, marks_after, marks_of, restarted, stream_of
-
-if TYPE_CHECKING:
-    from noted_time import Aggregator, StreamSettings
 
 TWO = ("order", "ship")
 FORGOTTEN_MS = 6

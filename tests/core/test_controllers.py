@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from noted_time.client import Controllers, Question, Reply, ask_in_turn, run
 from noted_time.values import Rejected, UnknownStream, Unreachable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def asked_in_turn(controllers: Controllers, call: Callable[[str], Reply]) -> str:

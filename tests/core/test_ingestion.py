@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import find, given
@@ -12,9 +13,6 @@ from hypothesis.errors import NoSuchExample
 
 from noted_time import Note, Rejected
 from noted_time.wing import Look
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Happening = tuple[str, int]
 """`append` to a segment, `pass` that many ms, or `look`: the next reading of clock or ends."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING
 from unittest import mock
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from noted_time import Accepted, Aggregator, Note, StreamCut
+from noted_time import Accepted, Aggregator, Mark, Note, StreamCut, StreamSettings
+from noted_time.values import State
 from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, streams
 from tests.support.streams import deliver, marks_of, restarted, stream_of
-
-if TYPE_CHECKING:
-    from noted_time import Mark, StreamSettings
-    from noted_time.values import State
 
 times = st.integers(0, 20)
 offsets = st.dictionaries(st.integers(0, 3), st.integers(1, 4), max_size=2)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from noted_time import Accepted, Note, Quiet, Refused
+from noted_time import Accepted, Note, Quiet, Refused, State
 from noted_time.values import Beyond
 from tests.support.streams import (
     TIMEOUT_MS,
@@ -18,9 +18,6 @@ from tests.support.streams import (
     stream_of,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from noted_time import State
 
 
 def test_a_time_below_the_writers_last_is_refused_with_the_stored_value() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Lag, Mark, MarkHistory, ScaleEvent, SegmentTimes, StreamCut, Succession
+from noted_time import (
+    Lag,
+    Mark,
+    MarkHistory,
+    ScaleEvent,
+    SegmentTimes,
+    StreamCut,
+    StreamSettings,
+    Succession,
+)
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time import StreamSettings
-    from tests.core.world import World
+from tests.core.world import World
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)

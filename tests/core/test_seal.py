@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import (
+    Aggregator,
     AlreadySealed,
     InvalidCut,
     InvalidFinalTime,
@@ -17,20 +16,19 @@ from noted_time import (
     Note,
     Refused,
     ScaleEvent,
+    Seal,
     Sealed,
     SealRequest,
     StreamCut,
     StreamSealed,
+    StreamSettings,
 )
 from noted_time.values import LARGEST_TIME, MAX_INT64, MIN_INT64, Absence, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps
+from tests.core.world import World
+from tests.support.honest import Event
 from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
-
-if TYPE_CHECKING:
-    from noted_time import Aggregator, Seal, StreamSettings
-    from tests.core.world import World
-    from tests.support.honest import Event
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 

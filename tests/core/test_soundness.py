@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from noted_time import MarkHistory, StreamCut
+from noted_time import MarkHistory, StreamCut, StreamSettings
 from tests.core.acts import (
     DOMAINS,
     Act,
@@ -17,9 +16,6 @@ from tests.core.acts import (
     lived,
     streams,
 )
-
-if TYPE_CHECKING:
-    from noted_time import StreamSettings
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)

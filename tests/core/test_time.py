@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from noted_time import Hold, Mark, Note, Quiet, StreamCut, Waiting
 from tests.support.streams import TIMEOUT_MS, deliver, lowers, marks_after, marks_of, stream_of
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def cuts(marks: list[Mark]) -> list[StreamCut]:

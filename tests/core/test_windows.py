@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from controller.api.reader_answers import CompleteWindowAnswer
-from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut
+from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
 from noted_time.client import complete_window_from_wire
 from noted_time.reading import Tiling, complete_windows
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_history import chains
 from tests.core.world import World
+from tests.support.honest import Event
 from tests.support.http import as_json
-
-if TYPE_CHECKING:
-    from noted_time import StreamSettings
-    from tests.support.honest import Event
 
 tilings = st.builds(Tiling, st.integers(1, 7), st.integers(-20, 20))
 _writer, _later = st.sampled_from(WRITERS), st.fixed_dictionaries({"order": st.integers(0, 2)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
@@ -20,12 +19,9 @@ from noted_time import (
     StreamSettings,
 )
 from noted_time.reading import MissingWriters
-from noted_time.values import UnknownWriter
+from noted_time.values import State, UnknownWriter
+from noted_time.values.settings import ReturningWriter
 from tests.core.model import NEVER, Model
-
-if TYPE_CHECKING:
-    from noted_time.values import State
-    from noted_time.values.settings import ReturningWriter
 
 WRITERS = ("a", "b", "c", "d")
 DOMAINS = ("order", "ship")

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent
+from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent, StreamSettings
+from noted_time.values import State
 from tests.support.honest import Event, HonestWriter, Log, is_below, left_out
 from tests.support.streams import restarted
-
-if TYPE_CHECKING:
-    from noted_time import StreamSettings
-    from noted_time.values import State
 
 NEVER = -(2**63) - 1
 Declares = Literal["nothing", "own", "all"]

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from examples.flights.data import Flights, read_flights
 from examples.flights.stage import Stage
 from examples.flights.surroundings import Bars
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 FLIGHTS = 200
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,11 +8,9 @@ from hypothesis import given
 from examples.flights import backlog
 from examples.flights.backlog import WITH, WITHOUT, clocks
 from examples.flights.catch_up import Batch, batches_of
+from examples.flights.data import Flights
+from examples.flights.stage import Stage
 from tests.examples.flown import days_of_flights
-
-if TYPE_CHECKING:
-    from examples.flights.data import Flights
-    from examples.flights.stage import Stage
 
 
 def progress(second: int, took_ms: int, segments: dict[str, int], **end: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
+import pytest
 from typer.testing import CliRunner, Result
 
 from controller.store.migrate import migrate
@@ -13,12 +15,6 @@ from examples.flights.data import HOUR_MS
 from examples.flights.demo import DATABASE, Findings
 from examples.flights.measurement import Outcome
 from examples.flights.surroundings import SurroundingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-
 
 MADE = ["flights.db", "flights.json", "flights.png"]
 

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights.data import Flights, read_flights
 from examples.flights.query import Run, hourly, run_to_the_end, with_own_watermark, write_archive
 from examples.flights.schedule import hourly_batches
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,10 +12,6 @@ from examples.flights.demo import cuts_of
 from examples.flights.replay import STREAM, Pace, replay
 from tests.examples.flown import flight, flown
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FLIGHTS = flown(
     flight(10, 330, "HA", "JFK"),

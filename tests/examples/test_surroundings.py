@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
 
 from examples.flights.surroundings import SurroundingsError, controller, require_java
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_controller_is_gone_when_its_block_ends(tmp_path: Path) -> None:

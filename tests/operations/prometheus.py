@@ -6,18 +6,16 @@ import re
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import httpx
 import yaml  # type: ignore[import-untyped]
 
 from tests.operations.handbook import ALERTS, PAGE
 from tests.operations.proxies import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from types import TracebackType
 
 PATIENCE_S = 30.0
 FASTER = 15

@@ -8,12 +8,10 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from tests.operations.handbook import PAGE
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests" / "access" / "certificate"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -14,10 +16,6 @@ from tests.operations.prometheus import Prometheus
 from tests.support.failing_database import full, moved
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
 pytestmark = [
     pytest.mark.acceptance,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import ssl
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -16,9 +16,6 @@ import pytest
 from noted_time.client import OWNER
 from tests.operations.proxies import CERTIFICATE, Proxy, free_port
 from tests.support.processes import ServeProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.acceptance
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from noted_time import Mark, StreamCut
+from noted_time import Mark, ScaleEvent, StreamCut
 from noted_time.client import position_to_wire
 from noted_time.values import join_into
 from reader_client import answers
+from reader_client.answers import MarksRead, StreamRead
 from tests.support.http import as_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from noted_time import ScaleEvent
-    from reader_client.answers import MarksRead, StreamRead
 
 SEGMENTS = 3
 positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_size=SEGMENTS)

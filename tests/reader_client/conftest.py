@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _numbers = count()
 

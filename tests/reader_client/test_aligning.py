@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from noted_time import UnknownAlignment
 from reader_client import ReaderClient, aligning
 from tests.support.aligned import put_alignment, report_member, states_aligned, times_aligned
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -24,9 +25,6 @@ from noted_time.client import Backoff
 from reader_client import AsyncReaderClient
 from reader_client.follower import Follower
 from tests.support.http import Caller, answering
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 LONG = 60.0

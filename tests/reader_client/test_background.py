@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import httpx
 import pytest
@@ -19,12 +20,8 @@ from reader_client.answers import stream_answer
 from reader_client.follower import Follower
 from reader_client.wakeup import News
 from tests.support.faults import Faults
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 LONG = 60.0

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from noted_time import BacklogState
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.answers import group_answer
 from reader_client.group_backlog import ReportedBacklog
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 OPTIONS: dict[str, Any] = {"group": "g", "refresh_ms": 20, "backoff": SOON}

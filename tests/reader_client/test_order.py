@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 import pytest
 from hypothesis import given
@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 
 from noted_time import Lag
 from reader_client import ReaderClient, merged
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from tests.support.served import Served
 
 
 @pytest.fixture

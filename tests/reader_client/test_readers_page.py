@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tests.support.page import BINDING, Session, text_of
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
+from tests.support.served import Served
 
 PAGE = "docs/readers.md"
 TEN = 1_357_034_400_000

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from noted_time import Mark, StreamCut, TimeWindow
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from reader_client.follower import Follower
 from tests.reader_client.answers import marks_answer, stream_answer
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
+from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,12 +19,8 @@ from noted_time import (
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from tests.support.faults import Faults
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 LONG = 60.0

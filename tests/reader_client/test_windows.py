@@ -6,7 +6,6 @@ import asyncio
 import threading
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +17,7 @@ from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.cursors import WindowCursor
 from reader_client.following import Following
 from reader_client.wakeup import News
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
+from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 

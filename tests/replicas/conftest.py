@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,15 +10,9 @@ from tests.replicas.played import Played, played
 from tests.replicas.served import lowers, note, shared, stream_of
 from tests.replicas.served import make as make_through
 from tests.store.conftest import emptied, make_postgres
+from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from tests.support.postgres import Server
-
 
 __all__ = ["emptied", "make_postgres"]
 

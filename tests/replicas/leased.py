@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from controller.store.port import StoreUnavailable
+from controller.store.postgres import PostgresStore
+from tests.support.postgres import Server
 from tests.support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.store.postgres import PostgresStore
-    from tests.support.postgres import Server
-
-    MakeReplica = Callable[[str], PostgresStore]
-    Lease = Callable[[int], None]
+MakeReplica = Callable[[str], PostgresStore]
+Lease = Callable[[int], None]
 
 ALL = frozenset(range(64))
 

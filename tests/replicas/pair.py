@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from controller.aggregation.owned_streams import bucket_of
+from controller.service.controller import Controller
 from controller.store.postgres import PostgresStore
-from tests.support.controllers import running, serve_for, until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
-
-    from controller.service.controller import Controller
-    from tests.support.controllers import GivenTime
-    from tests.support.postgres import Server
+from tests.support.controllers import GivenTime, running, serve_for, until
+from tests.support.postgres import Server
 
 BUCKETS = 64
 

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import msgspec
 
 from controller.aggregation.owned_streams import bucket_of
+from controller.api.access import Gate
 from controller.api.answers import Answer
 from controller.api.forwarding import PATH, Forwarding, Item
 from controller.service.controller import Controller
+from controller.service.limits import Limits
 from controller.store.memory import MemoryStore
-from controller.store.port import Leases
+from controller.store.port import Leases, Transaction
 from noted_time import StreamSettings
 from tests.support.controllers import until
 from tests.support.http import answering
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-
-    from controller.api.access import Gate
-    from controller.service.limits import Limits
-    from controller.store.port import Transaction
 
 BUCKETS = 64
 OTHER = "http://other"

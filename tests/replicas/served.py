@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 
 from controller.aggregation.owned_streams import bucket_of
 from tests.support.calls import HTTP
+from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.support.processes import ServeProcess
 
 BUCKETS = 64
 ONLY_HERE = {"noted-time-forwarded": "1"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -13,10 +13,8 @@ from noted_time.wing import AlignmentSettings
 from tests.replicas.played import HERE, THERE, TROUBLES, Played
 from tests.replicas.served import stream_of
 from tests.support.calls import HTTP
+from tests.support.processes import ServeProcess
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.support.processes import ServeProcess
 
 ODD = [*range(1, 64, 2)]
 SHOWN = ("name", "answered", "max_drift", "bound", "held_by")

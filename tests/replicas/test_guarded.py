@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -14,16 +15,12 @@ from controller.service.access import Grant
 from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
+from controller.store.tokens import Tokens
 from tests.replicas.served import BUCKETS
+from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.store.tokens import Tokens
-    from tests.support.postgres import Server
 
 pytestmark = pytest.mark.acceptance
 

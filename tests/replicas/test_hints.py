@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -14,13 +15,9 @@ from noted_time.client.transport import Transport
 from reader_client.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from tests.support.calls import HTTP
+from tests.support.processes import ServeProcess
 from writer_client.exchange import Exchange
 from writer_client.waiting import Pending
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.processes import ServeProcess
 
 A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 

@@ -6,19 +6,16 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.replicas.served import BUCKETS, buckets, shared
 from tests.support.judge import all_marks, all_writers, broken_links
+from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.postgres import Server
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -28,13 +29,9 @@ from tests.replicas.served import make, note
 from tests.replicas.served import stream_of as stream_at
 from tests.support.calls import HTTP
 from tests.support.gates import Guarded
+from tests.support.processes import ServeProcess
 from tests.support.stored import mark
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.processes import ServeProcess
 
 MARKED = {"noted-time-forwarded": "1"}
 ODD = [*range(1, 64, 2)]

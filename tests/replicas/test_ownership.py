@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from controller.aggregation import inspection, operator
 from controller.aggregation.operator import ANONYMOUS
 from controller.aggregation.owned_streams import NotOwner
 from controller.service import maintenance
+from controller.service.controller import Controller
 from controller.store import leases
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
@@ -23,13 +25,8 @@ from tests.replicas.pair import (
     two,
 )
 from tests.support.controllers import GivenTime, names, serve_for, until
+from tests.support.postgres import Server
 from tests.support.stored import kept
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from controller.service.controller import Controller
-    from tests.support.postgres import Server
 
 pytestmark = pytest.mark.anyio
 

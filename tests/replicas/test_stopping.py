@@ -6,11 +6,11 @@ import asyncio
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from controller.store.port import Leases, StoreUnavailable
+from controller.store.port import Leases, StoreUnavailable, Transaction
 from tests.replicas.pair import BUCKETS, name_of, replica, two
 from tests.replicas.played import HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import lowers, note
@@ -20,11 +20,6 @@ from tests.support.http import problem
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from controller.store.port import Transaction
 
 EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 

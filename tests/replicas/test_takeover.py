@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +20,6 @@ from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess
 from tests.support.waiting import wait_until
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 pytestmark = pytest.mark.acceptance
 

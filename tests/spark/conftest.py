@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_integration import read_noted_log
+from spark_integration.options import Option
 from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.spark_sessions import connected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_integration.options import Option
 
 
 @pytest.fixture(scope="session")

@@ -7,24 +7,20 @@ import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.query import StreamingQuery
 
 from noted_time import BacklogPolicy, Rejected
-from spark_integration import CatchUp, run_adaptively
+from spark_integration import CatchUp, Mode, run_adaptively
 from spark_integration.adaptive import Lags
 from spark_integration.admission import Unread
 from spark_integration.log_files import LogFile
 from spark_integration.offsets import LogOffset, Released
 from spark_integration.plan import Limit, Plan
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from spark_integration import Mode
-    from spark_integration.release import Releaser
+from spark_integration.release import Releaser
 
 BEHIND = BacklogPolicy(behind_ms=10)
 USUAL = ReadMaxRows(5)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 
 from spark_integration import Align, Batches, read_noted_log
 from tests.support.aligned import put_alignment
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
 
 pytestmark = pytest.mark.spark
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from noted_time import Mark, MarkHistory, StreamCut
+from noted_time.client import Question
+from noted_time.client.transport import Transport
 from noted_time.wing import Alignment, AlignmentSettings
 from spark_integration.admission import Unread
 from spark_integration.aligning import Aligner, clip
 from spark_integration.log_files import LogFile
 from spark_integration.offsets import LogOffset, Released
 from spark_integration.plan import Plan
+from spark_integration.release import Releaser
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from noted_time.client import Question
-    from noted_time.client.transport import Transport
-    from spark_integration.release import Releaser
 
 
 def history(*steps: tuple[int, int]) -> MarkHistory:

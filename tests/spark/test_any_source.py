@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import Rejected
 from spark_integration import with_noted_watermark
+from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.file_stream import FileStream
+from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, rows_of
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 from tests.support.spark_programs import SparkProgram
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
-    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,10 +12,6 @@ import pytest
 from noted_time import Rejected
 from spark_integration.log_files import LogFiles, UnreadableFile
 from writer_client import LogEnds, SegmentLogWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 S3 = "flights/partition=0/flights+0+"
 HOURS = "flights/year=2026/month=11/day=21/hour=20/flights+0+0000000000.parquet"

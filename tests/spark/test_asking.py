@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,14 +32,10 @@ from spark_integration import (
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
+from spark_integration.options import Option
 from spark_integration.sources import options_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_integration.options import Option
-    from tests.support.noted_stream import NotedStream
-    from tests.support.served import Served
+from tests.support.noted_stream import NotedStream
+from tests.support.served import Served
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from noted_time import BacklogPolicy
 from spark_integration import Batches, CatchUp
+from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
+from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, rows_of
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 from tests.support.spark_programs import SparkProgram
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
-    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 

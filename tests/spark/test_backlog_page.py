@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from noted_time.wing import file_name, segment_directory
 from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
 from tests.support.processes import ServeProcess
 from tests.support.queries import rows_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from noted_time import NotCompleteYet, Rejected, UnknownStream, WritersMissing
 from noted_time.client import position_from_wire
@@ -17,14 +19,7 @@ from spark_integration.complete_source import CompleteSource, WindowQuery, Windo
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape
 from spark_integration.sources import options_of
-from tests.support.hourly_log import HOUR, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.hourly_log import HourlyLog
+from tests.support.hourly_log import HOUR, HourlyLog, written
 
 
 def planned(log: HourlyLog, query: dict[str, Any]) -> int:

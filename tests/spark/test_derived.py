@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import InvalidNote, Rejected
 from spark_integration import Batches, NotedLogSink, read_noted_log
 from spark_integration.watermark import LAST_MS
-from tests.support.disorder import disorder
+from tests.support.disorder import Step, disorder
 from tests.support.page import Session
 from tests.support.queries import rows_of
+from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.spark_programs import SparkProgram
 from tests.support.spark_sessions import connected
 from tests.support.waiting import eventually
-from writer_client import SegmentLogWriter, WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.support.disorder import Step
-    from tests.support.query_output import QueryOutput
-    from writer_client import Flushed
+from writer_client import Flushed, SegmentLogWriter, WriterClient
 
 pytestmark = pytest.mark.spark
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,12 +13,8 @@ from reader_client.follower import Follower
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
 from tests.support.calls import CalledStream
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.served import Served
 
 
 class Followed:

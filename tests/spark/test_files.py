@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from spark_integration.log_files import LogFiles, UnreadableFile
-
-if TYPE_CHECKING:
-    from tests.support.noted_stream import NotedStream
+from tests.support.noted_stream import NotedStream
 
 
 def ends(files: LogFiles) -> dict[int, int]:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from tests.support.noted_stream import NotedStream
 from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
+from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Mark, Rejected, StreamCut, Unreachable
@@ -18,15 +18,11 @@ from spark_integration.ingested import IngestionMarks
 from spark_integration.log_files import LogFile
 from spark_integration.marks_feed import Marks
 from spark_integration.offsets import LogOffset, Released
+from tests.spark.conftest import Reads
 from tests.support.log_reading import log_query, reader_of
+from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
+from tests.support.query_output import QueryOutput
 
 
 @dataclass

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from noted_time import CompleteWindow
 from reader_client import ReaderClient
 from spark_integration import kafka_offsets, with_noted_watermark
+from spark_integration.positions import PositionOf
 from tests.support import kafka
 from tests.support.page import Session
 from tests.support.queries import per_second, rows_of
+from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from noted_time import CompleteWindow
-    from spark_integration.positions import PositionOf
-    from tests.support.query_output import QueryOutput
 
 pytestmark = [
     pytest.mark.spark,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
@@ -19,23 +22,15 @@ from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
 from spark_integration.offsets import LogOffset
 from spark_integration.sources import options_of
-from tests.support.disorder import disorder, replay
+from tests.spark.conftest import Reads
+from tests.support.disorder import Step, disorder, replay
 from tests.support.log_reading import log_query
+from tests.support.noted_stream import NotedStream
 from tests.support.page import Session
 from tests.support.queries import per_second, rows_of
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame
-
-    from tests.spark.conftest import Reads
-    from tests.support.disorder import Step
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
-    from tests.support.served import Served
 
 EVENTS = StructType([StructField("time", TimestampType()), StructField("name", StringType())])
 

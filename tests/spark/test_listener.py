@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
+from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
 from spark_integration.position_listener import _position
+from tests.spark.conftest import Reads
+from tests.support.noted_stream import NotedStream
+from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql.streaming.listener import QueryTerminatedEvent
-
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,14 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected, ScaleEvent
 from spark_integration import Batches, Columns
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
-    from tests.support.served import Served
+from tests.spark.conftest import Reads
+from tests.support.noted_stream import NotedStream
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from noted_time import ScaleEvent
 from spark_integration import Batches
+from spark_integration.options import Order
+from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
+from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_integration.options import Order
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.served import Served
+from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +10,7 @@ from noted_time import Rejected, ScaleEvent
 from noted_time.wing import segment_directory
 from spark_integration import Batches, ReadRange
 from tests.support.log_reading import batches, log_query, reader_of
-
-if TYPE_CHECKING:
-    from tests.support.noted_stream import NotedStream
+from tests.support.noted_stream import NotedStream
 
 SECOND = 1000
 

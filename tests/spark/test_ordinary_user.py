@@ -5,26 +5,20 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
+from pyspark.sql import SparkSession
 
 from noted_time import InvalidNote, UnknownStream
 from spark_integration import read_noted_log
 from tests.support.queries import per_second
+from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
-from writer_client import SegmentLogWriter, WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.query_output import QueryOutput
-    from writer_client import Exclusion
+from writer_client import Exclusion, SegmentLogWriter, WriterClient
 
 pytestmark = pytest.mark.spark
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +14,7 @@ from spark_integration.offsets import LogOffset, MarksOffset
 from spark_integration.positions import KafkaTopic
 from tests.support.log_reading import batches, log_query, replayed
 from tests.support.noted_stream import NotedStream
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.served import Served
+from tests.support.served import Served
 
 
 def test_a_checkpoint_of_another_log_is_refused(

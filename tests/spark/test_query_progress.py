@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from noted_time import Rejected
 from spark_integration.offsets import LogOffset, MarksOffset
 from spark_integration.positions import KafkaTopic
 from spark_integration.query_progress import QueryProgress
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLIGHTS = KafkaTopic("flights")
 

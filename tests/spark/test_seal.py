@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_integration import Batches, ReadRange, with_noted_watermark
 from spark_integration.watermark import LAST_MS
+from tests.spark.conftest import Reads
+from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
-    from tests.support.served import Served
 
 ALL = [(1, 1), (2, 1), (9, 1)]
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from spark_integration import Batches
+from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
+from tests.support.noted_stream import NotedStream
 from tests.support.queries import rows_of, within_a_second
-
-if TYPE_CHECKING:
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
+from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, Succession
+from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, StreamSettings, Succession
 from spark_integration.admission import Unread, shares
 from spark_integration.time_order import rows_by_time
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.support.bursts import bursty_log, files_of, read_through
-
-if TYPE_CHECKING:
-    from noted_time import StreamSettings
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 

@@ -5,31 +5,27 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Align, Batches, CatchUp, Columns, ReadRange
 from spark_integration.log_files import LogFile
 from spark_integration.offsets import LogOffset
+from spark_integration.options import Option
 from spark_integration.time_range import TimeRange, first_offsets
+from tests.spark.conftest import Reads
 from tests.support.aligned import put_alignment, report_member, states_aligned
 from tests.support.disorder import disorder, replay
-from tests.support.hourly_log import HOUR, written
+from tests.support.hourly_log import HOUR, HourlyLog, written
 from tests.support.log_reading import batches, log_query, reader_of, replayed
 from tests.support.noted_stream import NotedStream, table
 from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_integration.options import Option
-    from tests.spark.conftest import Reads
-    from tests.support.hourly_log import HourlyLog
-    from tests.support.served import Served
 
 SECOND = 1000
 EVERY_OPTION = (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration import PositionListener, with_noted_watermark
@@ -14,19 +16,12 @@ from spark_integration.log_source import LogSource
 from spark_integration.noted_watermark import MarksQuery, MarksSource
 from spark_integration.positions import KafkaTopic
 from spark_integration.sources import options_of
+from tests.spark.conftest import Reads
 from tests.support.gates import Guarded
+from tests.support.noted_stream import NotedStream
+from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
 

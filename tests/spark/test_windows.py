@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from spark_integration import Batches
+from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
+from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, rows_of
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from tests.spark.conftest import Reads
-    from tests.support.noted_stream import NotedStream
-    from tests.support.query_output import QueryOutput
-    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 

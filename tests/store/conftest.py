@@ -1,24 +1,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.store.memory import URL as MEMORY
 from controller.store.migrate import migrate
 from controller.store.open import open_store
+from controller.store.port import Store
 from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
 from tests.support.postgres import Server, binaries
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.store.port import Store
-
-    MakeStore = Callable[[], Store]
+MakeStore = Callable[[], Store]
 
 NO_SERVER = "PostgreSQL was left out: neither the system's binaries nor the wheel are installed"
 DURABLE = ["sqlite", "postgres"] if binaries() else ["sqlite"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -16,6 +16,7 @@ from controller.store.port import (
     Change,
     LedgerEntry,
     ReaderRecord,
+    Store,
     StreamRecord,
     Transaction,
 )
@@ -41,11 +42,6 @@ from noted_time.values import (
 from noted_time.values.fencing import Former
 from tests.support.properties import costly
 from tests.support.stored import Kept, kept, records
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.store.port import Store
 
 DOMAINS = ("default", "ship_time")
 IDS = ("id-1", "id-2", "id-3")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.port import BacklogRecord, ReaderRecord, StoreUnavailable, Transaction
+from controller.store.port import BacklogRecord, ReaderRecord, Store, StoreUnavailable, Transaction
 from noted_time import Conflict, ScaleEvent, Seal, SealRequest, StreamCut
 from noted_time.rules import Correction
 from noted_time.values import MAX_INT64, MIN_INT64, Absence, MarkConflict
@@ -22,9 +21,6 @@ from tests.support.stored import (
     seqs,
     stream,
 )
-
-if TYPE_CHECKING:
-    from controller.store.port import Store
 
 TEXTS = ("tab\t", "line\nend", 'quo"te', "back\\slash", "\\N", "✈")
 

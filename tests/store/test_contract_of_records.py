@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,15 +12,13 @@ from controller.store.port import (
     Change,
     LedgerEntry,
     ReaderRecord,
+    Store,
     Transaction,
 )
 from noted_time import BacklogPolicy
 from noted_time.values import MAX_INT64
 from noted_time.wing import AlignmentSettings
 from tests.support.stored import change, of_one_stream, stream
-
-if TYPE_CHECKING:
-    from controller.store.port import Store
 
 POLICY = BacklogPolicy(watermark_lag_ms=1000, behind_ms=None, rule="sticky")
 

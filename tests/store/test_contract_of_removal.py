@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from controller.store.port import BacklogRecord, ReaderRecord, Transaction
+from controller.store.port import BacklogRecord, ReaderRecord, Store, Transaction
 from noted_time import ScaleEvent
 from tests.support.stored import (
     Kept,
@@ -18,9 +17,6 @@ from tests.support.stored import (
     seqs,
     stream,
 )
-
-if TYPE_CHECKING:
-    from controller.store.port import Store
 
 
 def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from controller.store.sqlite import SqliteStore
 from tests.support.stored import seqs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WRITERS = 50
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, MetaData, Text
+from sqlalchemy import Column, Connection, MetaData, Text
 
 from controller.store.migrate import (
     WrongSchema,
@@ -30,11 +30,6 @@ from controller.store.sqlite import check_references, file_of, migration_engine
 from noted_time import Rejected
 from tests.store.models import check_models
 from tests.support.stored import of_one_stream, seqs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sqlalchemy import Connection
 
 
 @pytest.fixture

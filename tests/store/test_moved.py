@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,20 +13,14 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from controller.store.memory import MemoryStore
-from controller.store.port import AppendedMark, Transaction
+from controller.store.port import AppendedMark, Reading, Store, Transaction
 from controller.store.schema import mark as mark_table
-from noted_time import Conflict, StreamCut
+from controller.store.sql import SqlStore
+from noted_time import Conflict, Mark, StreamCut
 from noted_time.rules import Correction
 from noted_time.values import Absence
 from tests.support.properties import costly
 from tests.support.stored import mark, of_one_stream, stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from controller.store.port import Reading, Store
-    from controller.store.sql import SqlStore
-    from noted_time import Mark
 
 MANY = 4096
 DOMAINS = ("default", "ship_time")

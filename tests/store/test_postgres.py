@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,15 +20,9 @@ from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
 from tests.store.models import check_models
-from tests.support.postgres import PASSWORD
+from tests.support.postgres import PASSWORD, Server
 from tests.support.processes import ROOT
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.postgres import Server
 
 
 @pytest.fixture

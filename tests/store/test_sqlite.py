@@ -7,10 +7,11 @@ import resource
 import shutil
 import signal
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -20,9 +21,6 @@ from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
 from noted_time.values import MarkConflict
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOBODY = 65534
 

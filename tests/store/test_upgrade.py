@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from alembic import command
@@ -15,14 +15,12 @@ from sqlalchemy import MetaData, Table
 
 from controller.store.migrate import engine_to_migrate, migrate
 from controller.store.open import open_store
+from controller.store.port import Reading
 from controller.store.postgres import is_postgres
 from tests.store.conftest import DURABLE
 from tests.store.models import check_models
 from tests.support.http import as_json
-
-if TYPE_CHECKING:
-    from controller.store.port import Reading
-    from tests.support.postgres import Server
+from tests.support.postgres import Server
 
 SAVED = json.loads((Path(__file__).parent / "version-0.1.0.json").read_text())
 """The rows that version 0.1.0 left when it was killed in use, and what it read back from them."""

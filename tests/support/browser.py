@@ -9,18 +9,23 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import expect, sync_playwright
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 NO_BROWSER = "no Chromium: apt-get install chromium, or set CHROMIUM to the path of one"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from noted_time import Mark, MarkHistory, StreamCut
+from spark_integration.admission import Unread
 from spark_integration.log_files import LogFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from spark_integration.admission import Unread
 
 ROWS_A_FILE = 50
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
-if TYPE_CHECKING:
-    from noted_time import ScaleEvent
-    from noted_time.values import State
+from noted_time import ScaleEvent
+from noted_time.values import State
 
 HTTP = httpx.Client(timeout=30, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 """A client of all controllers, which tests end now and then: it keeps no connection."""

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.aggregation.inspection import writer_row
+from controller.aggregation.inspection import WriterRow, writer_row
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
+from controller.store.port import Store, Transaction
 from controller.store.sqlite import SqliteStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from controller.aggregation.inspection import WriterRow
-    from controller.store.port import Store, Transaction
-    from noted_time import Accepted, Mark, Note, Refused
+from noted_time import Accepted, Mark, Note, Refused
 
 PATIENCE_S = 60.0
 

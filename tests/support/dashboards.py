@@ -6,14 +6,11 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.service.clocks import Clocks
 from noted_time import ServiceClock
-from tests.support.calls import HOUR_MS
-
-if TYPE_CHECKING:
-    from tests.support.calls import Calls
+from tests.support.calls import HOUR_MS, Calls
 
 MINUTE_MS = 60_000
 PLAYED_MS = 3 * HOUR_MS

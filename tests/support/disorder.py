@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.support.noted_stream import NotedStream
+from tests.support.noted_stream import NotedStream
 
 Row = tuple[int, str]
 

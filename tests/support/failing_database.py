@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import resource
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.processes import ServeProcess
+from tests.support.processes import ServeProcess
 
 
 @contextmanager

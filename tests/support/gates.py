@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx
 
 from controller.api.access import Gate
 from controller.service.access import Grant
 from controller.service.controller import Controller
+from controller.service.limits import Limits
 from controller.service.tokens import TokenCache, mint
 from controller.store.memory import MemoryStore, MemoryTokens
+from controller.store.tokens import Tokens
+from tests.support.controllers import GivenTime
 from tests.support.http import answering
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import httpx
-
-    from controller.service.limits import Limits
-    from controller.store.tokens import Tokens
-    from tests.support.controllers import GivenTime
 
 NOW = 1_700_000_000_000
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_integration import read_complete
+from tests.support.noted_stream import NotedStream
+from tests.support.served import Served
 from tests.support.spark_sessions import connected
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.support.noted_stream import NotedStream
-    from tests.support.served import Served
 
 HOUR = 3_600_000
 

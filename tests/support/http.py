@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
@@ -14,11 +15,7 @@ from controller.api.app import create_api
 from controller.api.forwarding import Forwarding
 from controller.api.middleware import Middleware
 from controller.api.replies import encode
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.service.controller import Controller
+from controller.service.controller import Controller
 
 JSON = {"content-type": "application/json"}
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx
 
 from noted_time.client import position_from_wire
 from noted_time.values import reaches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import httpx
-
-    from tests.support.honest import Event
-    from tests.support.load import LoadedStream
+from tests.support.honest import Event
+from tests.support.load import LoadedStream
 
 Json = dict[str, Any]
 

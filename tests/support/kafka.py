@@ -13,12 +13,10 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import pyspark
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
 """The directory of the jars: by default in the environment that runs the tests."""

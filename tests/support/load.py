@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
 from tests.support.honest import HonestWriter, Log
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SEGMENTS = 4
 Json = dict[str, Any]

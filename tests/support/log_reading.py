@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from spark_integration.log_query import LogQuery
 from spark_integration.log_source import LogReader, LogSource
 from spark_integration.offsets import LogOffset
+from spark_integration.options import Option
 from spark_integration.sources import options_of
 from spark_integration.watermark import MARK_TIME
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from spark_integration.options import Option
-    from tests.support.noted_stream import NotedStream
+from tests.support.noted_stream import NotedStream
 
 
 class Batch(NamedTuple):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noted_time.wing import file_name, segment_directory
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.calls import CalledStream, Calls
+from tests.support.calls import CalledStream, Calls
 
 INSTANT = pa.timestamp("ms", tz="UTC")
 

@@ -12,16 +12,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tests.support.processes import environment
 from tests.support.terminals import on_terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 BINDING = "http://127.0.0.1:7464"

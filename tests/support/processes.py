@@ -8,12 +8,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from tests.support.calls import Calls
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def per_second(events: DataFrame, time: str = "time") -> DataFrame:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.support.spark_sessions import connected
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, Row
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class QueryOutput:

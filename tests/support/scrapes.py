@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-if TYPE_CHECKING:
-    from controller.service.controller import Controller
+from controller.service.controller import Controller
 
 Labels = tuple[str, ...]
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import uvicorn
 
+from controller.api.access import Gate
 from controller.api.app import create_app
 from controller.api.server import Server, guard
+from controller.service.clocks import Clocks
 from controller.service.controller import Controller
+from controller.service.limits import Limits
 from controller.store.memory import MemoryStore
 from tests.support.calls import Calls
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
-    from types import TracebackType
-
-    from controller.api.access import Gate
-    from controller.service.clocks import Clocks
-    from controller.service.limits import Limits
 
 
 class KeptStore(MemoryStore):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from examples.flights.surroundings import SMALL_BATCHES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Result = TypeVar("Result")
 

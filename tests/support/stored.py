@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from controller.store.port import AppendedMark, Change, StreamRecord, Transaction
-from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
-
-if TYPE_CHECKING:
-    from controller.store.port import BacklogRecord, LedgerEntry, ReaderRecord, Store
-    from noted_time import ScaleEvent
+from controller.store.port import (
+    AppendedMark,
+    BacklogRecord,
+    Change,
+    LedgerEntry,
+    ReaderRecord,
+    Store,
+    StreamRecord,
+    Transaction,
+)
+from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 
 
 class Kept(NamedTuple):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from noted_time import Aggregator, Hold, Note, StreamSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from noted_time import Accepted, Mark, Refused, Waiting
-    from noted_time.values.settings import ReturningWriter
+from noted_time import Accepted, Aggregator, Hold, Mark, Note, Refused, StreamSettings, Waiting
+from noted_time.values.settings import ReturningWriter
 
 TIMEOUT_MS = 100
 

@@ -6,12 +6,10 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Self
 
 PATIENCE_S = 30.0
 

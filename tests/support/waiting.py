@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from collections.abc import Callable
 
 PATIENCE_S = 90.0
 """Long enough that only a failing test waits for it, on any machine."""

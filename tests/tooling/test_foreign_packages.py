@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.tooling.wheels import build, install
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STARTS = {
     "the command, from there": (False, False),

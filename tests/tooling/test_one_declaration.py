@@ -8,10 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 PRODUCT = ("controller", "noted_time", "writer_client", "reader_client", "spark_integration")
 FEW = 3

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 PROFILE = "--hypothesis-profile"
 EXAMPLES = {None: 60, "deep": 10_000}

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 from zipfile import ZipFile
 
 import pytest
 
 from tests.tooling.wheels import ROOT, build, install, link_needs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PACKAGES = ("noted_time", "controller", "writer_client", "reader_client", "spark_integration")
 HEAVY = ("fastapi", "msgspec", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")

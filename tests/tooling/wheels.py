@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from email import message_from_bytes
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
 

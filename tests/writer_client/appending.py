@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noted_time.wing import segment_directory, start_of
 from writer_client import SegmentLogWriter
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def append_many(root: Path, name: str, appends: int) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.client import position_to_wire
-from noted_time.values import gained_by, join_into
+from noted_time.values import State, gained_by, join_into
 from writer_client.answers import read_answer
 from writer_client.outbox import Outbox
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from noted_time.values import State
-    from writer_client.waiting import Batch
+from writer_client.waiting import Batch
 
 DOMAINS = ("order_time", "ship_time")
 Fate = Literal["answered", "lost", "applied but not answered"]

@@ -7,31 +7,25 @@ until long after their process gave them up, the controller is restarted.
 from __future__ import annotations
 
 import json
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from controller.api.note_body import decode
 from controller.api.notes import _result
 from controller.api.replies import encode
-from noted_time import Accepted, Aggregator, StreamSettings, Unreachable
-from noted_time.client import Backoff, Controllers, Reply
+from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
+from noted_time.client import Asked, Backoff, Controllers, Reply
 from tests.support.streams import restarted
-from writer_client.answers import Found
+from writer_client.answers import Answered, Found
 from writer_client.claims import Process
 from writer_client.exchange import Exchange, Numbers
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
 from writer_client.posting import Pace, Posting
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
-    from noted_time import Mark
-    from noted_time.client import Asked
-    from writer_client.answers import Answered
-    from writer_client.waiting import Batch
+from writer_client.waiting import Batch
 
 WRITER = "UA"
 MOST = 5

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -13,9 +14,6 @@ from noted_time.client import Backoff
 from noted_time.values import ClientFailed
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SOON = Backoff(first_s=0.001, cap_s=0.005)
 PAGE = "<html>welcome to the hotel</html>"

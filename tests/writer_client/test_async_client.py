@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,13 +11,9 @@ import pytest
 from noted_time import Rejected, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import ClientFailed
+from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import AsyncWriterClient, SegmentLogWriter
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.served import Served
 
 SOON = Backoff(first_s=0.001, cap_s=0.005)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.writer_client.appending import files, rows
 from writer_client import Batch, SegmentLogWriter
 from writer_client.segment_files import SegmentFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def writer(root: Path) -> SegmentLogWriter:

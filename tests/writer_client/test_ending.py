@@ -6,17 +6,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from noted_time import Unreachable
 from noted_time.client import Backoff
+from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = "http://127.0.0.1:9"

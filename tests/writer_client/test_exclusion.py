@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from noted_time import Rejected
+from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import Exclusion, Flushed, SegmentLogWriter, WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.served import Served
 
 SINCE = 1357041600000
 EXCLUDED = results(

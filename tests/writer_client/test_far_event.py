@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from noted_time import Accepted, InvalidNote, Refused
+from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import SegmentLogWriter, WriterClient
 from writer_client.answers import Answered
 from writer_client.outbox import Outbox
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.served import Served
-
 
 NOON = 1_357_041_600_000
 FAR = 4_000_000_000_000

@@ -7,19 +7,15 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Fenced, InvalidNote
+from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
-
-if TYPE_CHECKING:
-    import httpx
-
-    from tests.support.served import Served
 
 ROOT = Path(__file__).resolve().parents[2]
 HELD = {"session": "c07d", "label": "host-b:1017", "since": 1_795_169_136_901}

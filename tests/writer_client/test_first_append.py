@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.processes import environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROGRAM = """
 import sys

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,9 +17,6 @@ from noted_time import InvalidName, Rejected, Unreachable
 from noted_time.wing import file_name, segment_directory
 from tests.support.properties import costly
 from writer_client import LogEnds, LogTimes, SegmentLogWriter
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Seconds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -10,11 +10,9 @@ import pytest
 from noted_time.client import Backoff
 from noted_time.values import SharedName
 from tests.support.faults import Faults
+from tests.support.served import Served
 from writer_client import WriterClient
 from writer_client.exchange import unix_us
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 YEAR_US = 365 * 86_400_000_000

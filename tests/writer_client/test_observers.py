@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from noted_time import ClientFailed, Rejected, Unreachable
+from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import (
@@ -19,11 +21,6 @@ from writer_client import (
     SegmentLogWriter,
     WriterClient,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.served import Served
 
 
 class Now:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from noted_time.wing import file_name, segment_directory
+from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import SegmentLogWriter, WriterClient
 from writer_client.answers import Found
 from writer_client.segment_files import SegmentFiles
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.support.served import Served
 
 ROOT = Path(__file__).resolve().parents[2]
 

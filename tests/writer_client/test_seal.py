@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 
 from noted_time import InvalidNote
 from noted_time.client import Backoff
+from tests.support.served import Served
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 

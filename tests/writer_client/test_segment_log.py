@@ -7,7 +7,8 @@ import os
 import signal
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -15,14 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Rejected
+from tests.support.served import Served
 from tests.writer_client.appending import append_many, files, rows
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.served import Served
 
 INSTANT = datetime(2013, 1, 1, 5, 17, tzinfo=UTC)
 INSTANT_MS = 1357017420000

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from noted_time import Mark
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from tests.support.faults import Fault, Faults
+from tests.support.served import Served
 from tests.writer_client.appending import rows
 from writer_client import SegmentLogWriter, WriterClient
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from noted_time import Mark
-    from tests.support.served import Served
 
 SOON = Backoff(first_s=0.001, cap_s=0.01)
 END = 250

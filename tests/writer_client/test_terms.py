@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from noted_time import InvalidNote, Rejected
+from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from tests.support.served import Served
 
 
 def test_a_timeout_and_domains_are_taken(served: Served, stream: str) -> None:

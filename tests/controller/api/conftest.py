@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
 from controller.service.controller import Controller
+from tests.support.controllers import GivenTime, WatchedMemory
 from tests.support.http import Caller, answering
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.controllers import GivenTime, WatchedMemory
 
 
 @pytest.fixture

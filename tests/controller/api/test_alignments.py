@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.service.controller import Controller
-from tests.support.controllers import serve_for
+from tests.support.controllers import GivenTime, WatchedMemory, serve_for
 from tests.support.gates import Guarded, behind
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from tests.support.controllers import GivenTime, WatchedMemory
-    from tests.support.http import Caller
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 

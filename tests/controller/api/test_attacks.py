@@ -6,8 +6,9 @@ import resource
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from tests.controller.api.wire import PATH, Wire, post
 from tests.support.memory import Usage
 from tests.support.processes import ServeProcess
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.acceptance,

@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from math import inf
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.service import committer
 from controller.store.port import StoreUnavailable
 from noted_time.values import MarkConflict
-from tests.support.http import places, problem
-
-if TYPE_CHECKING:
-    from tests.support.controllers import WatchedMemory
-    from tests.support.http import Caller
+from tests.support.controllers import WatchedMemory
+from tests.support.http import Caller, places, problem
 
 pytestmark = pytest.mark.anyio
 

@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.support.http import places, problem
-
-if TYPE_CHECKING:
-    from tests.support.http import Caller
+from tests.support.http import Caller, places, problem
 
 pytestmark = pytest.mark.anyio
 

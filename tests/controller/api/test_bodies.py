@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -8,12 +9,7 @@ import pytest
 from controller.api.access import OPEN
 from controller.api.middleware import MAX_BODY
 from tests.support.controllers import names
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.http import Caller
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.controllers import until
-
-if TYPE_CHECKING:
-    from tests.support.http import Caller
+from tests.support.http import Caller
 
 pytestmark = pytest.mark.anyio
 

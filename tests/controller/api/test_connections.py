@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import uvicorn
@@ -19,9 +20,6 @@ from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from tests.support.controllers import until
 from tests.support.properties import costly
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 pytestmark = pytest.mark.anyio
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -15,14 +16,9 @@ from spark_integration.offsets import Released
 from spark_integration.release import Releaser
 from tests.controller.api.test_event_stream import events, listening
 from tests.support.controllers import until
-from tests.support.http import problem
+from tests.support.http import Caller, problem
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.http import Caller
 
 pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"

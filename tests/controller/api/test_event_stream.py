@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -14,9 +15,6 @@ from controller.service.limits import Limits
 from tests.support.gates import Guarded
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EVENTS = {"accept": "text/event-stream"}
 Event = dict[str, Any]

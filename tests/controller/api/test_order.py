@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from tests.support.http import Caller
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"

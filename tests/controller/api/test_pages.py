@@ -7,17 +7,14 @@ import re
 from html import escape
 from html.parser import HTMLParser
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.api import pages
 from controller.api.access import needed
 from controller.api.api_page import api_page
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from tests.support.http import Caller
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 

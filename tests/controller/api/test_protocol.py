@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from controller.api.middleware import MAX_BODY
 from tests.controller.api.wire import PATH, Wire, post
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
 HEAD = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\n"

@@ -3,14 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.support.http import Caller
 from tests.support.processes import ServeProcess, environment
-
-if TYPE_CHECKING:
-    from tests.support.http import Caller
 
 HERE = Path(__file__).parent
 

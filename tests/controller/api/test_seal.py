@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from tests.support.http import Caller
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 

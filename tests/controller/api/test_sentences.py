@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.aggregation import sentences
 from controller.aggregation.sentences import ABANDONED
-from tests.support.controllers import serve_for
-
-if TYPE_CHECKING:
-    from tests.support.controllers import GivenTime
-    from tests.support.http import Caller
+from tests.support.controllers import GivenTime, serve_for
+from tests.support.http import Caller
 
 pytestmark = pytest.mark.anyio
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.aggregation.overview import LAG_EVERY_MS, LAGS
-from tests.support.controllers import serve_for, until
-from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from tests.support.controllers import GivenTime
-    from tests.support.http import Caller
+from tests.support.controllers import GivenTime, serve_for, until
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 

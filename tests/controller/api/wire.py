@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 import msgspec
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 PATH = "/v1/streams/s/notes"
 

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.replicas.served import Two, make, shared, stream_of
 from tests.support.calls import HTTP
+from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.postgres import Server
 
 PROXIES: dict[str, Any] = {
     **dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),

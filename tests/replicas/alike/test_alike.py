@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -13,15 +15,9 @@ from reader_client import ReaderClient
 from tests.replicas.served import Two, lowers, make, note, stream_of
 from tests.support.calls import HTTP
 from tests.support.page import Runner, steady
+from tests.support.processes import ServeProcess
 from tests.support.waiting import wait_until
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.processes import ServeProcess
-
 
 pytestmark = pytest.mark.acceptance
 

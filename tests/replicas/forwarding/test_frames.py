@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,11 +17,6 @@ from controller.store.port import StoreUnavailable
 from tests.replicas.played import HERE, THERE, Played, answers_of, frame_of, played
 from tests.support.gates import Guarded
 from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import httpx
 
 pytestmark = pytest.mark.anyio
 

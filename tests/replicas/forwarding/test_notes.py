@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import httpx
 import msgspec
@@ -27,9 +27,6 @@ from tests.replicas.played import (
 from tests.support.controllers import until
 from tests.support.gates import Guarded
 from tests.support.http import problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 

@@ -2,18 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from controller.store import leases
 from controller.store.postgres import PostgresStore
-from tests.replicas.leased import ALL, LONG_MS, OWNER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.replicas.leased import Lease, MakeReplica
+from tests.replicas.leased import ALL, LONG_MS, OWNER, Lease, MakeReplica
 
 
 @pytest.fixture

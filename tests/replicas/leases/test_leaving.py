@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from controller.store.postgres import PostgresStore
 from tests.replicas.leased import ALL, end_session_of, lost
-
-if TYPE_CHECKING:
-    from controller.store.postgres import PostgresStore
-    from tests.support.postgres import Server
+from tests.support.postgres import Server
 
 
 def test_a_leaving_replica_gives_up_everything_and_keeps_looking(

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from controller.store.port import StoreUnavailable, Transaction
-from tests.replicas.leased import ALL, LONG_MS, SHORT_MS, became_free, end_session_of, lost, silent
+from controller.store.postgres import PostgresStore
+from tests.replicas.leased import (
+    ALL,
+    LONG_MS,
+    SHORT_MS,
+    Lease,
+    became_free,
+    end_session_of,
+    lost,
+    silent,
+)
+from tests.support.postgres import Server
 from tests.support.stored import mark, of_one_stream, seqs
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from controller.store.postgres import PostgresStore
-    from tests.replicas.leased import Lease
-    from tests.support.postgres import Server
 
 
 def test_who_lost_its_session_owns_nothing(

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING
+
+import pytest
 
 from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
-from tests.replicas.leased import ALL, silent
-from tests.support.postgres import PASSWORD
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.replicas.leased import Lease, MakeReplica
-    from tests.support.postgres import Server
+from tests.replicas.leased import ALL, Lease, MakeReplica, silent
+from tests.support.postgres import PASSWORD, Server
 
 
 def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:

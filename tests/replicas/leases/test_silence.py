@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.aggregation.owned_streams import load
 from controller.store import leases
 from controller.store.port import Transaction
-from tests.replicas.leased import ALL, FAIR_MS, LONG_MS, at_work, lost, silent, while_leases_end
+from controller.store.postgres import PostgresStore
+from tests.replicas.leased import (
+    ALL,
+    FAIR_MS,
+    LONG_MS,
+    Lease,
+    at_work,
+    lost,
+    silent,
+    while_leases_end,
+)
+from tests.support.postgres import Server
 from tests.support.stored import of_one_stream, seqs, stream
-
-if TYPE_CHECKING:
-    from controller.store.postgres import PostgresStore
-    from tests.replicas.leased import Lease
-    from tests.support.postgres import Server
 
 
 def test_a_silent_session_is_ended_after_its_lease(

@@ -11,20 +11,16 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
 
 from noted_time import BacklogPolicy
 from spark_integration import Batches, CatchUp, Mode, read_noted_log, run_adaptively
 from tests.support.queries import per_second
 from tests.support.spark_sessions import start_spark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def stop_when_asked(stop: Path, stopping: threading.Event) -> None:

@@ -10,19 +10,16 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from noted_time.values import Time
 from spark_integration import Batches, NotedLogSink, read_noted_log
 from tests.support.spark_sessions import start_spark
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time.values import Time
 
 
 class Dying(WriterClient):
