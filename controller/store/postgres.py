@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import URL, Engine, Executable, create_engine, make_url
+from sqlalchemy import URL, BigInteger, Engine, Executable, Text, create_engine, make_url
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import ArgumentError
 
@@ -38,7 +38,9 @@ CONNECT: dict[str, Any] = {
 _MIGRATING = "SELECT pg_advisory_lock(%s, hashtext(current_schema()))", [int.from_bytes(b"move")]
 
 # One array for each column; in binary, as text costs this process several times as much.
-_PUT_MEMBERS = upsert(member, "SELECT * FROM unnest(%b::text[], %b::text[], %b::text[])")
+_ARRAYS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
+_MEMBERS = ", ".join(_ARRAYS[type(column.type)] for column in member.columns)
+_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBERS})")  # noqa: S608 - our own types
 
 _STATE = """
 SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM alembic_version)

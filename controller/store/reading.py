@@ -93,7 +93,7 @@ class SqlReading:
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
-        columns = select(member.c.record).order_by(member.c.writer)
+        columns = select(*member.c[1:]).order_by(member.c.writer)
         return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:

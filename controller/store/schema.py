@@ -88,7 +88,15 @@ member = Table(
     metadata,
     _of_a_stream(),
     Column("writer", Name, primary_key=True),
-    _record(),
+    Column("state", Text, nullable=False),
+    Column("position", Text, nullable=False),
+    Column("times", Text, nullable=False),
+    Column("max_times", Text, nullable=False),
+    Column("noted_at", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("heard_at", BigInteger),
+    Column("others", Text),  # the fields that few notes change, if they have any value
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )
