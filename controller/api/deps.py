@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
@@ -51,8 +50,6 @@ async def only_known_parameters(request: Request) -> None:
     """Refuse query parameters that the route does not have, as unknown fields are."""
     if not request.query_params:
         return
-    if request.app.document is None:  # making it would hold the event loop
-        await to_thread(request.app.openapi)
     known = parameters_of(request)
     unknown = [name for name in request.query_params if name not in known]
     if unknown:

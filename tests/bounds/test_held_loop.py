@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from threading import get_ident
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller.api.app import Api
 from controller.api.note_body import EXPLAINED
 from noted_time import Note
 from tests.support.controllers import WatchedMemory, serving
@@ -85,25 +83,6 @@ async def test_of_a_small_body_ten_faults_are_named(call: Caller) -> None:
     answer = await call.post(f"{S}/notes", {"notes": notes})
 
     assert len(answer.json()["errors"]) == 10
-
-
-async def test_the_document_is_made_beside_the_event_loop(
-    call: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first request with a query parameter needs it, and making it takes half a second."""
-    makers: list[int] = []
-    made = Api._described
-    monkeypatch.setattr(Api, "document", None)
-
-    def described(app: Api) -> dict[str, Any]:
-        makers.append(get_ident())
-        return made(app)
-
-    monkeypatch.setattr(Api, "_described", described)
-
-    answer = await call.client.get("/v1/streams?limit=1")
-
-    assert (answer.status_code, len(makers), get_ident() in makers) == (200, 1, False)
 
 
 async def test_settings_that_are_as_they_were_write_nothing() -> None:
