@@ -61,7 +61,7 @@ class Replica:
         """Start the process, on a wall clock that is ahead, and wait until it listens.
 
         It ends by itself if it does not reach the database; then it is started again, as by a
-        supervisor. Raises `TimeoutError` if that goes on for long.
+        supervisor. Raises `TimeoutError` if that lasts too long.
         """
         async with asyncio.timeout(START_PATIENCE_S):
             while not await self._try_to_start(ahead_ms):

@@ -113,9 +113,9 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
         {"marks begin", "windows are true", "marks stay"},
         lambda _, said: said.marks[KEY].clear(),
     ),
-    "excluded": ({"nobody is excluded"}, lambda history, said: _exclude(history, said, 3)),
+    "excluded": ({"no writer is excluded"}, lambda history, said: _exclude(history, said, 3)),
     "excluded twice": (
-        {"nobody is excluded"},
+        {"no writer is excluded"},
         lambda history, said: _exclude(history, said, 2, 3, absences=1),
     ),
     "sealed and written": (

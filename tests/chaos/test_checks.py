@@ -76,7 +76,7 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "lost end": ("notes last", lambda _, said: said.writers["w0"].update(position={"0": 1})),
     "lost writer": ("notes last", lambda _, said: said.writers.clear()),
     "made up": ("notes last", lambda _, said: said.writers["w0"].update(times={KEY: 25})),
-    "back again": ("nobody is excluded", lambda history, _: _finish(history)),
+    "back again": ("no writer is excluded", lambda history, _: _finish(history)),
     "seq skipped": ("chains", lambda _, said: said.marks[KEY].append(mark(4, 25, 2))),
     "time back": ("chains", lambda _, said: said.marks[KEY].append(mark(3, 20, 2))),
     "cut back": ("chains", lambda _, said: said.marks[KEY].append(mark(3, 25, 1))),
@@ -85,9 +85,9 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "missed": ("marks are sound", lambda history, _: history.streams["s"].append(0, {KEY: 19})),
     "new segment": ("marks are sound", lambda history, _: history.streams["s"].append(7, {KEY: 9})),
     "above": ("uppers are true", lambda history, _: _put_the_last_event_at(history, 31)),
-    "live and out": ("nobody is excluded", _exclude),
-    "out": ("nobody is excluded", lambda _, said: said.writers["w0"].update(state="excluded")),
-    "nobody out": ("nobody is excluded", lambda history, _: history.silent.update(s="w9")),
+    "live and out": ("no writer is excluded", _exclude),
+    "out": ("no writer is excluded", lambda _, said: said.writers["w0"].update(state="excluded")),
+    "none out": ("no writer is excluded", lambda history, _: history.silent.update(s="w9")),
     "no mark's": ("lowers", lambda history, _: history.chains["s", KEY].reported.add(15)),
     "lost report": ("reports last", lambda _, said: said.readers.update({0: 0})),
     "report made up": ("reports last", lambda _, said: said.readers.update({0: 3})),
@@ -177,8 +177,8 @@ def test_a_stuck_chain_is_reported(truth: tuple[History, Said]) -> None:
 @pytest.mark.parametrize(
     ("law", "starved_s", "starved"),
     [
-        ("nobody is excluded", STARVED_S, True),
-        ("nobody is excluded", STARVED_S - 0.1, False),
+        ("no writer is excluded", STARVED_S, True),
+        ("no writer is excluded", STARVED_S - 0.1, False),
         ("marks are sound", STARVED_S, False),
     ],
 )

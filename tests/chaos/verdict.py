@@ -29,7 +29,7 @@ NOTHING, SEVERAL = "(no fault)", "(several at once)"
 STARVED_S = WRITER_TIMEOUT_S / 2
 """Writers that do not run for this long may be excluded, and replicas may lose their leases."""
 
-OF_TIME = frozenset(("answers", "nobody is excluded", "replicas live", "watermarks advance"))
+OF_TIME = frozenset(("answers", "no writer is excluded", "replicas live", "watermarks advance"))
 """The laws that rest on every process being run in time; all others hold at any speed."""
 
 
@@ -118,7 +118,7 @@ def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
     heard, sent = history.reported[stream.name], history.reporting[stream.name]
     found: dict[str, Sequence[object]] = {
         "notes last": checks.lost_notes(stream, said.writers),
-        "nobody is excluded": checks.misstated(stream.writers, said.writers, silent),
+        "no writer is excluded": checks.misstated(stream.writers, said.writers, silent),
         "reports last": checks.lost_reports(said.readers, heard, sent),
         "scalings last": checks.lost_scalings(said.scale_events, stream.scalings),
     }
@@ -137,7 +137,7 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
         "chains": broken_links(marks),
         "marks are sound": unsound(marks, stream.events, domain),
         "uppers are true": over_the_upper(marks, stream.events, domain) if declared else [],
-        "nobody is excluded": _excluded(history, stream, marks),
+        "no writer is excluded": _excluded(history, stream, marks),
         "windows are true": checks.false_windows(chain.windows, marks, stream, domain),
         "cuts are complete": checks.incomplete_cuts(marks, stream.scalings, chain.scaled_at),
         "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
