@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
 
@@ -24,11 +24,8 @@ from controller.store.port import (
     ReaderRecord,
     StreamRecord,
 )
-from controller.store.schema import alignment, backlog, ledger, member, reader, stream
+from controller.store.schema import member
 from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
-
-if TYPE_CHECKING:
-    from sqlalchemy import Table
 
 Row = tuple[Any, ...]
 Value = TypeVar("Value")
@@ -46,12 +43,9 @@ _change = msgspec.json.Decoder(Change).decode
 
 
 class Kept(Generic[Value]):
-    """How values of one kind are rows of a table: `key` has what comes before the record."""
+    """How values of one kind are rows of their table: `key` has what comes before the record."""
 
-    def __init__(
-        self, table: Table, kind: type[Value], key: Callable[[Value], tuple[Any, ...]]
-    ) -> None:
-        self.table = table
+    def __init__(self, kind: type[Value], key: Callable[[Value], tuple[Any, ...]]) -> None:
         self._key = key
         self._decode = msgspec.json.Decoder(kind).decode
 
@@ -64,20 +58,21 @@ class Kept(Generic[Value]):
         return self._decode(row[-1])
 
 
-STREAMS = Kept(stream, StreamRecord, attrgetter("id", "name"))
-READERS = Kept(reader, ReaderRecord, attrgetter("stream_id", "group", "reader"))
-BACKLOGS = Kept(backlog, BacklogRecord, attrgetter("stream_id", "group"))
-LEDGER = Kept(ledger, LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
-ALIGNMENTS = Kept(alignment, AlignmentRecord, lambda record: (record.name,))
+STREAMS = Kept(StreamRecord, attrgetter("id", "name"))
+READERS = Kept(ReaderRecord, attrgetter("stream_id", "group", "reader"))
+BACKLOGS = Kept(BacklogRecord, attrgetter("stream_id", "group"))
+LEDGER = Kept(LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
+ALIGNMENTS = Kept(AlignmentRecord, lambda record: (record.name,))
 
 
+_HINTS = get_type_hints(MemberRecord)
 _DEFAULTS = {"excluded": None} | MemberRecord._field_defaults
 _OTHERS = tuple(name for name in MemberRecord._fields if name not in member.columns)
 _others_of = attrgetter(*_OTHERS)
 _NO_OTHERS = tuple(_DEFAULTS[name] for name in _OTHERS)
 _Others = msgspec.defstruct(
     "_Others",
-    [(name, get_type_hints(MemberRecord)[name], _DEFAULTS[name]) for name in _OTHERS],
+    [(name, _HINTS[name], _DEFAULTS[name]) for name in _OTHERS],
     omit_defaults=True,
 )
 _others = msgspec.json.Decoder(_Others).decode
