@@ -12,32 +12,32 @@ from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import drive
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
-from benchmarks.stored import PLAIN, plain_rows, sqlite_url
+from benchmarks.stored import rows_as_of, sqlite_url
 from benchmarks.writers import Writers
+from controller.store.schema import member
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STREAM = "batches"
+FLOOR = "floor"
 CONNECTIONS = 8
 WRITERS = 100_000
 NOTES = 1000
 TRANSACTIONS = (1000, 5000, 20_000)
 RATE = Target("ratio", "at least", 0.2)
 
-TABLE = f"""
-CREATE TABLE IF NOT EXISTS plain ({", ".join(PLAIN)}, PRIMARY KEY (stream, writer)) WITHOUT ROWID
-"""
+COLUMNS = member.columns.keys()
 UPSERT = f"""
-INSERT INTO plain VALUES ({", ".join("?" * len(PLAIN))}) ON CONFLICT DO UPDATE SET
-{", ".join(f"{name} = excluded.{name}" for name in PLAIN[2:])}
-"""  # noqa: S608 - the names are our own
+INSERT INTO member VALUES ({", ".join("?" * len(COLUMNS))}) ON CONFLICT DO UPDATE SET
+{", ".join(f"{name} = excluded.{name}" for name in COLUMNS[2:])}
+"""  # noqa: S608 - the names are the schema's own
 
 Rows = list[tuple[object, ...]]
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and upsert their rows into a plain table of the same file, in turn.
+    """Post batches, and upsert their rows as those of another stream of the same file, in turn.
 
     The floor has its rows ready, sorted within each transaction, and takes the best of three sizes.
     """
@@ -49,6 +49,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
     floor: list[float] = []
     with controller(database) as server:
         create_stream(server, posted.stream)
+        create_stream(server, FLOOR)
         posted.check(drive(server.port, posted.scripts(CONNECTIONS, requests, notes)), database)
         upsert(file, floor_rows(database), TRANSACTIONS[-1])
         for repeat in range(run.repeats(full=7, quick=2)):
@@ -73,8 +74,8 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 
 
 def floor_rows(database: str) -> Rows:
-    """Return what the notes stored as rows of the plain table, in a random order."""
-    rows = plain_rows(database, STREAM)
+    """Return the rows that the notes stored as those of another stream, in a random order."""
+    rows = rows_as_of(database, STREAM, FLOOR)
     random.shuffle(rows)
     return rows
 
@@ -92,7 +93,6 @@ def upsert(file: Path, rows: Rows, size: int) -> float:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 64000")
         connection.execute("PRAGMA cache_size = -65536")
-        connection.execute(TABLE)
         begun = perf_counter()
         for batch in batches:
             connection.execute("BEGIN IMMEDIATE")

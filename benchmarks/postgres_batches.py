@@ -10,12 +10,13 @@ from psycopg.sql import SQL, Identifier
 
 from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import drive
-from benchmarks.note_batches import CONNECTIONS, NOTES, STREAM, WRITERS
+from benchmarks.note_batches import CONNECTIONS, FLOOR, NOTES, STREAM, WRITERS
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
-from benchmarks.stored import PLAIN, plain_rows
+from benchmarks.stored import rows_as_of
 from benchmarks.writers import Writers
+from controller.store.schema import member
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -24,23 +25,18 @@ if TYPE_CHECKING:
 
 TRANSACTION = 5000
 RATE = Target("ratio", "at least", 0.33)
-NUMBERS = ("noted_at", "since", "sequence", "heard_at")
-TABLE = SQL(
-    "CREATE TABLE IF NOT EXISTS plain ({}, PRIMARY KEY (stream, writer)) WITH (fillfactor = 50)"
+INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
+UPSERT = SQL(
+    "INSERT INTO member TABLE incoming ON CONFLICT (stream_id, writer) DO UPDATE SET {}"
 ).format(
     SQL(", ").join(
-        SQL("{} bigint" if name in NUMBERS else '{} text COLLATE "C"').format(Identifier(name))
-        for name in PLAIN
+        SQL("{0} = excluded.{0}").format(Identifier(name)) for name in member.columns.keys()[2:]
     )
 )
-INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE plain) ON COMMIT DELETE ROWS"
-UPSERT = SQL(
-    "INSERT INTO plain TABLE incoming ON CONFLICT (stream, writer) DO UPDATE SET {}"
-).format(SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(name)) for name in PLAIN[2:]))
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and merge their rows into a plain table, in turn.
+    """Post batches, and merge their rows as those of another stream, in turn.
 
     The floor has its rows ready as the text that is copied, sorted within each transaction.
     """
@@ -70,6 +66,7 @@ def _in_turn(
     floor: list[float] = []
     with controller(database) as taking, server.session(database) as session:
         create_stream(taking, posted.stream)
+        create_stream(taking, FLOOR)
         posted.check(drive(taking.port, posted.scripts(CONNECTIONS, requests, notes)), database)
         merge(session, floor_rows(database))
         for repeat in range(run.repeats(full=7, quick=2)):
@@ -83,8 +80,8 @@ def _in_turn(
 
 
 def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
-    """Return what the notes stored as text of rows of the plain table, in a random order."""
-    rows = plain_rows(database, stream)
+    """Return the rows that the notes stored, as text and as those of another stream, at random."""
+    rows = rows_as_of(database, stream, FLOOR)
     random.shuffle(rows)
     return ["\t".join(map(_copied, row)).encode() + b"\n" for row in rows]
 
@@ -100,7 +97,6 @@ def merge(session: Connection[Any], rows: list[bytes]) -> float:
         b"".join(sorted(rows[begin : begin + TRANSACTION]))
         for begin in range(0, len(rows), TRANSACTION)
     ]
-    session.execute(TABLE)
     session.execute(INCOMING)
     begun = perf_counter()
     for block in blocks:

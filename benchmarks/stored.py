@@ -7,29 +7,15 @@ from typing import TYPE_CHECKING
 
 from controller.store.postgres import is_postgres, postgres_engine
 from controller.store.reading import SqlReading
-from controller.store.rows import encode
+from controller.store.rows import member_rows
 from controller.store.sqlite import BUSY_MS, file_of, sqlite_engine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.store.port import StreamRecord
+    from controller.store.rows import Row
     from noted_time import MemberRecord
-
-PLAIN = (
-    "stream",
-    "writer",
-    "state",
-    "position",
-    "times",
-    "max_times",
-    "noted_at",
-    "since",
-    "sequence",
-    "heard_at",
-)
-"""The columns of the table `plain`: what notes store, as an application might keep it itself."""
-
 
 def sqlite_url(file: Path) -> str:
     """Return the URL of a database in a file."""
@@ -50,16 +36,13 @@ def marks_stored(database: str, stream: str) -> int:
         return sum(1 for domain in found.settings.domains for _ in reading.marks(found.id, domain))
 
 
-def plain_rows(database: str, stream: str) -> list[tuple[object, ...]]:
-    """Return the members of a stream as rows of the table `plain`."""
-    return [
-        (stream, *(_plain(getattr(record, name)) for name in PLAIN[1:]))
-        for record in _members(database, stream)
-    ]
-
-
-def _plain(value: object) -> object:
-    return encode(value).decode() if isinstance(value, dict) else value
+def rows_as_of(database: str, stream: str, other: str) -> list[Row]:
+    """Return the rows that the members of a stream would have, as those of another one."""
+    with closing(_reading(database)) as reading:
+        found = _found(reading, other)
+    if found is None:
+        raise LookupError(other)
+    return member_rows((found.id, record) for record in _members(database, stream))
 
 
 def _members(database: str, stream: str) -> list[MemberRecord]:

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import postgres_batches, postgres_notes, takeover
 from benchmarks.figures import Run, WrongResult
 from benchmarks.load import drive
+from benchmarks.note_batches import FLOOR
 from benchmarks.postgres_batches import floor_rows, merge
 from benchmarks.postgres_server import commit_ms, slow_down_syncs
 from benchmarks.processes import controller
@@ -57,16 +58,17 @@ def test_syncs_are_slowed_down(server: Server) -> None:
 
 
 def test_the_floor_of_batches_merges_the_rows_that_notes_left(server: Server) -> None:
-    """All of them, into a table of its own."""
+    """All of them, as those of another stream."""
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking, server.session(database) as session:
         create_stream(taking, "s")
+        create_stream(taking, FLOOR)
         drive(taking.port, writers.first_notes())
         merge(session, floor_rows(database, "s"))
         merge(session, floor_rows(database, "s"))
-        merged = session.execute("SELECT count(*), count(DISTINCT writer) FROM plain").fetchone()
+        merged = session.execute("SELECT count(*), count(DISTINCT writer), count(DISTINCT stream_id) FROM member").fetchone()
 
-    assert (merged, offsets_stored(database, "s")) == ((8, 8), 8)
+    assert (merged, offsets_stored(database, "s")) == ((16, 8, 2), 8)
 
 
 def test_single_notes_are_measured(run: Run) -> None:
