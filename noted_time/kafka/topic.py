@@ -1,0 +1,158 @@
+"""What a Kafka topic is now: its id, its partitions, where they begin and end."""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from noted_time.values import NotedTimeError, Rejected, Unreachable
+
+TIMEOUT_S = 10.0
+FATAL_ONLY = 2
+"""The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
+
+OF_THE_CONNECTION = ("bootstrap.servers", "metadata.broker.list", "client.id", "log_level")
+SECURITY = ("sasl.", "ssl.", "security.", "enable.ssl", "oauth")
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The topic id of brokers that give none (before Kafka 2.8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLook:
+    """What a topic was at one look.
+
+    `id` changes when a topic is deleted and created again, which offsets alone do not tell; `None`
+    if the broker gives none. `ends` are exclusive offsets, one for each partition except the
+    `unknown` ones, whose leader did not answer: a partition that was just added has none for a
+    moment.
+    """
+
+    id: str | None
+    ends: Mapping[int, int]
+    unknown: frozenset[int] = frozenset()
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """All partitions of the topic."""
+        return self.unknown.union(self.ends)
+
+
+class Topic:
+    """One topic of the cluster that `config` connects to.
+
+    `config` may be that of a producer or consumer of librdkafka: only what concerns the connection
+    is used. Each call raises `Rejected` if there is no such topic, or no right to describe it, and
+    `Unreachable` if no broker answers within its timeout.
+    """
+
+    def __init__(self, config: Mapping[str, Any], name: str) -> None:
+        """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
+        self.name = name
+        self._servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
+        own = {k: v for k, v in config.items() if k in OF_THE_CONNECTION or k.startswith(SECURITY)}
+        if not self._servers:
+            raise Rejected("the Kafka configuration names no bootstrap.servers")
+        try:
+            self._admin = AdminClient({"log_level": FATAL_ONLY, **own})
+        except (KafkaException, TypeError, ValueError) as error:
+            raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
+
+    def look(self, *, committed: bool = False, timeout_s: float = TIMEOUT_S) -> TopicLook:
+        """Return the topic's id and ends.
+
+        With `committed`, they are those of a read_committed reader: the ends below the oldest open
+        transaction. Otherwise they cover all that was written, also without being committed.
+        """
+        topic_id, partitions = self._described(timeout_s)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        ends = self._offsets(partitions, latest, timeout_s, committed=committed)
+        return TopicLook(topic_id, ends, frozenset(partitions).difference(ends))
+
+    def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
+        """Return the first offset that each partition still has."""
+        _, partitions = self._described(timeout_s)
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, earliest, timeout_s)
+
+    def offsets_at(self, time_ms: int, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
+        """Return the offset of each partition's first record with a timestamp >= `time_ms`.
+
+        Kafka searches by the largest timestamp so far, so all records before that offset have a
+        lower timestamp. It is the end of a partition that has no such record.
+        """
+        ends = self.look(timeout_s=timeout_s).ends
+        at = OffsetSpec.for_timestamp(time_ms)
+        found = self._offsets(ends, at, timeout_s)
+        return {p: found[p] if found.get(p, -1) >= 0 else end for p, end in ends.items()}
+
+    def _described(self, timeout_s: float) -> tuple[str | None, list[int]]:
+        """Return the topic's id and its partitions."""
+        asked = TopicCollection([self.name])
+        futures = self._admin.describe_topics(asked, request_timeout=timeout_s)
+        try:
+            found = futures[self.name].result(timeout_s + 1.0)
+        except KafkaException as error:
+            raise self._failed(error.args[0]) from error
+        except TimeoutError as error:
+            raise Unreachable(f"no Kafka broker answers at {self._servers}") from error
+        topic_id = str(found.topic_id)
+        return None if topic_id == NO_ID else topic_id, [each.id for each in found.partitions]
+
+    def _offsets(
+        self,
+        partitions: Iterable[int],
+        spec: OffsetSpec,
+        timeout_s: float,
+        *,
+        committed: bool = False,
+    ) -> dict[int, int]:
+        """Return an offset of each partition whose leader answers."""
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(self.name, partition): spec for partition in partitions}
+        if not asked:
+            return {}
+        deadline = clocks.monotonic() + timeout_s
+        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
+        found: dict[int, int] = {}
+        for at, future in futures.items():
+            try:
+                found[at.partition] = future.result(max(0.0, deadline - clocks.monotonic())).offset
+            except KafkaException as error:
+                if not _is_leaderless(error.args[0]):
+                    raise self._failed(error.args[0]) from error
+            except TimeoutError:
+                continue
+        return found
+
+    def _failed(self, error: KafkaError) -> NotedTimeError:
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return Rejected(
+                f"there is no Kafka topic {self.name!r} at {self._servers}: create it, or correct "
+                "the name"
+            )
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return Rejected(
+                f"this client may not describe Kafka topic {self.name!r}: grant it the operation "
+                "DESCRIBE"
+            )
+        return Unreachable(f"Kafka at {self._servers}, topic {self.name!r}: {error.str()}")
+
+
+def _is_leaderless(error: KafkaError) -> bool:
+    return error.code() in (
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - librdkafka's own codes begin so
+    )
