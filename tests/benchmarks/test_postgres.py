@@ -66,7 +66,9 @@ def test_the_floor_of_batches_merges_the_rows_that_notes_left(server: Server) ->
         drive(taking.port, writers.first_notes())
         merge(session, floor_rows(database, "s"))
         merge(session, floor_rows(database, "s"))
-        merged = session.execute("SELECT count(*), count(DISTINCT writer), count(DISTINCT stream_id) FROM member").fetchone()
+        merged = session.execute(
+            "SELECT count(*), count(DISTINCT writer), count(DISTINCT stream_id) FROM member"
+        ).fetchone()
 
     assert (merged, offsets_stored(database, "s")) == ((16, 8, 2), 8)
 
