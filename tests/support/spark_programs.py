@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "spark" / "programs"
+LAST_WORDS_S = 10
 
 
 class SparkProgram:
@@ -23,6 +25,7 @@ class SparkProgram:
         self._log, self._printed = log, log.with_suffix(".printed")
         environment = {
             **os.environ,
+            "PYTHONFAULTHANDLER": "1",
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -36,12 +39,16 @@ class SparkProgram:
             )
 
     def finish(self, timeout_s: float = 240) -> str:
-        """Wait for the end and return the last line it printed; a failure shows its log."""
+        """Wait for the end and return the last line it printed.
+
+        A failure shows its log; one that does not end logs first where its threads are.
+        """
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            code = self._process.wait(LAST_WORDS_S)
             self.kill()
-            raise
         assert code == 0, self._log.read_text()
         return self._printed.read_text().strip().rpartition("\n")[2]
 
@@ -51,5 +58,6 @@ class SparkProgram:
 
     def kill(self) -> None:
         """Take it down at once with all it started, as a power cut would."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
