@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import certifi
 import pytest
@@ -17,6 +18,9 @@ from xdist.remote import Producer
 
 from tests.support.distribution import Together, rank_of
 from tests.support.postgres import Server
+
+if TYPE_CHECKING:
+    from tests.support.kafka import Broker
 
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
@@ -86,6 +90,20 @@ def server() -> Iterator[Server]:
     if directory is None:
         pytest.skip("neither PostgreSQL's binaries nor the wheel are installed")
     with Server(directory, *UNSYNCED) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Return the Kafka broker of a process; tests that need it are skipped without its jars.
+
+    It is shared: a test that ends it starts it again, and names its topics after itself.
+    """
+    from tests.support import kafka  # noqa: PLC0415 - half a second, for few tests
+
+    if not kafka.installed():
+        pytest.skip(kafka.MISSING)
+    with kafka.Broker(tmp_path_factory.mktemp("kafka")) as running:
         yield running
 
 

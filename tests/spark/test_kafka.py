@@ -16,27 +16,16 @@ from noted_time import CompleteWindow
 from reader_client import ReaderClient
 from spark_integration import kafka_offsets, with_noted_watermark
 from spark_integration.positions import PositionOf
-from tests.support import kafka
+from tests.support.kafka import Broker
 from tests.support.page import Session
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.acceptance,
-    pytest.mark.skipif(not kafka.installed(), reason=kafka.MISSING),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
 PAGE = "docs/spark.md"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
-    """Return a broker without topics."""
-    with kafka.Broker(tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +38,14 @@ def served() -> Iterator[Served]:
 class Topics:
     """Writes topics in rounds, and reads them forty events at a time."""
 
-    def __init__(self, spark: SparkSession, broker: kafka.Broker, served: Served) -> None:
+    def __init__(self, spark: SparkSession, broker: Broker, served: Served) -> None:
         self._spark = spark
+        self._broker = broker
         self._address = broker.address
         self._served = served
         self._checkpoint = ""
         self._written: dict[str, int] = {}
+        self._created: set[str] = set()
 
     def of(self, output: QueryOutput) -> Topics:
         """Return these topics for a query with that output."""
@@ -77,10 +68,11 @@ class Topics:
         self._served.note(topic, 1000 * (max(seconds) + 1), offsets)
 
     def send(self, topic: str, rows: Sequence[tuple[int, str]]) -> None:
-        """Send values to partitions."""
-        frame = self._spark.createDataFrame(rows, "partition INT, value STRING").coalesce(1)
-        writer = frame.write.format("kafka").option("kafka.bootstrap.servers", self._address)
-        writer.option("topic", topic).save()
+        """Send values to the two partitions of a topic, which the first of them creates."""
+        if topic not in self._created:
+            self._broker.create(topic)
+            self._created.add(topic)
+        self._broker.send(topic, [(partition, value, 0) for partition, value in rows])
 
     def read(self, topics: str) -> DataFrame:
         """Return the events of topics, with commas between."""
@@ -118,7 +110,7 @@ class Topics:
 
 
 @pytest.fixture(scope="module")
-def all_topics(spark: SparkSession, broker: kafka.Broker, served: Served) -> Topics:
+def all_topics(spark: SparkSession, broker: Broker, served: Served) -> Topics:
     """Return two topics: in `ta` time is far ahead of `tb`."""
     topics = Topics(spark, broker, served)
     topics.write("ta", *range(20, 26))
@@ -224,7 +216,7 @@ def test_the_pages_function_maps_two_topics_to_the_segments_of_one_stream(
 
 
 @pytest.fixture
-def guide(spark: SparkSession, broker: kafka.Broker, served: Served, tmp_path: Path) -> Session:
+def guide(spark: SparkSession, broker: Broker, served: Served, tmp_path: Path) -> Session:
     """Return the page with the addresses and paths of a test."""
     elsewhere = {
         "kafka:9092": broker.address,
@@ -273,7 +265,6 @@ def test_the_pages_producer_vouches_for_what_was_delivered(
     guide: Session, topics: Topics, served: Served
 ) -> None:
     """The row from before it was started lies below its cut as well."""
-    pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install confluent-kafka")
     topics.send("produced", [(0, "from before a crash")])
     served.create("produced")
     guide.elsewhere['"flights"'] = '"produced"'

@@ -10,7 +10,7 @@ are slow, would be run as often."""
 
 
 class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """Gives one process all tests of a group: of a file, of half of Spark's, or of the page."""
+    """Gives one process all tests of a group, such as a file, half of Spark's or the page's."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
@@ -21,14 +21,18 @@ def group_of(nodeid: str) -> str:
 
     >>> group_of("tests/browser/test_acts.py::test_a_hold"), group_of("tests/core/test_cut.py::a")
     ('browser', 'tests/core/test_cut.py')
+
+    Tests of Kafka share one process too, and so a broker, but for those that start Spark.
     """
     file = nodeid.partition("::")[0]
     if file.startswith("tests/spark/"):
         return "spark a to k" if file < HALF else "spark l to z"
+    if "kafka" in file:
+        return "kafka"
     return "browser" if file.startswith("tests/browser/") else file
 
 
 def rank_of(nodeid: str) -> int:
     """Return a key by which the longest groups come first, so that none is left for the end."""
     group = group_of(nodeid)
-    return 0 if group.startswith("spark") else 1 if group == "browser" else 2
+    return 0 if group.startswith("spark") else 1 if group in {"browser", "kafka"} else 2

@@ -1,4 +1,4 @@
-"""A Kafka broker of the test's own, and the jars with which Spark reads it.
+"""A Kafka broker of the tests' own, its topics, and the jars that it and Spark need.
 
 ``./run python -m tests.support.kafka`` installs both, 55 MB, with the Ivy that PySpark brings.
 """
@@ -10,13 +10,20 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import pyspark
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from noted_time import NotedTimeError
+from noted_time.kafka.topic import Topic
+from tests.support.waiting import wait_until
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
 """The directory of the jars: by default in the environment that runs the tests."""
@@ -36,6 +43,33 @@ MISSING = (
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+_QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_OF_ONE_NODE = {
+    "node.id": 1,
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+}
+_WITHOUT_WAITING = {
+    "group.initial.rebalance.delay.ms": 0,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+    "log.initial.task.delay.ms": 500,
+    "log.retention.check.interval.ms": 1000,
+    "log.cleaner.backoff.ms": 500,
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+}
+"""What the broker does now and then, such as compaction, it does at once; one that was killed is
+taken back after three seconds."""
+
+_SMALL = {"log.cleaner.dedupe.buffer.size": 4_194_304, "num.network.threads": 2}
+Settings = Mapping[str, object]
 
 
 def connector() -> list[str]:
@@ -71,53 +105,71 @@ def _java() -> str:
     return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
 
 
-class Broker:
-    """One node on loopback; a topic is created by its first use, with two partitions."""
+class Record(NamedTuple):
+    """A committed record of a topic; `time` is its timestamp in ms, -1 for none."""
 
-    def __init__(self, root: Path) -> None:
+    partition: int
+    offset: int
+    time: int
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+class Broker:
+    """One node on loopback that keeps its data, its port and its topics when it starts again.
+
+    Retention deletes nothing. Topics are created by `create` alone.
+    """
+
+    def __init__(self, root: Path, *, port: int = 0, settings: Settings | None = None) -> None:
+        """Leave it to `start`, or to a `with` block, to start it; port 0 is any free one."""
         self._root = root
-        self._port, controller = _free_port(), _free_port()
+        self._port, controller = port or _free_port(), _free_port()
         self.address = f"127.0.0.1:{self._port}"
+        self.config: dict[str, Any] = {"bootstrap.servers": self.address}
+        self._process: subprocess.Popen[bytes] | None = None
         self._settings = {
-            "process.roles": "broker,controller",
-            "node.id": 1,
+            **_OF_ONE_NODE,
+            **_WITHOUT_WAITING,
+            **_SMALL,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": root / "data",
-            "num.partitions": 2,
-            "offsets.topic.replication.factor": 1,
-            "offsets.topic.num.partitions": 1,
-            "transaction.state.log.replication.factor": 1,
-            "transaction.state.log.min.isr": 1,
-            "transaction.state.log.num.partitions": 1,
-            "group.initial.rebalance.delay.ms": 0,
             "log.retention.ms": -1,
+            **(settings or {}),
         }
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Start it, and return once it listens: after 2 s, or 10 s on a busy machine."""
         self._root.mkdir(parents=True, exist_ok=True)
         settings = self._root / "server.properties"
         settings.write_text("".join(f"{k}={v}\n" for k, v in self._settings.items()))
-        java = [_java(), "-Xmx256m", "-cp", f"{HOME}/broker/*"]
-        kept = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
-        subprocess.run([*java, *kept], check=True, capture_output=True)
+        java = [_java(), *_QUICK, "-cp", f"{HOME}/broker/*"]
+        if not (self._root / "data" / "meta.properties").exists():
+            kept = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
+            subprocess.run([*java, *kept], check=True, capture_output=True)
         with (self._root / "out").open("wb") as out:
             self._process = subprocess.Popen(
                 [*java, "kafka.Kafka", str(settings)], stdout=out, stderr=subprocess.STDOUT
             )
-        self._wait()
-        return self
+        wait_until(self._listens)
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + 60
-        while not _listens(self._port):
-            ended = self._process.poll() is not None
-            assert not ended, (self._root / "out").read_text()[-2000:]
-            assert time.monotonic() < deadline, "the broker did not start"
-            time.sleep(0.05)
+    def stop(self) -> None:
+        """End it in order; does nothing if it is not running."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+
+    def kill(self) -> None:
+        """End it as a power cut would, but for what the machine has not written to its disk."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
     def __exit__(
         self,
@@ -125,19 +177,110 @@ class Broker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.terminate()
-        self._process.wait(30)
+        self.stop()
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """A client for what the methods here do not do."""
+        return AdminClient(self.config)
+
+    def create(self, topic: str, partitions: int = 2, settings: Settings | None = None) -> None:
+        """Create a topic, and return once each partition has a leader.
+
+        A topic of that name is deleted first: the new one has another id, and no record.
+        """
+        if topic in self.admin.list_topics(timeout=60).topics:
+            self.delete(topic)
+        config = {name: str(value) for name, value in (settings or {}).items()}
+        new = NewTopic(topic, partitions, 1, config=config)
+        self.admin.create_topics([new])[topic].result()
+        self._wait_for(topic, partitions)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions, up to that many, and return once each has a leader."""
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
+        self._wait_for(topic, partitions)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.admin.delete_topics([topic])[topic].result()
+
+    def truncate(self, topic: str, begins: Mapping[int, int]) -> None:
+        """Delete the records of each partition below an offset."""
+        wanted = [TopicPartition(topic, each, begin) for each, begin in begins.items()]
+        for deleted in self.admin.delete_records(wanted).values():
+            deleted.result()
+
+    def send(self, topic: str, rows: Iterable[tuple[int, str | bytes, int]]) -> None:
+        """Send (partition, value, timestamp in ms), and return once all are delivered.
+
+        A timestamp of 0 is the present time.
+        """
+        failed: list[object] = []
+        producer = Producer(self.config)
+        for partition, value, time in rows:
+            producer.produce(
+                topic,
+                value,
+                partition=partition,
+                timestamp=time,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+            producer.poll(0)
+        left = producer.flush(60)
+        assert (left, failed) == (0, []), failed[:3]
+
+    def records(self, topic: str) -> Sequence[Record]:
+        """Return all committed records of a topic, in the order of each partition."""
+        reading: dict[str, Any] = {
+            **self.config,
+            "group.id": "all-records",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+        unread = set(Topic(self.config, topic).look().partitions)
+        consumer = Consumer(reading)
+        consumer.assign([TopicPartition(topic, each, 0) for each in unread])
+        found: list[Record] = []
+        while unread:
+            for message in consumer.consume(10_000, 1):
+                if message.error():
+                    unread.discard(message.partition())
+                else:
+                    found.append(_record(message))
+        consumer.close()
+        return found
+
+    def _wait_for(self, topic: str, partitions: int) -> None:
+        def led() -> bool:
+            try:
+                return len(looking.look().ends) == partitions
+            except NotedTimeError:  # one just created may be unknown for a moment
+                return False
+
+        looking = Topic(self.config, topic)
+        wait_until(led)
+
+    def _listens(self) -> bool:
+        assert self._process is not None
+        ended = self._process.poll() is not None
+        assert not ended, (self._root / "out").read_text()[-2000:]
+        with closing(socket.socket()) as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+
+
+def _record(message: Message) -> Record:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return Record(partition, offset, message.timestamp()[1], message.key(), message.value())
 
 
 def _free_port() -> int:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+"""The judge of every way to note: each mark of a stream against each record of its topic."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tests.support.calls import Calls
+from tests.support.kafka import Broker, Record
+
+NEVER = 2**63
+Json = Mapping[str, Any]
+
+
+class Violation(NamedTuple):
+    """A record with a time below `lower`, at or above the `cut` that was to cover it."""
+
+    record: Record
+    lower: int
+    cut: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many marks and records were judged, and what is violated: nothing without a mark."""
+
+    marks: int
+    records: int
+    violations: tuple[Violation, ...]
+
+
+def violations(marks: Iterable[Json], records: Sequence[Record]) -> list[Violation]:
+    """Return the records with a time below a mark's lower that do not lie below its cut.
+
+    Each is returned once, with the least such lower and the least cut of such marks:
+
+    >>> mark = {"lower": 100, "cut": {"0": 2}}
+    >>> below, beyond = Record(0, 1, 99), Record(0, 2, 99)
+    >>> violations([mark], [below, beyond, Record(0, 3, 100)]) == [Violation(beyond, 100, 2)]
+    True
+
+    A partition that a cut does not name has no record below it.
+    """
+    ordered = sorted(marks, key=lambda mark: mark["lower"])
+    lowers = [mark["lower"] for mark in ordered]
+    partitions = {record.partition for record in records}
+    cuts = {each: _least_cuts(ordered, str(each)) for each in partitions}
+    found = []
+    for record in records:
+        first = bisect_right(lowers, record.time)
+        cut = cuts[record.partition][first]
+        if record.offset >= cut:
+            found.append(Violation(record, lowers[first], cut))
+    return found
+
+
+def _least_cuts(marks: Sequence[Json], partition: str) -> list[int]:
+    """Return the least offset in the cuts of each mark and those with a higher lower."""
+    least = [NEVER]
+    for mark in reversed(marks):
+        least.append(min(least[-1], mark["cut"].get(partition, 0)))
+    return least[::-1]
+
+
+def judged(  # noqa: PLR0913 - all but two are named
+    broker: Broker,
+    topic: str,
+    *,
+    controller: Calls,
+    stream: str | None = None,
+    domain: str = "default",
+    time_of: Callable[[Record], int] = lambda record: record.time,
+) -> Verdict:
+    """Judge the marks of a stream, by default of the topic's name, against the topic's records.
+
+    `time_of` returns the event time of a record in ms.
+    """
+    marks = all_marks(controller, stream or topic, domain)
+    records = [record._replace(time=time_of(record)) for record in broker.records(topic)]
+    return Verdict(len(marks), len(records), tuple(violations(marks, records)))
+
+
+def all_marks(controller: Calls, stream: str, domain: str = "default") -> list[Json]:
+    """Return the marks of a domain that the controller has kept."""
+    found: list[Json] = []
+    after = 0
+    while page := controller.get(f"{stream}/marks", domain=domain, after=after)["marks"]:
+        found += page
+        after = page[-1]["seq"]
+    return found
