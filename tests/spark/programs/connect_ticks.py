@@ -5,12 +5,36 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+)
 
 from spark_integration import PositionListener, with_noted_watermark
 from tests.support.queries import per_second
+
+
+class Ending(StreamingQueryListener):
+    """Sees the last event of a query."""
+
+    def __init__(self) -> None:
+        self.seen = threading.Event()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Wait."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """Wait."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802, ARG002 - Spark's
+        """See it."""
+        self.seen.set()
 
 
 def main(given: dict[str, str]) -> None:
@@ -26,7 +50,9 @@ def main(given: dict[str, str]) -> None:
         .getOrCreate()
     )
     listener = PositionListener(given["url"], "ticks", "counters", "one", position=position)
+    ending = Ending()
     spark.streams.addListener(listener)
+    spark.streams.addListener(ending)
     source = spark.readStream.format("rate-micro-batch")
     ticks = with_noted_watermark(
         source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load(),
@@ -42,6 +68,8 @@ def main(given: dict[str, str]) -> None:
     while len(rows := spark.table("counts").collect()) < 3:
         time.sleep(0.2)
     query.stop()
+    # PySpark 4.3 removes its last listener under the lock that a last event needs, and waits for it
+    ending.seen.wait(60)
     spark.streams.removeListener(listener)
     listener.close()
     print(json.dumps(sorted(list(row) for row in rows)[:3]), flush=True)  # noqa: T201 - the answer
