@@ -9,11 +9,11 @@ import threading
 import time
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
+    StreamingQueryListener,
 )
 
 from spark_integration import PositionListener, with_noted_watermark
