@@ -13,15 +13,15 @@ from rich.console import Console
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now
-from tests.chaos.trial import Plan, each_once, hold, mixed
+from tests.chaos.trial import hold
+from tests.chaos.turns import Plan, each_once, mixed
 from tests.chaos.verdict import tables
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.chaos.arena import Arena
-    from tests.chaos.trial import Turn
+    from tests.chaos.turns import Killing, Turn
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 MINUTES = 10.0
@@ -55,7 +55,7 @@ def chaos(
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     until = now() + 60 * (MINUTES if minutes is None and not kills else minutes or 0.0)
 
-    def turns(arena: Arena) -> Iterator[Turn]:
+    def turns(arena: Killing) -> Iterator[Turn]:
         if quick:
             return each_once(faults)
         chance = random.Random(seed)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Self
 import httpx
 
 from tests.chaos.calls import comes_true
+from tests.chaos.history import LIVE
 from tests.chaos.replica import Replica
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
 
+    from tests.chaos.history import History
     from tests.support.postgres import Server
 
 REPLICAS = 3
@@ -84,6 +86,14 @@ class Arena:
         """End a replica as a power cut would."""
         replica.kill()
         self.kills += 1
+
+    async def mend(self, history: History) -> None:
+        """Start again the replicas that ended by themselves, which none may."""
+        for replica in self.replicas:
+            words = replica.last_words()
+            if words is not None:
+                history.broke(LIVE, replica.name, words)
+                await replica.start()
 
     async def anyone(self) -> Replica:
         """Return a random replica that no fault affects, as soon as there is one."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 
 Json = dict[str, Any]
+LIVE = "processes live"
+"""The law that is broken by a process that ends by itself, or cannot be started again."""
+
 ACCOUNTS_OF_A_LAW = 20
 """Maximum number of reported violations per law; a lasting fault breaks it at every look."""
 

@@ -13,7 +13,7 @@ from tests.chaos.checks import late
 from tests.chaos.collecting import Said
 from tests.chaos.history import Chain, History, Violation, WindowSeen
 from tests.chaos.scaling import ScaledStream
-from tests.chaos.trial import Pulse
+from tests.chaos.turns import Pulse
 from tests.chaos.verdict import STARVED_S, Verdict, judge, tables
 from tests.support.load import LoadWriter
 
@@ -187,7 +187,7 @@ def test_what_a_busy_machine_may_have_done_is_distinguished_from_a_violation(
 ) -> None:
     """If no process ran for half a writer timeout, exclusions are right; other laws still hold."""
     violations = (Violation(law, "s", "…"),)
-    verdict = Verdict(1, 1.0, 0, {}, Counter(), 0, 0, 0, {}, violations, starved_s)
+    verdict = Verdict(1, 1.0, {}, {}, Counter(), {}, violations, starved_s)
     console = Console(width=100)
     with console.capture() as capture:
         console.print(tables(verdict))

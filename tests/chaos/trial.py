@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
@@ -16,107 +14,23 @@ from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.checks import last_time, late
 from tests.chaos.collecting import ask_all, disagreements
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
-from tests.chaos.history import History, Journal, Span, now
+from tests.chaos.history import History, Journal, now
 from tests.chaos.reading import Reading
 from tests.chaos.scaling import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
-from tests.chaos.verdict import judge, verdict
+from tests.chaos.turns import Plan, Pulse, Turns
+from tests.chaos.verdict import judge, tried, verdict
 from tests.chaos.writing import Writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from tests.chaos.verdict import Verdict
     from tests.support.postgres import Server
 
 
-KILLS = ("kill-owner", "kill", "kill-all")
-KILLING = 0.55
-"""How often a turn of a mixed trial is a kill, if kills are among the faults."""
-
-TOGETHER = (16, 3, 1)
-"""How often one, two and three faults come together."""
-
-
-def each_once(faults: Sequence[str]) -> Iterator[Turn]:
-    """Have one fault after the other.
-
-    >>> list(each_once(["kill", "pause"]))
-    [('kill',), ('pause',)]
-    """
-    return ((fault,) for fault in faults)
-
-
-def mixed(
-    faults: Sequence[str], chance: random.Random, goes_on: Callable[[], bool]
-) -> Iterator[Turn]:
-    """Make faults by chance, often a kill and sometimes several, until the trial ends."""
-    while goes_on():
-        (count,) = chance.choices(range(1, len(TOGETHER) + 1), TOGETHER)
-        yield tuple(dict.fromkeys(_one(faults, chance) for _ in range(count)))
-
-
-def _one(faults: Sequence[str], chance: random.Random) -> str:
-    kills = [fault for fault in faults if fault in KILLS]
-    return chance.choice(kills if kills and chance.random() < KILLING else list(faults))
-
-
-BEAT_S = 0.1
-
-
-class Pulse:
-    """Beats in a thread, and keeps the longest time in which it was not run."""
-
-    def __init__(self, clock: Callable[[], float] = now) -> None:
-        self.longest_s = 0.0
-        self._clock = clock
-        self._stopping = threading.Event()
-        self._last = clock()
-        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
-
-    def beat(self) -> None:
-        """Notice how long ago the last beat should have been followed by this one."""
-        at = self._clock()
-        self.longest_s, self._last = max(self.longest_s, at - self._last - BEAT_S), at
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(BEAT_S):
-            self.beat()
-
-
-Turn = tuple[str, ...]
-"""Faults that begin one soon after the other."""
-
-SOON_S = (0.0, 2.0)
-
 MOVES_S = 60.0
 """Time that stands this long after a fault was mended is stuck."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to fail, by chance from a seed.
-
-    `quick_to_go_on` is how often the next turn begins before time has moved again everywhere.
-    """
-
-    seed: int
-    turns: Callable[[Arena], Iterable[Turn]]
-    quick_to_go_on: float = 0.0
 
 
 @dataclass
@@ -127,7 +41,7 @@ class Trial:
     history: History
     journal: Journal
     chance: random.Random
-    plan: Plan
+    turns: Turns[Arena]
     announce: Callable[[str], None]
     written: asyncio.Event = field(default_factory=asyncio.Event)
     read: asyncio.Event = field(default_factory=asyncio.Event)
@@ -145,9 +59,7 @@ class Trial:
             writers = [tasks.create_task(self._quietly(each)) for each in work]
             for each in self._readers():
                 tasks.create_task(self._quietly(each))
-            await self._wait_until_time_moves("start")
-            for turn in self.plan.turns(self.arena):
-                await self._take(turn)
+            await self.turns.run()
             self.written.set()
             await asyncio.wait(writers)
             await self._quietly(self._bring_time_to_its_end())
@@ -210,36 +122,6 @@ class Trial:
         except NoAnswerError as error:
             self.history.broke("answers", "all replicas", error)
 
-    # Faults
-
-    async def _take(self, turn: Turn) -> None:
-        """Have these faults, each soon after the one before, and mostly wait until time moves."""
-        self.announce(f"{len(self.history.spans) + 1}: {' and '.join(turn)}")
-        delays = accumulate((self.chance.uniform(*SOON_S) for _ in turn[1:]), initial=0.0)
-        await asyncio.gather(*map(self._fail, turn, delays))
-        for replica in self.arena.replicas:
-            words = replica.last_words()
-            if words is not None:
-                self.history.broke("replicas live", replica.name, words)
-                await replica.start()
-        if self.chance.random() >= self.plan.quick_to_go_on:
-            await self._wait_until_time_moves(" and ".join(turn))
-
-    async def _fail(self, kind: str, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
-        begun = now()
-        try:
-            await FAULTS[kind](self.arena)
-        except (AssertionError, TimeoutError) as error:
-            self.history.broke("replicas live", kind, repr(error))
-        self.history.spans.append(Span(kind, begun, now()))
-
-    async def _wait_until_time_moves(self, after: str) -> None:
-        since = self.history.lengths()
-        if not await comes_true(lambda: not self.history.standing(since), MOVES_S):
-            standing = ", ".join(self.history.standing(since))
-            self.history.broke("watermarks advance", after, f"not advancing: {standing}")
-
     # The end
 
     async def _bring_time_to_its_end(self) -> None:
@@ -274,7 +156,8 @@ async def hold(
     with Journal(directory) as journal, Pulse() as pulse:
         try:
             async with Arena(server, directory, random.Random(chance.random())) as arena:
-                await Trial(arena, history, journal, chance, plan, announce).run()
+                turns = Turns(arena, FAULTS, history, chance, plan, announce, MOVES_S)
+                await Trial(arena, history, journal, chance, turns, announce).run()
         finally:
             history.counts.update(arena.counts)
             journal.keep(history)
@@ -282,6 +165,6 @@ async def hold(
         history,
         seed=plan.seed,
         seconds=now() - begun,
-        kills=arena.kills,
+        tried=tried(history, arena.kills),
         starved_s=pulse.longest_s,
     )

@@ -29,7 +29,7 @@ NOTHING, SEVERAL = "(no fault)", "(several at once)"
 STARVED_S = WRITER_TIMEOUT_S / 2
 """Writers that do not run for this long may be excluded, and replicas may lose their leases."""
 
-OF_TIME = frozenset(("answers", "no writer is excluded", "replicas live", "watermarks advance"))
+OF_TIME = frozenset(("answers", "no writer is excluded", "processes live", "watermarks advance"))
 """The laws that rest on every process being run in time; all others hold at any speed."""
 
 
@@ -62,18 +62,16 @@ def _blamed(begun: float, ended: float, spans: Sequence[Span]) -> str:
 class Verdict:
     """How much was tried, and what did not hold of it.
 
-    `faults` counts by kind; `gaps_s` is the longest time without a mark, by the fault that lasted.
-    `starved_s` is for how long the machine ran no process of the trial, at most.
+    `faults` counts by kind, `tried` what there was to judge; `gaps_s` is the longest time without a
+    mark, by the fault that lasted. `starved_s` is for how long the machine ran no process of the
+    trial, at most.
     """
 
     seed: int
     seconds: float
-    kills: int
     faults: Mapping[str, int]
+    tried: Mapping[str, int]
     counts: Counter[str]
-    marks: int
-    events: int
-    windows: int
     gaps_s: Mapping[str, float]
     violations: tuple[Violation, ...]
     starved_s: float = 0.0
@@ -94,23 +92,35 @@ def judge(history: History, said: Mapping[str, Said]) -> None:
 
 
 def verdict(
-    history: History, *, seed: int, seconds: float, kills: int, starved_s: float
+    history: History, *, seed: int, seconds: float, tried: Mapping[str, int], starved_s: float
 ) -> Verdict:
     """Return what was found, after all was judged."""
     kinds = [span.kind for span in history.spans]
     return Verdict(
         seed=seed,
         seconds=seconds,
-        kills=kills,
         faults={kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        tried=tried,
         counts=history.counts,
-        marks=sum(len(chain.seen) for chain in history.chains.values()),
-        events=sum(len(stream.events) for stream in history.streams.values()),
-        windows=sum(len(chain.windows) for chain in history.chains.values()),
         gaps_s=longest_gaps(history.steady_chains().values(), history.spans),
         violations=tuple(history.violations),
         starved_s=starved_s,
     )
+
+
+def tried(history: History, kills: int) -> dict[str, int]:
+    """Return how much there was of everything in a trial of replicas."""
+    return {
+        "replicas killed (-9)": kills,
+        "notes acknowledged": history.counts["notes acknowledged"],
+        "notes sent more than once": history.counts["notes retried"],
+        "events written": sum(len(stream.events) for stream in history.streams.values()),
+        "scalings": history.counts["scalings"],
+        "marks truncated": history.counts["marks truncated"],
+        "writers away and back": history.counts["absences"],
+        "marks checked": sum(len(chain.seen) for chain in history.chains.values()),
+        "windows checked": sum(len(chain.windows) for chain in history.chains.values()),
+    }
 
 
 def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
@@ -171,30 +181,23 @@ def _tried(verdict: Verdict) -> Table:
     )
     shown.add_column("what")
     shown.add_column("how much", justify="right")
+    broken = sum(n for name, n in verdict.counts.items() if name.startswith("broke "))
     counted = {
-        "replicas killed (-9)": verdict.kills,
+        **verdict.tried,
         "faults": sum(verdict.faults.values()),
-        "notes acknowledged": verdict.counts["notes acknowledged"],
-        "notes sent more than once": verdict.counts["notes retried"],
-        "events written": verdict.events,
-        "scalings": verdict.counts["scalings"],
-        "marks truncated": verdict.counts["marks truncated"],
-        "writers away and back": verdict.counts["absences"],
-        "marks checked": verdict.marks,
-        "windows checked": verdict.windows,
-        "violations": sum(n for name, n in verdict.counts.items() if name.startswith("broke ")),
+        "violations": broken,
     }
     for name, number in counted.items():
         shown.add_row(name, f"{number:,}")
     for name, number in sorted(verdict.counts.items()):
-        if name.startswith(("no answer: ", "reported as ")):
+        if name.startswith(("no answer: ", "reported as ", "ended: ")):
             shown.add_row(f"[dim]{name}[/dim]", f"[dim]{number:,}[/dim]")
     return shown
 
 
 def _stood(verdict: Verdict) -> Table:
     """Return by fault how often there was one and the longest time without a mark."""
-    shown = Table("fault", "times", "longest without a mark")
+    shown = Table("fault", "times", "longest standstill")
     for kind in {**verdict.gaps_s, **verdict.faults}:
         times = verdict.faults.get(kind)
         gap = verdict.gaps_s.get(kind)
