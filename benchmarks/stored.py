@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from controller.store.rows import Row
     from noted_time import MemberRecord
 
+
 def sqlite_url(file: Path) -> str:
     """Return the URL of a database in a file."""
     return f"sqlite:///{file}"

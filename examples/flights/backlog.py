@@ -16,15 +16,15 @@ from examples.flights.data import DAY_MS, HOUR_MS, hour_after
 from examples.flights.measurement import given_out, lost_rows
 from examples.flights.picture import GREY, NOTED, OWN, headed, plain
 from examples.flights.query import hourly, run_to_the_end, run_until, truth, with_noted_time
-from examples.flights.replay import SEGMENTS, STREAM, Pace, at_work, take
+from examples.flights.replay import STREAM, at_work, replay
 from examples.flights.schedule import steps
-from examples.flights.stage import Result, results
+from examples.flights.stage import Result, table
 from noted_time import BacklogPolicy
 from spark_integration import Batches
 from spark_integration import CatchUp as Larger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from examples.flights.data import Flights
     from examples.flights.measurement import Truth
     from examples.flights.query import Run
-    from examples.flights.replay import Carrier
+    from examples.flights.replay import Carriers
     from examples.flights.stage import Stage
 
 BEHIND_MS = DAY_MS
@@ -56,21 +56,18 @@ LEGENDS = {WITH: "with a backlog policy", WITHOUT: "with one limit all along"}
 class Side:
     """One of the two streams, its carriers, and the query that comes to it."""
 
-    def __init__(self, stage: Stage, name: str, carriers: Mapping[str, Carrier]) -> None:
+    def __init__(self, stage: Stage, name: str, carriers: Carriers) -> None:
         """Start with an empty log; the carriers have joined."""
         self.name = name
         self._stage = stage
         self._carriers = carriers
-        self._ends = dict.fromkeys(range(SEGMENTS), 0)
         self._past, self._live = clocks(stage.flights)
         self._steps = steps(stage.flights, [*self._past, *self._live])
 
     def write_the_past(self) -> None:
         """Let the carriers write and note as fast as possible."""
-        done = self._stage.bars.bar(f"The past is written, {self.name}", len(self._past))
-        for number, step in enumerate(islice(self._steps, len(self._past)), start=1):
-            take(step, self._carriers, self._ends)
-            done(number)
+        done = self._stage.bar(f"The past is written, {self.name}", len(self._past))
+        replay(islice(self._steps, len(self._past)), self._carriers.take, on_step=done)
 
     def count_the_past(self) -> None:
         """Run the query once over the present rows, so that Spark is warm."""
@@ -79,14 +76,10 @@ class Side:
     def count_live(self) -> Run:
         """Start the query while the carriers continue at their pace."""
         checkpoint = self._stage.directory / STREAMS[self.name]
-        done = self._stage.bars.bar(f"A query catches up, {self.name}", len(self._live))
-        until = self._live[-1]
+        done = self._stage.bar(f"A query catches up, {self.name}", len(self._live))
+        until, take = self._live[-1], self._carriers.take
         run = self._stage.beside.submit(lambda: run_until(until, self._counts(), checkpoint))
-        pace = Pace(HOURS_PER_SECOND)
-        for number, step in enumerate(self._steps, start=1):
-            pace.wait(step.clock)
-            take(step, self._carriers, self._ends)
-            done(number)
+        replay(self._steps, take, hours_per_second=HOURS_PER_SECOND, on_step=done)
         return run.result()
 
     def _counts(self) -> DataFrame:
@@ -168,7 +161,7 @@ def _result(catch_ups: Sequence[CatchUp]) -> Result:
     if ours.counted != other.counted:
         broken.append("The two queries counted differently.")
     return Result(
-        table=results(TITLE, HEADINGS, map(_cells, catch_ups), ours=WITH),
+        table=table(TITLE, HEADINGS, map(_cells, catch_ups), ours=WITH),
         meaning=(_meaning(ours, other),),
         figures={each.name: _figures(each) for each in catch_ups},
         picture=_picture(ours, other),

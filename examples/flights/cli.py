@@ -6,29 +6,19 @@ import json
 import signal
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
-from examples.flights import backlog, picture, report
-from examples.flights.data import HOUR_MS, Flights, read_flights
-from examples.flights.demo import DATABASE, Plan, find, least_full_hours
-from examples.flights.simulation import least_delay_without_loss, own_watermark
-from examples.flights.stage import Result, Stage
-from examples.flights.surroundings import (
-    Bars,
-    SurroundingsError,
-    controller,
-    keep_database,
-    spark_session,
-)
+from examples.flights import backlog, demo, report
+from examples.flights.data import read_flights
+from examples.flights.stage import DATABASE, Result, bars_on, staged
+from examples.flights.surroundings import SurroundingsError, controller, keep_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,20 +27,7 @@ if TYPE_CHECKING:
 TERMINATED = 128 + signal.SIGTERM
 OUT = Path("flights-demo")
 KEPT_DATABASE = "flights.db"
-CURVE_STEP_MS = HOUR_MS // 4
-OF_THE_COMPARISON = {
-    "delay": "--delay",
-    "speed": "--speed",
-    "rows_per_batch": "--rows-per-batch",
-    "run_own": "--simulate-own",
-}
-
-
-class Story(StrEnum):
-    """The stories that can be played instead of the comparison."""
-
-    BACKLOG = "backlog"
-
+OF_THE_COMPARISON = ("delay", "speed", "rows_per_batch", "simulate_own")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -60,7 +37,7 @@ def flights(  # noqa: PLR0913 - the options of a command
     context: typer.Context,
     *,
     story: Annotated[
-        Story | None,
+        Literal["backlog"] | None,
         typer.Option(help="Play this instead: how a query that comes late catches up (backlog)."),
     ] = None,
     months: Annotated[int, typer.Option(min=1, max=12, help="How much of 2013 to replay.")] = 1,
@@ -81,14 +58,14 @@ def flights(  # noqa: PLR0913 - the options of a command
     rows_per_batch: Annotated[
         int, typer.Option(min=1, help="Rows per micro-batch of the query under noted time.")
     ] = 200,
-    run_own: Annotated[
+    simulate_own: Annotated[
         bool,
         typer.Option(
-            "--run-own/--simulate-own",
-            help="Let Spark run under its own watermark, too, one micro-batch for each hour with a "
-            "departure (many minutes for a year), or take that from the simulation.",
+            "--simulate-own/--run-own",
+            help="Take Spark's own watermark from the simulation, or run that, too: one "
+            "micro-batch for each hour with a departure, many minutes for a year.",
         ),
-    ] = True,
+    ] = False,
     out: Annotated[
         Path, typer.Option(help="Where to put the picture, the figures (.json) and flights.db.")
     ] = OUT,
@@ -112,55 +89,29 @@ def flights(  # noqa: PLR0913 - the options of a command
     with _ending_in_order(console):
         _refuse_options_of_the_comparison(context, story)
         data = read_flights(months, days)
-        delays = tuple(sorted({*delay, least_full_hours(data)}))
-        plan = Plan(delays, rows_per_batch, speed, run_own)
+        delays = tuple(sorted({*delay, demo.least_full_hours(data)}))
+        plan = demo.Plan(delays, rows_per_batch, speed, run_own=not simulate_own)
         opening = backlog.opening(data) if story else report.plot(data, plan)
         _say(console, report.opening(data), *opening)
         out.mkdir(parents=True, exist_ok=True)
-        with _directory(out if keep else None) as directory, Bars(console) as bars:
-            result = (
-                _play(data, directory, bars) if story else _compare(data, plan, directory, bars)
-            )
+        with _directory(out if keep else None) as directory, bars_on(console) as bars:
+            with staged(data, directory, bars) as stage:
+                result = backlog.play(stage) if story else demo.play(stage, plan)
             keep_database(directory / DATABASE, out / KEPT_DATABASE)
         _show(console, result, out / (story or "flights"))
         if stay:
             _stay_up(console, out / KEPT_DATABASE, result.stream)
         else:
-            _say_unbroken(console, report.where(out / KEPT_DATABASE, result.stream))
+            _say(console, report.where(out / KEPT_DATABASE, result.stream))
     raise typer.Exit(1 if result.broken else 0)
 
 
-def _refuse_options_of_the_comparison(context: typer.Context, story: Story | None) -> None:
+def _refuse_options_of_the_comparison(context: typer.Context, story: str | None) -> None:
     """Raise `BadParameter` if a story is played with an option of the comparison."""
-    for name, option in OF_THE_COMPARISON.items():
-        source = context.get_parameter_source(name)
+    for name in OF_THE_COMPARISON:
+        source, option = context.get_parameter_source(name), f"--{name.replace('_', '-')}"
         if story and source and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"{option} belongs to the comparison, not to --story {story}")
-
-
-def _compare(data: Flights, plan: Plan, directory: Path, bars: Bars) -> Result:
-    """Play noted time against guessed delays."""
-    findings = find(data, plan, directory, bars)
-    longest = max(outcome.delay_ms or 0 for outcome in findings.shown)
-    curve = [own_watermark(data, each) for each in range(HOUR_MS, longest + 1, CURVE_STEP_MS)]
-    lost = findings.measured[0].lost
-    return Result(
-        table=report.results(findings),
-        meaning=tuple(report.closing(findings, least_delay_without_loss(data))),
-        figures=report.figures(findings),
-        picture=picture.draw(findings, curve),
-        broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
-    )
-
-
-def _play(data: Flights, directory: Path, bars: Bars) -> Result:
-    """Play the story with a controller and a Spark of its own."""
-    with (
-        controller(directory / DATABASE, directory) as url,
-        ThreadPoolExecutor(2) as beside,
-        spark_session(directory) as spark,
-    ):
-        return backlog.play(Stage(data, url, spark, beside, directory, bars))
 
 
 def _show(console: Console, result: Result, out: Path) -> None:
@@ -175,19 +126,15 @@ def _show(console: Console, result: Result, out: Path) -> None:
 
 
 def _say(console: Console, *sentences: str) -> None:
+    """Print sentences; an address may be copied from the terminal, so its line stays unbroken."""
     for sentence in sentences:
-        console.print(sentence, highlight=False, markup=False)
-
-
-def _say_unbroken(console: Console, lines: str) -> None:
-    """Print lines that may be copied from the terminal."""
-    console.print(lines, highlight=False, markup=False, soft_wrap=True)
+        console.print(sentence, highlight=False, markup=False, soft_wrap="://" in sentence)
 
 
 def _stay_up(console: Console, database: Path, stream: str) -> None:
     """Serve the database until Ctrl-C."""
     with TemporaryDirectory(prefix="noted-time-") as logs, controller(database, Path(logs)) as url:
-        _say_unbroken(console, f"Until Ctrl-C the flights are at {report.page(url, stream)}")
+        _say(console, f"Until Ctrl-C the flights are at {report.page(url, stream)}")
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1)

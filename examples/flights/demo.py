@@ -1,11 +1,11 @@
-"""The demo's work from the flights to the findings: replay, query, measure, and clean up."""
+"""Noted time against guessed delays: the carriers write, Spark counts, and both are measured."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from examples.flights import picture, report
 from examples.flights.data import HOUR_MS
 from examples.flights.measurement import noted_outcome, own_outcome, untimely
 from examples.flights.query import (
@@ -16,33 +16,29 @@ from examples.flights.query import (
     with_own_watermark,
     write_archive,
 )
-from examples.flights.replay import STREAM, replay
-from examples.flights.schedule import closing_clocks, hourly_batches
+from examples.flights.replay import STREAM, at_work, replay
+from examples.flights.schedule import closing_clocks, hourly_batches, steps
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
-from examples.flights.surroundings import controller, spark_session
+from examples.flights.stage import Result
 from reader_client import ReaderClient
 from spark_integration import Batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
     from examples.flights.data import Flights
-    from examples.flights.measurement import Cuts, Outcome, Truth
+    from examples.flights.measurement import Cuts, Outcome
     from examples.flights.query import Run
     from examples.flights.replay import Replayed
-    from examples.flights.surroundings import Bars
+    from examples.flights.stage import Stage
 
 MOST_BATCHES = 1000
-DATABASE = "noted-time.db"
+CURVE_STEP_MS = HOUR_MS // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The options of the demo.
+    """The options of the comparison.
 
     Delays are in full hours, the pace in hours per second, 0 for none. Without `run_own`, Spark
     runs the query under noted time alone.
@@ -87,89 +83,68 @@ def least_full_hours(flights: Flights) -> int:
     return -(-least_delay_without_loss(flights) // HOUR_MS)
 
 
-def predict(flights: Flights, plan: Plan) -> tuple[Outcome, ...]:
-    """Return the simulation's prediction for noted time and for each delay."""
-    own = (own_watermark(flights, hours * HOUR_MS) for hours in plan.delay_hours)
-    return (noted_time(flights), *own)
+def play(stage: Stage, plan: Plan) -> Result:
+    """Play noted time against guessed delays."""
+    findings = find(stage, plan)
+    delays = range(HOUR_MS, max(plan.delay_hours) * HOUR_MS + 1, CURVE_STEP_MS)
+    curve = [own_watermark(stage.flights, delay_ms) for delay_ms in delays]
+    lost = findings.measured[0].lost
+    return Result(
+        table=report.table(findings),
+        meaning=report.closing(findings, least_delay_without_loss(stage.flights)),
+        figures=report.figures(findings),
+        picture=picture.draw(findings, curve),
+        broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
+    )
 
 
-def find(flights: Flights, plan: Plan, directory: Path, bars: Bars) -> Findings:
-    """Run the demo in `directory`; everything that was started has ended on return, in any case.
+def find(stage: Stage, plan: Plan) -> Findings:
+    """Replay the flights and run the queries; returns what they measured and the prediction."""
+    own = stage.beside.submit(_count_under_own_watermark, stage, plan) if plan.run_own else None
+    replayed = _replayed(stage, plan)
+    noted = stage.beside.submit(_count_under_noted_time, stage, plan).result()
+    counted, cuts = truth(stage.spark, stage.log), cuts_of(stage.url, stage.flights.window_ends)
+    measured = [noted_outcome(noted, counted, cuts, replayed)]
+    if own:
+        run, landed = own.result(), stage.flights.landed
+        measured += [own_outcome(run, hours, counted, landed) for hours in plan.delay_hours]
+    delays = [hours * HOUR_MS for hours in plan.delay_hours]
+    predicted = [own_watermark(stage.flights, delay_ms) for delay_ms in delays]
+    return Findings(
+        measured=tuple(measured),
+        predicted=(noted_time(stage.flights), *predicted),
+        untimely=untimely(noted, cuts),
+    )
 
-    The controller's SQLite file is `DATABASE` there.
-    """
-    work = Work(flights, plan, directory, bars)
-    with (
-        controller(directory / DATABASE, directory) as url,
-        ThreadPoolExecutor(2) as beside,
-        spark_session(directory) as spark,
-    ):
-        # In another thread, as this one may be interrupted, which Spark's client cannot handle.
-        own = beside.submit(work.count_under_own_watermark, spark) if plan.run_own else None
-        replayed = work.replay(url)
-        noted = beside.submit(work.count_under_noted_time, spark, url)
-        return work.findings(spark, url, replayed, noted=noted.result(), own=own)
 
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The parts of the demo, each with a bar of its own."""
-
-    flights: Flights
-    plan: Plan
-    directory: Path
-    bars: Bars
-
-    @property
-    def log(self) -> Path:
-        """The root of the file log."""
-        return self.directory / "log"
-
-    def replay(self, url: str) -> Replayed:
-        """Let the carriers write and note."""
-        stops = len(closing_clocks(self.flights))
-        done = self.bars.bar("The carriers write as flights land, and note", stops)
-        pace = self.plan.hours_per_second
-        return replay(self.flights, self.log, url, hours_per_second=pace, on_step=done)
-
-    def count_under_own_watermark(self, spark: SparkSession) -> Run:
-        """Run the query under Spark's own watermark, at all delays."""
-        batches = list(hourly_batches(self.flights))
-        done = self.bars.bar("Spark counts under its own watermark", len(batches) + 1)
-        archive = self.directory / "archive"
-        write_archive(archive, batches)
-        flights = with_own_watermark(spark, archive, self.plan.delay_hours)
-        return run_to_the_end(hourly(flights), self.directory / "own", done)
-
-    def count_under_noted_time(self, spark: SparkSession, url: str) -> Run:
-        """Run the query under noted time."""
-        rows = len(self.flights.landed)
-        max_rows = max(self.plan.rows_per_batch, rows // MOST_BATCHES)
-        done = self.bars.bar("Spark counts under noted time", -(-rows // max_rows) + 1)
-        flights = with_noted_time(spark, self.log, url, Batches(max_rows))
-        return run_to_the_end(hourly(flights), self.directory / "noted", done)
-
-    def findings(
-        self,
-        spark: SparkSession,
-        url: str,
-        replayed: Replayed,
-        *,
-        noted: Run,
-        own: Future[Run] | None,
-    ) -> Findings:
-        """Compare the queries' results with a batch count of the same rows."""
-        counted, cuts = truth(spark, self.log), cuts_of(url, self.flights.window_ends)
-        own_outcomes = self._own_outcomes(own.result(), counted) if own else ()
-        return Findings(
-            measured=(noted_outcome(noted, counted, cuts, replayed), *own_outcomes),
-            predicted=predict(self.flights, self.plan),
-            untimely=untimely(noted, cuts),
+def _replayed(stage: Stage, plan: Plan) -> Replayed:
+    """Let the carriers write and note."""
+    clocks = closing_clocks(stage.flights)
+    done = stage.bar("The carriers write as flights land, and note", len(clocks))
+    with at_work(stage.flights.carriers, stage.log, stage.url) as carriers:
+        pace = plan.hours_per_second
+        return replay(
+            steps(stage.flights, clocks), carriers.take, hours_per_second=pace, on_step=done
         )
 
-    def _own_outcomes(self, own: Run, counted: Truth) -> tuple[Outcome, ...]:
-        landed, delays = self.flights.landed, self.plan.delay_hours
-        return tuple(own_outcome(own, hours, counted, landed) for hours in delays)
+
+def _count_under_own_watermark(stage: Stage, plan: Plan) -> Run:
+    """Run the query under Spark's own watermark, at all delays."""
+    batches = list(hourly_batches(stage.flights))
+    done = stage.bar("Spark counts under its own watermark", len(batches) + 1)
+    archive = stage.directory / "archive"
+    write_archive(archive, batches)
+    flights = with_own_watermark(stage.spark, archive, plan.delay_hours)
+    return run_to_the_end(hourly(flights), stage.directory / "own", done)
+
+
+def _count_under_noted_time(stage: Stage, plan: Plan) -> Run:
+    """Run the query under noted time."""
+    rows = len(stage.flights.landed)
+    max_rows = max(plan.rows_per_batch, rows // MOST_BATCHES)
+    done = stage.bar("Spark counts under noted time", -(-rows // max_rows) + 1)
+    flights = with_noted_time(stage.spark, stage.log, stage.url, Batches(max_rows))
+    return run_to_the_end(hourly(flights), stage.directory / "noted", done)
 
 
 def cuts_of(url: str, window_ends: Iterable[int]) -> Cuts:

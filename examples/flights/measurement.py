@@ -95,12 +95,11 @@ def noted_outcome(run: Run, truth: Truth, cuts: Cuts, replayed: Replayed) -> Out
 
 def untimely(run: Run, cuts: Cuts) -> int:
     """Count the windows that did not come in the first batch after their mark's cut was read."""
-    return sum(number != first_after(run, cuts[end]) for end, number in came_in(run, 0).items())
 
+    def due(cut: Mapping[int, int]) -> int:
+        return next(n for n, position in run.positions.items() if reaches(position, cut)) + 1
 
-def first_after(run: Run, cut: Mapping[int, int]) -> int:
-    """Return the number of the first batch that begins at or above `cut`."""
-    return next(number for number, position in run.positions.items() if reaches(position, cut)) + 1
+    return sum(number != due(cuts[end]) for end, number in came_in(run, 0).items())
 
 
 def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:

@@ -47,7 +47,7 @@ def plain(axes: Axes) -> None:
 
 OWN_HEADING: dict[str, Any] = {"color": OWN, "fontsize": 14, "weight": "bold"}
 LINEAR_TO = 0.1
-LOSSES = (0, 0.1, 1, 10, 100)
+LOSSES = (0, 0.1, 1, 10)
 
 
 def draw(findings: Findings, curve: Sequence[Outcome]) -> Figure:
@@ -87,7 +87,7 @@ def _draw_axes(axes: Axes, outcomes: Sequence[Outcome]) -> None:
     axes.set_xlim(0, max(outcome.median_hours for outcome in outcomes) * 1.13)
     axes.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.9)
     axes.set_ylim(-LINEAR_TO * 0.45, max(outcome.lost_percent for outcome in outcomes) * 3 + 1)
-    axes.set_yticks(LOSSES[:-1], [f"{loss:g} %" for loss in LOSSES[:-1]])
+    axes.set_yticks(LOSSES, [f"{loss:g} %" for loss in LOSSES])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} h")
     axes.set_xlabel(

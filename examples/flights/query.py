@@ -8,7 +8,6 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
@@ -69,7 +68,9 @@ def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence
     is the longest of all. So the watermark is just the newest departure, and a copy's window closes
     when that has passed the window's end by d: what `withWatermark("departure", d)` does.
     """
-    flights = judging_at_once(spark).readStream.schema(f"{EVENT_TIME} timestamp, origin string")
+    session = spark.newSession()
+    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
+    flights = session.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
     delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
     dated = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
     return (
@@ -79,13 +80,6 @@ def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence
         .withColumn(EVENT_TIME, dated)
         .withWatermark(EVENT_TIME, f"{max(delay_hours)} hours")
     )
-
-
-def judging_at_once(spark: SparkSession) -> SparkSession:
-    """Return a session in which late rows are judged by the watermark of the batch before."""
-    session = spark.newSession()
-    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
-    return session
 
 
 def hourly(flights: DataFrame) -> DataFrame:
@@ -170,49 +164,43 @@ def run_to_the_end(
     query's failure is raised, and it is stopped in any case.
     """
     run = Run()
-    keep = partial(_keep, run, on_batch)
-    with running(counts, checkpoint, keep, availableNow=True) as query:
+    with _running(run, counts, checkpoint, on_batch, availableNow=True) as query:
         query.awaitTermination()
-        run.take_progress(progress_of(query))
     return run
 
 
 def run_until(watermark: int, counts: DataFrame, checkpoint: Path) -> Run:
     """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
     run = Run()
-    with running(counts, checkpoint, partial(_keep, run, lambda _: None)) as query:
+    with _running(run, counts, checkpoint, lambda _: None) as query:
         while run.watermark < watermark and query.isActive:
             time.sleep(LOOK_S)
             if last := query.lastProgress:
                 run.watermark = unix_ms(last.eventTime["watermark"])
         if not query.isActive:
             query.awaitTermination()  # raises the query's error
-        run.take_progress(progress_of(query))
     return run
 
 
 @contextmanager
-def running(
-    rows: DataFrame,
+def _running(
+    run: Run,
+    counts: DataFrame,
     checkpoint: Path,
-    keep: Callable[[DataFrame, int], None],
+    on_batch: Callable[[int], None],
     **trigger: Any,  # noqa: ANN401 - as Spark takes it
 ) -> Iterator[StreamingQuery]:
-    """Run the query while the block lasts; `keep` gets each batch's rows and its number."""
-    writer = rows.writeStream.outputMode("append").foreachBatch(keep)
+    """Run the query while the block lasts; what it gave out and reported is added to `run`."""
+
+    def keep(batch: DataFrame, number: int) -> None:
+        run.given_out[number] = [Count(*row) for row in batch.collect()]
+        on_batch(number + 1)
+
+    writer = counts.writeStream.outputMode("append").foreachBatch(keep)
     writer = writer.option("checkpointLocation", str(checkpoint))
     query = (writer.trigger(**trigger) if trigger else writer).start()
     try:
         yield query
+        run.take_progress(json.loads(progress.json) for progress in query.recentProgress)
     finally:
         query.stop()
-
-
-def progress_of(query: StreamingQuery) -> list[dict[str, Any]]:
-    """Return what Spark reports of each batch, in the order of the batches."""
-    return [json.loads(progress.json) for progress in query.recentProgress]
-
-
-def _keep(run: Run, on_batch: Callable[[int], None], batch: DataFrame, number: int) -> None:
-    run.given_out[number] = [Count(*row) for row in batch.collect()]
-    on_batch(number + 1)

@@ -12,7 +12,6 @@ import httpx
 import pyarrow as pa
 
 from examples.flights.data import DAY_MS, HOUR_MS
-from examples.flights.schedule import steps
 from noted_time.values import reaches
 from writer_client import SegmentLogWriter, WriterClient
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from examples.flights.data import Flight, Flights
+    from examples.flights.data import Flight
     from examples.flights.schedule import Step
 
 STREAM = "flights"
@@ -58,32 +57,42 @@ class Replayed:
         return self.clocks[stop]
 
 
-class Carrier:
-    """One writer."""
+class Carriers:
+    """The carriers of one stream, each a writer of the file log."""
 
-    def __init__(self, root: Path, controller_url: str, stream: str, name: str) -> None:
-        self.client = WriterClient(controller_url, stream, name)
-        self._log = SegmentLogWriter(
-            root,
-            stream,
-            segments=range(SEGMENTS),
-            client=self.client,
-            event_time=EVENT_TIME,
-            schema=SCHEMA,
-        )
+    def __init__(self, root: Path, clients: Mapping[str, WriterClient]) -> None:
+        """Join all of them; `clients` are those of the carriers by name."""
+        self._ends = dict.fromkeys(range(SEGMENTS), 0)
+        self._clients = clients
+        self._logs = {
+            name: SegmentLogWriter(
+                root,
+                client.stream,
+                segments=range(SEGMENTS),
+                client=client,
+                event_time=EVENT_TIME,
+                schema=SCHEMA,
+            )
+            for name, client in clients.items()
+        }
+        self._flush()
 
-    def write(self, flights: Sequence[Flight], segment: int) -> int:
-        """Append the flights to a segment and return where that ends now."""
-        return self._log.append(table(flights), segment=segment)
+    def take(self, step: Step) -> Mapping[int, int]:
+        """Let every carrier write what landed, then note; returns where each segment ends.
 
-    def note(self, departure: int) -> None:
-        """Note that all flights that departed before `departure` (Unix ms) are written."""
-        self._log.note_time(departure)
+        A carrier writes to the shortest segment, so that all grow alike. The notes are durable.
+        """
+        for name, log in self._logs.items():
+            if landed := step.landed.get(name):
+                segment = min(self._ends, key=lambda each: (self._ends[each], each))
+                self._ends[segment] = log.append(table(landed), segment=segment)
+            log.note_time(step.notes[name])
+        self._flush()
+        return dict(self._ends)
 
-
-def shortest(ends: Mapping[int, int]) -> int:
-    """Return the segment with the fewest rows, so that all grow alike."""
-    return min(ends, key=lambda segment: (ends[segment], segment))
+    def _flush(self) -> None:
+        for client in self._clients.values():
+            client.flush(PATIENCE_S)
 
 
 def table(flights: Sequence[Flight]) -> pa.Table:
@@ -104,86 +113,38 @@ def create_stream(controller_url: str, stream: str) -> None:
     httpx.put(url, json=settings, trust_env=False).raise_for_status()
 
 
+@contextmanager
+def at_work(
+    names: Iterable[str], root: Path, controller_url: str, stream: str = STREAM
+) -> Iterator[Carriers]:
+    """Create the stream and yield its carriers, which have all joined; at the end they finish."""
+    create_stream(controller_url, stream)
+    with ExitStack() as stack:
+        clients = {name: WriterClient(controller_url, stream, name) for name in names}
+        for client in clients.values():
+            stack.enter_context(client)
+        yield Carriers(root, clients)
+        for client in clients.values():
+            client.finish(timeout=PATIENCE_S)
+
+
 def replay(
-    flights: Flights,
-    root: Path,
-    controller_url: str,
+    steps: Iterable[Step],
+    take: Callable[[Step], Mapping[int, int]],
     *,
     hours_per_second: float = 0,
     on_step: Callable[[int], None] = lambda _: None,
 ) -> Replayed:
-    """Write all flights in the order of their landing, each carrier noting at every stop.
+    """Take each step when it is due at that pace; 0 sets no limit.
 
-    All carriers join before the first row, and finish after the last.
-    `hours_per_second` holds the replay to a pace, 0 to none. `on_step` is called with the number of
-    stops that are done.
+    `take` returns where each segment ends, `on_step` gets the number of steps that are done.
     """
-    replayed = Replayed()
-    ends = dict.fromkeys(range(SEGMENTS), 0)
-    pace = Pace(hours_per_second)
-    with at_work(flights.carriers, root, controller_url) as carriers:
-        for step in steps(flights):
-            pace.wait(step.clock)
-            take(step, carriers, ends)
-            replayed.clocks.append(step.clock)
-            replayed.cuts.append(dict(ends))
-            on_step(len(replayed.clocks))
+    replayed, began = Replayed(), time.monotonic()
+    for step in steps:
+        if hours_per_second and replayed.clocks:
+            hours = (step.clock - replayed.clocks[0]) / HOUR_MS
+            time.sleep(max(0.0, began + hours / hours_per_second - time.monotonic()))
+        replayed.cuts.append(take(step))
+        replayed.clocks.append(step.clock)
+        on_step(len(replayed.clocks))
     return replayed
-
-
-@contextmanager
-def at_work(
-    names: Iterable[str], root: Path, controller_url: str, stream: str = STREAM
-) -> Iterator[Mapping[str, Carrier]]:
-    """Create the stream and yield its carriers, which have all joined; at the end they finish."""
-    create_stream(controller_url, stream)
-    with ExitStack() as stack:
-        carriers = {name: Carrier(root, controller_url, stream, name) for name in names}
-        for carrier in carriers.values():
-            stack.enter_context(carrier.client)
-        _join(carriers)
-        yield carriers
-        for carrier in carriers.values():
-            carrier.client.finish(timeout=PATIENCE_S)
-
-
-def take(step: Step, carriers: Mapping[str, Carrier], ends: dict[int, int]) -> None:
-    """Let every carrier write what landed, then note, and wait until the notes are durable.
-
-    `ends`, where each segment ends, is kept up to date.
-    """
-    for name, carrier in carriers.items():
-        if landed := step.landed.get(name):
-            segment = shortest(ends)
-            ends[segment] = carrier.write(landed, segment)
-        carrier.note(step.notes[name])
-    _flush(carriers)
-
-
-def _join(carriers: Mapping[str, Carrier]) -> None:
-    for carrier in carriers.values():
-        carrier.client.join()
-    _flush(carriers)
-
-
-def _flush(carriers: Mapping[str, Carrier]) -> None:
-    for carrier in carriers.values():
-        carrier.client.flush(PATIENCE_S)
-
-
-class Pace:
-    """Holds the replay to a number of hours per second; 0 sets no limit."""
-
-    def __init__(self, hours_per_second: float) -> None:
-        self._ms_per_second = hours_per_second * HOUR_MS
-        self._start: tuple[int, float] | None = None
-
-    def wait(self, clock: int) -> None:
-        """Sleep until `clock` is due."""
-        if not self._ms_per_second:
-            return
-        if self._start is None:
-            self._start = (clock, time.monotonic())
-        first, began = self._start
-        due = began + (clock - first) / self._ms_per_second
-        time.sleep(max(0.0, due - time.monotonic()))

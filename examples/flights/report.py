@@ -7,14 +7,15 @@ from itertools import zip_longest
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from examples.flights.data import HOUR_MS
+from examples.flights import stage
+from examples.flights.data import HOUR_MS, MINUTE_MS
 from examples.flights.replay import SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from rich.table import Table
 
     from examples.flights.data import Flights
     from examples.flights.demo import Findings, Plan
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 URL = "http://127.0.0.1:7464"
 """Where `./run serve` listens."""
 
-HEADINGS = ("lost", "lost %", "median", "longest", "simulated lost %", "median")
+TITLE = "Departures per hour, counted as flights land; latency in replay time"
+HEADINGS = ("watermark", "lost", "lost %", "median", "longest", "simulated lost %", "median")
 
 
 def opening(flights: Flights) -> str:
@@ -41,62 +43,57 @@ def plot(flights: Flights, plan: Plan) -> list[str]:
     """Return sentences that announce what will happen."""
     delays = ", ".join(map(str, plan.delay_hours))
     own = f"The same count goes through Spark's own watermark at delays of {delays} h."
-    return [
-        "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
-        _writers(flights),
-        "Spark counts departures per hour and origin under the watermark that comes of that.",
-        own if plan.run_own else "Its own watermark is not run, only simulated.",
-    ]
-
-
-def _writers(flights: Flights) -> str:
-    return (
+    writers = (
         f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it appends "
         f"them to a log of {SEGMENTS} segments, and notes the earliest departure that it still "
         "has in the air, or the clock when it has none."
     )
+    return [
+        "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
+        writers,
+        "Spark counts departures per hour and origin under the watermark that comes of that.",
+        own if plan.run_own else "Its own watermark is not run, only simulated.",
+    ]
 
 
 def _day(time: int) -> str:
     return f"{datetime.fromtimestamp(time / 1000, UTC):%-d %B %Y}"
 
 
-def results(findings: Findings) -> Table:
+def table(findings: Findings) -> Table:
     """Return the table: what Spark measured, and beside it what the simulation predicted."""
-    table = Table(title="Departures per hour, counted as flights land; latency in replay time")
-    table.add_column("watermark", no_wrap=True)
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
-    for outcome, predicted in zip_longest(findings.measured, findings.predicted):
-        style = "bold green" if predicted.delay_ms is None else None
-        table.add_row(predicted.name, *_cells(outcome), *_simulated(predicted), style=style)
-    return table
+    both = zip_longest(findings.measured, findings.predicted)
+    rows = [(predicted.name, *_cells(outcome, predicted)) for outcome, predicted in both]
+    return stage.table(TITLE, HEADINGS, rows, ours=findings.predicted[0].name)
 
 
-def _cells(outcome: Outcome | None) -> Iterator[str]:
+def _cells(outcome: Outcome | None, predicted: Outcome) -> Iterator[str]:
     if outcome is None:
         yield from ("", "", "", "")
-        return
-    yield f"{outcome.lost:,}"
-    yield f"{outcome.lost_percent:.1f}"
-    yield f"{outcome.median_hours:.1f} h"
-    yield f"{outcome.longest_hours:.1f} h"
+    else:
+        yield f"{outcome.lost:,}"
+        yield f"{outcome.lost_percent:.1f}"
+        yield f"{outcome.median_hours:.1f} h"
+        yield f"{outcome.longest_hours:.1f} h"
+    yield f"{predicted.lost_percent:.1f}"
+    yield f"{predicted.median_hours:.1f} h"
 
 
-def _simulated(outcome: Outcome) -> Iterator[str]:
-    yield f"{outcome.lost_percent:.1f}"
-    yield f"{outcome.median_hours:.1f} h"
-
-
-def closing(findings: Findings, least_delay_ms: int) -> list[str]:
+def closing(findings: Findings, least_delay_ms: int) -> tuple[str, ...]:
     """Return sentences on what the table shows, and whether the measurement can be trusted."""
     noted = findings.measured[0]
-    return [
+    hours, minutes = divmod(-(-least_delay_ms // MINUTE_MS), 60)
+    hindsight = (
+        f"To lose nothing, Spark's own watermark needs a delay of {hours} h {minutes} min here; "
+        "only hindsight knows that."
+    )
+    late = f"{findings.untimely:,} windows came later than their marks allowed."
+    return (
         f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. {_comparison(findings)}",
-        _hindsight(least_delay_ms),
+        hindsight,
         _agreement(findings),
-        *_untimely(findings),
-    ]
+        *([late] if findings.untimely else []),
+    )
 
 
 def _comparison(findings: Findings) -> str:
@@ -120,23 +117,6 @@ def _agreement(findings: Findings) -> str:
     if findings.agree:
         return f"{what} measured what the simulation predicted: every row lost, every latency."
     return f"{what} measured something else than the simulation predicted."
-
-
-def _hindsight(least_delay_ms: int) -> str:
-    return (
-        f"To lose nothing, Spark's own watermark needs a delay of {_hours(least_delay_ms)} here; "
-        "nobody knows that before the flights have landed."
-    )
-
-
-def _hours(ms: int) -> str:
-    minutes = -(-ms // 60_000)
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def _untimely(findings: Findings) -> Iterator[str]:
-    if findings.untimely:
-        yield f"{findings.untimely:,} windows came later than their marks allowed."
 
 
 def page(url: str, stream: str) -> str:

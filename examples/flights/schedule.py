@@ -54,9 +54,10 @@ def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Ste
 
     After the last, every flight has landed, if it is no earlier than the last landing.
     """
-    airspaces = {carrier: Airspace() for carrier in flights.carriers}
-    for flight in sorted(flights.landed, key=lambda flight: flight.departure):
-        airspaces[flight.carrier].scheduled.append(flight)
+    airspaces = {
+        carrier: Airspace(flight for flight in flights.landed if flight.carrier == carrier)
+        for carrier in flights.carriers
+    }
     passed = 0
     for clock in closing_clocks(flights) if clocks is None else clocks:
         landed: dict[str, list[Flight]] = {}
@@ -69,21 +70,17 @@ def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Ste
 
 
 class Airspace:
-    """What one carrier has in the air; `scheduled` holds its flights by departure."""
+    """What is in the air of these flights, as the clock advances."""
 
-    def __init__(self) -> None:
-        self.scheduled: list[Flight] = []
-        self._departed = 0
+    def __init__(self, flights: Iterable[Flight]) -> None:
+        self._scheduled = sorted(flights, key=lambda flight: flight.departure, reverse=True)
         self._in_the_air: list[tuple[int, int]] = []
 
     def note(self, clock: int) -> int:
         """Return the earliest departure in the air at `clock`, or the clock; it never goes back."""
-        while self._departed < len(self.scheduled):
-            flight = self.scheduled[self._departed]
-            if flight.departure > clock:
-                break
+        while self._scheduled and self._scheduled[-1].departure <= clock:
+            flight = self._scheduled.pop()
             heappush(self._in_the_air, (flight.departure, flight.landing))
-            self._departed += 1
         while self._in_the_air and self._in_the_air[0][1] <= clock:
             heappop(self._in_the_air)
         return self._in_the_air[0][0] if self._in_the_air else clock

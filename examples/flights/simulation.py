@@ -6,10 +6,11 @@ Windows are the hours of departure, and a window closes when the watermark reach
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from examples.flights.measurement import Outcome
+from examples.flights.schedule import Airspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,18 +68,11 @@ def noted_time(flights: Flights) -> Outcome:
     The lower is then the earliest departure in the air of any carrier, or the clock if no flight is
     in the air.
     """
-    windows, lower = Windows(), BEFORE_ALL_TIME
-    departures = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)
-    in_the_air: list[tuple[int, int]] = []
+    windows, lower, airspace = Windows(), BEFORE_ALL_TIME, Airspace(flights.landed)
     for clock, landing in _moments(flights):
         for flight in landing:
             windows.land(flight, lower)
-        while departures and departures[-1].departure <= clock:
-            flight = departures.pop()
-            heappush(in_the_air, (flight.departure, flight.landing))
-        while in_the_air and in_the_air[0][1] <= clock:
-            heappop(in_the_air)
-        lower = in_the_air[0][0] if in_the_air else clock
+        lower = airspace.note(clock)
         windows.close(lower, clock)
     return windows.outcome(flights, None)
 
@@ -100,8 +94,4 @@ def _moments(flights: Flights) -> Iterator[tuple[int, list[Flight]]]:
     moments: dict[int, list[Flight]] = {end: [] for end in flights.window_ends}
     for flight in flights.landed:
         moments.setdefault(flight.landing, []).append(flight)
-    clocks = list(moments)
-    heapify(clocks)
-    while clocks:
-        clock = heappop(clocks)
-        yield clock, moments[clock]
+    yield from sorted(moments.items())

@@ -1,24 +1,30 @@
-"""What a story needs, and its result."""
+"""What the comparison and a story play with, and the result of either."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from examples.flights.replay import STREAM
+from examples.flights.surroundings import controller, spark_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
     from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from examples.flights.data import Flights
-    from examples.flights.surroundings import Bars
+
+DATABASE = "noted-time.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,38 @@ class Stage:
     spark: SparkSession
     beside: Executor
     directory: Path
-    bars: Bars
+    bars: Progress
 
     @property
     def log(self) -> Path:
         """The root of the file log."""
         return self.directory / "log"
+
+    def bar(self, description: str, total: int) -> Callable[[int], None]:
+        """Show a bar and return what to call with how much is done; `total` fills it."""
+        task = self.bars.add_task(description, total=total)
+        return lambda completed: self.bars.update(task, completed=min(completed, total))
+
+
+@contextmanager
+def staged(flights: Flights, directory: Path, bars: Progress) -> Iterator[Stage]:
+    """Yield a stage in `directory`; whatever it started has ended after the block.
+
+    The controller's SQLite file is `DATABASE` there.
+    """
+    with (
+        controller(directory / DATABASE, directory) as url,
+        ThreadPoolExecutor(2) as beside,
+        spark_session(directory) as spark,
+    ):
+        yield Stage(flights, url, spark, beside, directory, bars)
+
+
+def bars_on(console: Console) -> Progress:
+    """Return bars that are live while the value is entered."""
+    description = TextColumn("{task.description:<50}")
+    bar, share = BarColumn(bar_width=28), TaskProgressColumn()
+    return Progress(description, bar, share, TimeElapsedColumn(), console=console)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +89,15 @@ class Result:
     stream: str = STREAM
 
 
-def results(
+def table(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ours: str
 ) -> Table:
     """Return a table of each method's result; the row whose first cell is `ours` stands out."""
-    table = Table(title=title)
+    shown = Table(title=title)
     method, *others = headings
-    table.add_column(method, no_wrap=True)
+    shown.add_column(method, no_wrap=True)
     for heading in others:
-        table.add_column(heading, justify="right")
+        shown.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*row, style="bold green" if row[0] == ours else None)
-    return table
+        shown.add_row(*row, style="bold green" if row[0] == ours else None)
+    return shown

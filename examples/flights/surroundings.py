@@ -12,18 +12,13 @@ import sys
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import httpx
 from pyspark.sql import SparkSession
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
-
-    from rich.console import Console
-
+    from collections.abc import Iterator
 
 LOOPBACK = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +48,7 @@ SMALL_BATCHES = {
 }
 JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-Djdk.lang.Process.launchMechanism=VFORK"
+    "-Djdk.lang.Process.launchMechanism=VFORK -Dlog4j2.configurationFile="
 )
 
 
@@ -164,31 +159,26 @@ def _session_builder(directory: Path) -> SparkSession.Builder:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     # the workers import the source from this clone
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *_inherited_path()])
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])
     log4j = directory / "log4j2.properties"
     log4j.write_text(LOG4J)
-    java_options = f"{JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j.as_uri()}"
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("noted-time demo flights")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", LOOPBACK)
-        .config("spark.driver.host", LOOPBACK)
-        .config("spark.driver.extraJavaOptions", java_options)
-        .config("spark.local.dir", str(directory / "spark"))
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "1000000")
-    )
-    for name, value in SMALL_BATCHES.items():
+    settings = {
+        **SMALL_BATCHES,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS}{log4j.as_uri()}",
+        "spark.local.dir": str(directory / "spark"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000000",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("noted-time demo flights")
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder
-
-
-def _inherited_path() -> list[str]:
-    inherited = os.environ.get("PYTHONPATH")
-    return [inherited] if inherited else []
 
 
 @contextmanager
@@ -203,37 +193,3 @@ def _stderr_to(log: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-
-
-class Bars:
-    """Bars on a console, live while it is entered."""
-
-    def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description:<50}"),
-            BarColumn(bar_width=28),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            console=console,
-        )
-
-    def bar(self, description: str, total: int) -> Callable[[int], None]:
-        """Show a bar and return what to call with how much is done; `total` fills it."""
-        task = self._progress.add_task(description, total=total)
-
-        def done(completed: int) -> None:
-            self._progress.update(task, completed=min(completed, total))
-
-        return done
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()

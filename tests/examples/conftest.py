@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from examples.flights.data import Flights, read_flights
-from examples.flights.stage import Stage
-from examples.flights.surroundings import Bars
+from examples.flights.stage import Stage, bars_on
 from tests.support.served import Served
 
 FLIGHTS = 200
@@ -23,4 +22,4 @@ def morning(spark: SparkSession, tmp_path: Path) -> Iterator[Stage]:
     """Return a stage with the first flights of the year, a real controller, and Spark."""
     flights = Flights(read_flights(months=1, days=1).landed[:FLIGHTS])
     with Served() as served, ThreadPoolExecutor(1) as beside:
-        yield Stage(flights, served.url, spark, beside, tmp_path, Bars(Console(quiet=True)))
+        yield Stage(flights, served.url, spark, beside, tmp_path, bars_on(Console(quiet=True)))

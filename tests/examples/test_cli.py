@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from controller.store.migrate import migrate
-from examples.flights import cli, report
-from examples.flights.data import HOUR_MS
-from examples.flights.demo import DATABASE, Findings
+from examples.flights import cli, demo, report
+from examples.flights.data import HOUR_MS, Flights
+from examples.flights.demo import Findings
 from examples.flights.measurement import Outcome
+from examples.flights.stage import DATABASE
 from examples.flights.surroundings import SurroundingsError
 
 MADE = ["flights.db", "flights.json", "flights.png"]
@@ -28,13 +30,18 @@ def run(
 ) -> Result:
     """Run the command on one day, with findings in which noted time lost that many rows."""
 
-    def find(_data: Any, _plan: Any, directory: Path, _bars: Any) -> Findings:  # noqa: ANN401
+    @contextmanager
+    def staged(flights: Flights, directory: Path, _bars: Any) -> Iterator[SimpleNamespace]:  # noqa: ANN401
         make_database(directory / DATABASE)
+        yield SimpleNamespace(flights=flights)
+
+    def find(_stage: Any, _plan: Any) -> Findings:  # noqa: ANN401
         noted = Outcome(None, rows=831, lost=lost, latencies_ms=(HOUR_MS,))
         outcomes = (noted, Outcome(10 * HOUR_MS, rows=831, lost=0, latencies_ms=(11 * HOUR_MS,)))
         return Findings(measured=outcomes, predicted=outcomes, untimely=0)
 
-    monkeypatch.setattr(cli, "find", find)
+    monkeypatch.setattr(cli, "staged", staged)
+    monkeypatch.setattr(demo, "find", find)
     return CliRunner().invoke(cli.app, ["--days", "1", "--out", str(out), *arguments])
 
 
@@ -119,10 +126,10 @@ def test_what_was_kept_before_is_not_overwritten(
 def test_what_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No page of Python."""
 
-    def find(*_: Any) -> Findings:  # noqa: ANN401 - whatever is asked
+    def staged(*_: Any) -> Any:  # noqa: ANN401 - whatever is asked
         raise SurroundingsError("Spark needs Java")
 
-    monkeypatch.setattr(cli, "find", find)
+    monkeypatch.setattr(cli, "staged", staged)
     result = CliRunner().invoke(cli.app, ["--days", "1", "--out", str(tmp_path)])
 
     assert (result.exit_code, "noted-time: Spark needs Java" in result.output) == (2, True)

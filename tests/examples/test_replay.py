@@ -9,7 +9,8 @@ import pytest
 
 from examples.flights.data import Flight
 from examples.flights.demo import cuts_of
-from examples.flights.replay import STREAM, Pace, replay
+from examples.flights.replay import STREAM, Replayed, at_work, replay
+from examples.flights.schedule import Step, steps
 from tests.examples.flown import flight, flown
 from tests.support.served import Served
 
@@ -23,9 +24,15 @@ FLIGHTS = flown(
 """HA's long flight keeps the first four hours open until minute 330."""
 
 
+def replayed_to(root: Path, served: Served) -> Replayed:
+    """Let the carriers write the flights to a log."""
+    with at_work(FLIGHTS.carriers, root, served.url) as carriers:
+        return replay(steps(FLIGHTS), carriers.take)
+
+
 def test_all_flights_are_in_the_log(tmp_path: Path, served: Served) -> None:
     """Each once, whichever segment it went to."""
-    replay(FLIGHTS, tmp_path, served.url)
+    replayed_to(tmp_path, served)
 
     rows = pq.read_table(tmp_path / STREAM, partitioning=None).to_pylist()
     assert sorted(
@@ -41,7 +48,7 @@ def test_all_flights_are_in_the_log(tmp_path: Path, served: Served) -> None:
 
 def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Served) -> None:
     """No writer is waited for any more."""
-    replay(FLIGHTS, tmp_path, served.url)
+    replayed_to(tmp_path, served)
 
     states = {name: writer["state"] for name, writer in served.writers(STREAM).items()}
     assert states == {"DL": "finished", "HA": "finished", "UA": "finished"}
@@ -49,7 +56,7 @@ def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Ser
 
 def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> None:
     """When the log reaches the cut, the replay's clock is at the landing of the last of them."""
-    replayed = replay(FLIGHTS, tmp_path, served.url)
+    replayed = replayed_to(tmp_path, served)
 
     cuts = cuts_of(served.url, FLIGHTS.window_ends)
     minutes = [replayed.clock_at(cut) // 60_000 for _, cut in sorted(cuts.items())]
@@ -58,11 +65,10 @@ def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> N
 
 def test_a_pace_holds_the_replay_back() -> None:
     """At 36,000 hours a second, 1,800 hours take a twentieth of a second."""
-    pace = Pace(36_000)
+    hours = [Step(0, {}, {}), Step(3_600_000 * 1_800, {}, {})]
     began = time.monotonic()
-    pace.wait(0)
 
-    pace.wait(3_600_000 * 1_800)
+    replay(hours, lambda _: {}, hours_per_second=36_000)
 
     assert time.monotonic() - began >= 0.05
 

@@ -8,7 +8,7 @@ from examples.flights.data import HOUR_MS
 from examples.flights.demo import Findings
 from examples.flights.measurement import Outcome
 from examples.flights.picture import title
-from examples.flights.report import closing, results
+from examples.flights.report import closing, table
 from tests.examples.flown import minutes
 
 NOTED = Outcome(None, rows=200, lost=0, latencies_ms=minutes(60, 360))
@@ -21,7 +21,7 @@ def shown(findings: Findings) -> list[list[str]]:
     """Return the words of each row of the table."""
     console = Console(file=StringIO(), width=120)
     with console.capture() as capture:
-        console.print(results(findings))
+        console.print(table(findings))
     rows = [line.split("│")[1:-1] for line in capture.get().splitlines() if "│" in line]
     return [[cell.strip() for cell in row] for row in rows]
 
