@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from noted_time import Mark
+from noted_time.reading import waited_for
 from noted_time.wing import UNKNOWN, Backlog, BacklogState
 from spark_integration.admission import Unread, shares
 from spark_integration.offsets import LogOffset, Released
@@ -66,10 +67,9 @@ class Watermark:
     def waiting_for(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
         """Return it with what the first of the following marks waits for, if there is one."""
         for mark in following[:1]:
-            for segment, end in mark.cut.offsets.items():
-                if (read := position.get(segment, 0)) < end:
-                    why = f"mark {mark.seq} needs segment {segment} to {end}, read to {read}"
-                    return replace(self, because=f"{self.because}; {why}")
+            for each in waited_for(position, mark.cut.offsets)[:1]:
+                why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
+                return replace(self, because=f"{self.because}; {why}, read to {each.offset}")
         return self
 
 

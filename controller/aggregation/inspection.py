@@ -14,6 +14,7 @@ from controller.aggregation.hints import Hint, hints
 from controller.aggregation.sentences import sentences
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Hold, Mark
+from noted_time.reading import ReaderPlace, reader_place
 from noted_time.rules import HOLDERS_NAMED, Standing, Track, Would, lower_without
 from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, Waiting
 
@@ -32,8 +33,8 @@ class Explanation:
     """The decision now; `waiting_for` names some of the `holders`, the longest first.
 
     `lower_without` is the lower that the stream would have without each of them; `hints` name ten
-    writers whose notes look wrong. `sentences` put it in words: first what was decided, last the
-    result of the dry run.
+    writers whose notes look wrong. `reader` is what a reader at the position asked for waits for.
+    `sentences` put it in words: first what was decided, last the result of the dry run.
     """
 
     now: int
@@ -46,6 +47,7 @@ class Explanation:
     lower_without: Mapping[str, int | None]
     would: Would | None
     hints: Sequence[Hint]
+    reader: ReaderPlace | None
     sentences: Sequence[str]
 
 
@@ -118,16 +120,19 @@ class DryRun:
 NOTHING_SUPPOSED = DryRun()
 
 
-def explain(
+def explain(  # noqa: PLR0913 - what may be asked of it
     stream: StreamState,
     domain: str | None,
     now: Moment,
     dry_run: DryRun = NOTHING_SUPPOSED,
+    *,
+    position: Mapping[int, int] | None = None,
     limit: int = HOLDERS_NAMED,
 ) -> Explanation:
-    """Explain the decision of `domain`, with `limit` of the holders named.
+    """Explain the decision of `domain`, and what a reader at `position` waits for.
 
-    Raises `UnknownDomain` and `UnknownWriter`.
+    At most `limit` holders and `limit` segments are named. Raises `UnknownDomain` and
+    `UnknownWriter`.
     """
     name = stream.settings.domain_or_default(domain)
     aggregator, service_ms = stream.aggregator, stream.service_ms(now)
@@ -136,7 +141,13 @@ def explain(
     would, found = None, hints(stream, name, now)
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
-    said = tuple(sentences(stream, name, decision, now, last=last, hints=found, would=would))
+    reader = None
+    if position is not None:
+        whole = aggregator.succession.normalise(position)
+        reader = reader_place(stream.history(name), whole, limit)
+    said = sentences(
+        stream, name, decision, now, last=last, hints=found, would=would, reader=reader
+    )
     waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
     return Explanation(
         now=now.wall,
@@ -152,7 +163,8 @@ def explain(
         },
         would=would,
         hints=found,
-        sentences=said,
+        reader=reader,
+        sentences=tuple(said),
     )
 
 

@@ -12,6 +12,7 @@ from controller.aggregation.draft import Moment
 from controller.aggregation.hints import EXAMINED, Hint
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
+from noted_time.reading import ReaderPlace
 from noted_time.rules import Standing, Would, lower_without
 from noted_time.values import Waiting, shown_gap, shown_seconds, shown_time
 
@@ -44,11 +45,17 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     last: Mark | None,
     hints: Sequence[Hint],
     would: Would | None,
+    reader: ReaderPlace | None = None,
 ) -> Iterator[str]:
-    """Yield first what was decided, then why and until when, last the result of a dry run."""
+    """Yield first what was decided, then why and until when, last the result of a dry run.
+
+    If a reader was asked about, what it waits for comes second.
+    """
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _states(stream, decision)
     yield _decided(stream.record.name, domain if len(domains) > 1 else None, decision, lower)
+    if reader is not None:
+        yield _waiting_reader(reader, decision)
     if isinstance(decision, Hold):
         yield _holding(stream, decision, now, lower)
     yield from _others(states, decision, domain if len(domains) > 1 else None)
@@ -77,6 +84,23 @@ def _decided(name: str, domain: str | None, decision: Decision, lower: int | Non
             return f"{who} is sealed {at}: it takes no more notes, and no mark follows."
         case Quiet():
             return f"{who} is quiet {at}: it waits for no writer, and everything noted is marked."
+
+
+def _waiting_reader(reader: ReaderPlace, decision: Decision) -> str:
+    """Return what a reader waits for: segments, if there is a mark that it does not reach."""
+    if reader.next_lower is None:
+        waits = "" if isinstance(decision, Sealed) else ": it waits for the next one"
+        return f"A reader at this position has reached all marks{waits}."
+    needs = [
+        f"segment {each.segment} to {each.needed} (read to {each.offset})"
+        for each in reader.waiting_for[:NAMED]
+    ]
+    mark = f"mark {reader.next_seq}, {shown_time(reader.next_lower)}"
+    return (
+        f"A reader at this position is {_at(reader.lower)}, {counted(reader.marks, 'mark')} behind."
+        f" It waits for {counted(reader.segments, 'segment')}, not for a writer: {mark}, needs "
+        f"{listed(needs, reader.segments)}."
+    )
 
 
 def _states(stream: StreamState, decision: Decision) -> dict[Standing, int]:

@@ -6,12 +6,16 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from controller.aggregation.operator import Order
 from controller.api.calls import Call
 from controller.api.faults import EXTRA, parameters_of
-from controller.api.shapes import Line, Name
+from controller.api.shapes import GivenPosition, Line, Name
 from controller.service.controller import Controller
+from noted_time.client import position_from_wire
+
+POSITION = TypeAdapter[dict[str, int]](GivenPosition, config=ConfigDict(strict=True))
 
 
 async def the_controller(request: Request) -> Controller:
@@ -40,6 +44,28 @@ async def the_order(call: CallDep, comment: Comment = None) -> Order:
 
 
 OrderDep = Annotated[Order, Depends(the_order)]
+
+
+async def the_position(
+    position: Annotated[
+        str | None,
+        Query(
+            description='how far a reader has read: a position in JSON, such as `{"0": 120}`',
+            json_schema_extra={"contentMediaType": "application/json"},
+        ),
+    ] = None,
+) -> dict[int, int] | None:
+    """Return the position that the query has as JSON; raises `RequestValidationError`."""
+    if position is None:
+        return None
+    try:
+        return position_from_wire(POSITION.validate_json(position))
+    except ValidationError as error:
+        found = [{**each, "loc": ("query", "position", *each["loc"])} for each in error.errors()]
+        raise RequestValidationError(found) from error
+
+
+PositionDep = Annotated[dict[int, int] | None, Depends(the_position)]
 StreamName = Annotated[Name, Path(description="name of a stream")]
 Domain = Annotated[Name | None, Query(description="by default the only one, or `default`")]
 Limit = Annotated[int, Query(ge=1, le=1000)]

@@ -201,13 +201,14 @@ def install(app: FastAPI) -> None:
 
 async def _invalid(request: Request, error: RequestValidationError) -> Response:
     """Name fields that do not fit, and why, at most ten; JSON that cannot be parsed is a 400."""
-    malformed = next((e for e in error.errors() if e["type"] == "json_invalid"), None)
+    errors = error.errors()
+    malformed = next(
+        (e for e in errors if (e["type"], e["loc"][0]) == ("json_invalid", "body")), None
+    )
     if malformed is not None:
         why, at = malformed["ctx"]["error"], malformed["loc"][-1]
         return problem(400, "malformed_json", f"body: {why} (byte {at})").to_response()
-    found = [
-        (_path(each["loc"]), _what(each, _known(request, each))) for each in error.errors()[:SHOWN]
-    ]
+    found = [(_path(each["loc"]), _what(each, _known(request, each))) for each in errors[:SHOWN]]
     return invalid_request(found).to_response()
 
 

@@ -17,7 +17,15 @@ from controller.aggregation.inspection import (
 from controller.aggregation.stream import StreamState
 from controller.api import shapes
 from controller.api.answer_shapes import CorrectedAnswer, EntryAnswer, LedgerPage, made_of
-from controller.api.deps import ControllerDep, Domain, Limit, OrderDep, Start, StreamName
+from controller.api.deps import (
+    ControllerDep,
+    Domain,
+    Limit,
+    OrderDep,
+    PositionDep,
+    Start,
+    StreamName,
+)
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
 from controller.service.controller import Controller
@@ -132,16 +140,19 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     domain: Domain = None,
     exclude: Annotated[list[shapes.Name], Query(max_length=1000)] = [],  # noqa: B006 - FastAPI copies it
     writer_timeout_ms: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
+    position: PositionDep,
     limit: Limit = HOLDERS_NAMED,
 ) -> Response:
     """Explain which writers hold the watermark back, and where it would be without each of them.
 
     With `exclude` or `writer_timeout_ms`, `would` says what would happen if those writers were
-    removed, or the timeout changed; nothing changes.
+    removed, or the timeout changed; nothing changes. With `position`, `reader` says which segments
+    a reader there waits for.
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
-    state = controller.stream(stream)
-    return reply(inspection.explain(state, domain, controller.now, dry_run, limit))
+    state, now = controller.stream(stream), controller.now
+    found = inspection.explain(state, domain, now, dry_run, position=position, limit=limit)
+    return reply(found)
 
 
 @router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")

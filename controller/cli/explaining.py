@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import time as clock
@@ -14,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from controller.cli.calling import Caller, Json, calls
-from controller.cli.options import NONE, Domain, Limit, Stream, option
+from controller.cli.options import NONE, Domain, Limit, Stream, offsets, option
 from controller.cli.output import console, print_table, table
 from noted_time import Conflict, Rejected, Unreachable
 from noted_time.client import stream_path
@@ -31,6 +32,8 @@ HOLDERS: Columns = {
     "lower without it": lambda each: shown_time(each["lower_without"]),
 }
 
+SEGMENTS: Columns = {"segment": "segment", "read to": "offset", "needed to": "needed"}
+
 LEAST_MS = 100
 LAG_MS, LAG_STEPS = 900_000, 30
 BARS = "▁▂▃▄▅▆▇█"
@@ -38,7 +41,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 @calls
-def explain(
+def explain(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     *,
@@ -51,16 +54,23 @@ def explain(
         str | None,
         option("DURATION", "What if this were the writers' timeout? Changes nothing."),
     ] = None,
+    position: Annotated[
+        list[str],
+        option("SEGMENT:OFFSET", "What holds a reader that has read so far? Several may be given."),
+    ] = NONE,
 ) -> None:
     """Explain why the watermark is not advancing: who holds it, since when, and what if not.
 
     In sentences first: who holds it, why the others do not, when it advances by itself, where it
     would be without the holders, and who is excluded. Then the holders as a table.
 
+    Of a reader at a position it says which segments hold it back, if it waits for no writer.
+
     Try it:  noted-time explain flights --exclude UA
     """
     timeout_ms = None if writer_timeout is None else duration_ms(writer_timeout)
     query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
+    query["position"] = json.dumps(offsets(position)) if position else None
     found = call.ask("GET", stream_path(stream, "explain"), query=query)
     if not call.prints(found):
         _print(found, found["sentences"])
@@ -137,6 +147,8 @@ def _holders(found: Json) -> list[Json]:
 def _print(found: Json, sentences: list[str]) -> None:
     for sentence in sentences:
         typer.echo(sentence)
+    if (reader := found.get("reader")) and reader["waiting_for"]:
+        print_table(SEGMENTS, reader["waiting_for"])
     if found["waiting_for"]:
         print_table(HOLDERS, _holders(found))
 

@@ -456,6 +456,17 @@ def test_explain_tries_what_is_asked(run: Commands, served: Served, stream: str)
     assert "advance to 2013-01-01T10:01:00Z" in shown.out.splitlines()[-4]
 
 
+def test_explain_names_the_segments_that_a_reader_lacks(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """In the second sentence and a table; the writers that hold the stream follow."""
+    note(served, stream, UA=TEN, DL=TEN + 60_000)
+    shown = run("explain", stream, "--position", "0:7", "--position", "1:5")
+
+    assert "not for a writer: mark 1, 2013-01-01T10:00:00Z, needs segment 0" in shown.table[1][0]
+    assert shown.table[-4:-2] == [["segment", "read to", "needed to"], ["0", "7", "10"]]
+
+
 def test_one_writer_can_be_shown(run: Commands, served: Served, stream: str) -> None:
     """By its name, with the process that notes under it."""
     notes = [{"writer": "UA", "session": "5b1f", "label": "host:17"}, {"writer": "DL"}]

@@ -17,6 +17,7 @@ from noted_time import (
     StreamSettings,
     Succession,
 )
+from noted_time.reading import reader_place
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.world import World
 
@@ -189,3 +190,23 @@ def test_the_lag_keeps_growing_while_nothing_is_written() -> None:
         lags.append([each.lag().behind for each in found])
 
     assert lags == [[30, 0], [40, 0]]
+
+
+@given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
+def test_a_reader_gets_to_the_next_mark_by_the_segments_it_is_said_to_lack(
+    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
+) -> None:
+    """Not a row below what is needed in any of them suffices, and nothing else is."""
+    world = lived(settings, history)
+    for marks in chains(world).values():
+        kept = MarkHistory(marks)
+        kept.forget_through(through)
+        for position in places(world, readings):
+            place = reader_place(kept, position, limit=99)
+            read = {each.segment: each.needed for each in place.waiting_for}
+            reached = [kept.window({**position, **read}).lower_seq or 0]
+            less = [kept.window({**position, **read, s: read[s] - 1}) for s in read]
+
+            assert place.lower == kept.window(position).lower
+            assert reached >= [place.next_seq or 0]
+            assert [each.lower for each in less] == [place.lower] * len(less)

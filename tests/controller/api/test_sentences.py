@@ -9,7 +9,7 @@ import pytest
 from controller.aggregation import sentences
 from controller.aggregation.sentences import ABANDONED
 from tests.support.controllers import GivenTime, serve_for
-from tests.support.http import Caller
+from tests.support.http import Caller, problem
 
 pytestmark = pytest.mark.anyio
 
@@ -231,3 +231,54 @@ async def test_writers_whose_notes_look_wrong_are_named(call: Caller) -> None:
         f"berlin noted {NINE_25 // 1000}, which is January 1970: are these seconds?",
         "lima never named a position: no cut covers what it writes.",
     ]
+
+
+async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:
+    """And no innocent writer: the next mark needs one segment, those after it another as well."""
+    for time, position in (
+        (NINE_25, {"0": 9}),
+        (HALF_PAST_TEN, {"0": 9, "1": 4}),
+        (HALF_PAST_TEN + 1, {"2": 1}),
+    ):
+        await call.note({"writer": "lima", "time": time, "position": position})
+    answers = [
+        (await call.get(f"{S}/explain", position=position)).json()
+        for position in ('{"0": 9, "1": 3}', '{"0": 9, "1": 4, "2": 1}')
+    ]
+
+    assert [answer["reader"] for answer in answers] == [
+        {
+            "lower": NINE_25,
+            "next_seq": 2,
+            "next_lower": HALF_PAST_TEN,
+            "marks": 2,
+            "segments": 1,
+            "waiting_for": [{"segment": 1, "offset": 3, "needed": 4}],
+        },
+        {
+            "lower": HALF_PAST_TEN + 1,
+            "next_seq": None,
+            "next_lower": None,
+            "marks": 0,
+            "segments": 0,
+            "waiting_for": [],
+        },
+    ]
+    assert [answer["sentences"][1] for answer in answers] == [
+        (
+            f"A reader at this position is at {AT_NINE_25}, 2 marks behind. It waits for 1 "
+            f"segment, not for a writer: mark 2, {AT_HALF_PAST_TEN}, needs segment 1 to 4 (read to "
+            "3)."
+        ),
+        "A reader at this position has reached all marks: it waits for the next one.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "position", ["", "0:9", "[]", "null", '{"0": "9"}', '{"a": 9}', '{"0": -1}']
+)
+async def test_what_is_no_position_is_refused(call: Caller, position: str) -> None:
+    """It names the parameter, and the segment if that is wrong."""
+    status, code, detail = problem(await call.get(f"{S}/explain", position=position))
+
+    assert (status, code, detail.startswith("query.position")) == (422, "invalid_request", True)

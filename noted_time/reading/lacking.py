@@ -1,0 +1,73 @@
+"""Which segments a reader waits for: what its position lacks for the next mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from noted_time.reading.history import MarkHistory
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentWaited:
+    """A segment that a reader has read up to `offset`, and the next mark's cut has up to `needed`.
+
+    Both are exclusive.
+    """
+
+    segment: int
+    offset: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderPlace:
+    """The time of a reader at some position, and what it waits for.
+
+    `lower` is that of its time window. `next_seq` and `next_lower` are those of the first mark
+    whose cut it does not reach, `None` if it reaches all; `marks` counts these marks.
+    `waiting_for` names segments that lack rows below that mark's cut, those that lack most first;
+    `segments` counts them.
+    """
+
+    lower: int | None
+    next_seq: int | None
+    next_lower: int | None
+    marks: int
+    segments: int
+    waiting_for: tuple[SegmentWaited, ...]
+
+
+def reader_place(history: MarkHistory, position: Mapping[int, int], limit: int) -> ReaderPlace:
+    """Return what a reader at a normalised position waits for, with `limit` segments named.
+
+    >>> from noted_time.values import Mark, StreamCut
+    >>> cuts = {10: {0: 100}, 20: {0: 200, 1: 50}, 30: {0: 200, 1: 90}}
+    >>> marks = (Mark(n, t, 99, StreamCut(cuts[t])) for n, t in enumerate(cuts, start=1))
+    >>> place = reader_place(MarkHistory(marks), {0: 200, 1: 49}, limit=9)
+    >>> place.lower, place.next_seq, place.next_lower, place.marks
+    (10, 2, 20, 2)
+    >>> place.waiting_for
+    (SegmentWaited(segment=1, offset=49, needed=50),)
+    """
+    window = history.window(position)
+    following = next(history.following(window.lower_seq or 0), None)
+    if following is None:
+        return ReaderPlace(window.lower, None, None, 0, 0, ())
+    lacking = waited_for(position, following.cut.offsets)
+    lacking.sort(key=lambda each: (each.offset - each.needed, each.segment))
+    return ReaderPlace(
+        window.lower,
+        following.seq,
+        following.lower,
+        history.last_seq - following.seq + 1,
+        len(lacking),
+        tuple(islice(lacking, limit)),
+    )
+
+
+def waited_for(position: Mapping[int, int], cut: Mapping[int, int]) -> list[SegmentWaited]:
+    """Return the segments in which a position is behind a cut, in the order of the cut."""
+    offsets = ((segment, position.get(segment, 0), needed) for segment, needed in cut.items())
+    return [SegmentWaited(*each) for each in offsets if each[1] < each[2]]
