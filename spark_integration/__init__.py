@@ -5,6 +5,7 @@ from noted_time.extras import needs_extra
 try:
     from spark_integration.adaptive import Mode, run_adaptively
     from spark_integration.complete_read import KafkaOffsets, kafka_offsets, read_complete
+    from spark_integration.jars import spark_jars
     from spark_integration.late_rows import split_late
     from spark_integration.noted_log import read_noted_log
     from spark_integration.noted_log_sink import NotedLogSink
@@ -32,6 +33,7 @@ __all__ = [
     "read_complete",
     "read_noted_log",
     "run_adaptively",
+    "spark_jars",
     "split_late",
     "with_noted_watermark",
 ]

@@ -12,6 +12,7 @@ from controller.cli import (
     demos,
     explaining,
     serving,
+    spark,
     streams,
     tokens,
     waiting,
@@ -25,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-RUN, CALL, LOOK = "Run a controller", "Call a controller", "Look at examples"
+RUN, CALL, READ, LOOK = "Run a controller", "Call a controller", "Read a stream", "Look at examples"
 for panel, commands in {
     RUN: (serving.serve, serving.migrate),
     CALL: (
@@ -40,6 +41,7 @@ for panel, commands in {
         streams.seal,
         waiting.wait,
     ),
+    READ: (spark.spark_jars,),
     LOOK: (demos.demo_stream,),
 }.items():
     for command in commands:

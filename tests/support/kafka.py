@@ -1,12 +1,8 @@
-"""A Kafka broker of the tests' own, its topics, and the jars that it and Spark need.
-
-``./run python -m tests.support.kafka`` installs both, 55 MB, with the Ivy that PySpark brings.
-"""
+"""A Kafka broker of the tests' own, its topics, and the jars that it and Spark need."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,31 +13,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import pyspark
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from noted_time import NotedTimeError
 from noted_time.kafka.topic import Topic
+from spark_integration.jars import CONNECTOR, Jar, fetch, java
 from tests.support.waiting import wait_until
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
 """The directory of the jars: by default in the environment that runs the tests."""
 
-BROKER = ("org.apache.kafka", "kafka_2.13", "4.3.1")
-CONNECTOR = (
-    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-    ("org.apache.kafka", "kafka-clients", "3.9.2"),
-    ("org.apache.commons", "commons-pool2", "2.13.1"),
+BROKER = tuple(
+    Jar(*line.split())
+    for line in Path(__file__).with_name("kafka_jars.txt").read_text().splitlines()
 )
+"""A broker with all it needs: group, name, version and SHA-256 of each jar."""
 
-MISSING = (
-    f"no Kafka in {HOME}: `./run python -m tests.support.kafka` installs a broker and "
-    "Spark's connector there, 55 MB"
-)
+MISSING = f"no Kafka in {HOME}: `./run kafka --fetch` installs a broker and Spark's connector there"
 
-_JARS = Path(pyspark.__file__).parent / "jars"
 _CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 _QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _OF_ONE_NODE = {
@@ -74,35 +64,19 @@ Settings = Mapping[str, object]
 
 def connector() -> list[str]:
     """Return the jars that Spark needs, none if they are not installed."""
-    jars = [HOME / "connector" / f"{name}-{version}.jar" for _, name, version in CONNECTOR]
+    jars = [HOME / "connector" / jar.file for jar in CONNECTOR]
     return [str(jar) for jar in jars] if all(jar.exists() for jar in jars) else []
 
 
 def installed() -> bool:
     """Whether both are there."""
-    _, name, version = BROKER
-    return bool(connector()) and (HOME / "broker" / f"{name}-{version}.jar").exists()
+    return bool(connector()) and all((HOME / "broker" / jar.file).exists() for jar in BROKER)
 
 
-def install() -> None:
-    """Fetch the broker with all it needs, and the connector's jars one by one."""
-    _ivy("broker", BROKER)
-    for module in CONNECTOR:
-        _ivy("connector", module, "-notransitive")
-
-
-def _ivy(directory: str, module: tuple[str, str, str], *options: str) -> None:
-    ivy = next(_JARS.glob("ivy-*.jar"))
-    pattern = f"{HOME}/{directory}/[artifact]-[revision](-[classifier]).[ext]"
-    cache = f"-Divy.default.ivy.user.dir={HOME}/ivy"
-    words = [_java(), cache, "-cp", f"{ivy}:{_JARS}/*", "org.apache.ivy.Main", "-warn"]
-    wanted = ["-dependency", *module, "-confs", "default", "-types", "jar", "bundle"]
-    subprocess.run([*words, *wanted, *options, "-retrieve", pattern], check=True)
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
+def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
+    """Fetch the jars of both, 55 MB; the options and errors are those of `fetch`."""
+    fetch(BROKER, HOME / "broker", **options)
+    fetch(CONNECTOR, HOME / "connector", **options)
 
 
 class Record(NamedTuple):
@@ -145,13 +119,13 @@ class Broker:
         self._root.mkdir(parents=True, exist_ok=True)
         settings = self._root / "server.properties"
         settings.write_text("".join(f"{k}={v}\n" for k, v in self._settings.items()))
-        java = [_java(), *_QUICK, "-cp", f"{HOME}/broker/*"]
+        words = [java(), *_QUICK, "-cp", f"{HOME}/broker/*"]
         if not (self._root / "data" / "meta.properties").exists():
             kept = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
-            subprocess.run([*java, *kept], check=True, capture_output=True)
+            subprocess.run([*words, *kept], check=True, capture_output=True)
         with (self._root / "out").open("wb") as out:
             self._process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(settings)], stdout=out, stderr=subprocess.STDOUT
+                [*words, "kafka.Kafka", str(settings)], stdout=out, stderr=subprocess.STDOUT
             )
         wait_until(self._listens)
 
@@ -281,7 +255,3 @@ def _free_port() -> int:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
-
-if __name__ == "__main__":
-    install()

@@ -1,0 +1,251 @@
+"""The jars with which Spark reads Kafka: which they are, where to get them, whether Spark has them.
+
+They come from a Maven repository, by the Ivy that PySpark brings, and are checked against checksums
+that are part of this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import IO
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from noted_time import Rejected, Unreachable
+
+PATIENCE_S = 60.0
+"""How long Ivy may print nothing before it is ended: it prints a dot for each part of a file."""
+
+FETCHED = re.compile(rb"\[SUCCESSFUL \] \S+#(\S+);(\S+)!")
+IVY = """<ivy-module version="2.0">
+  <info organisation="noted-time" module="jars"/>
+  <dependencies>
+{dependencies}  </dependencies>
+</ivy-module>
+"""
+DEPENDENCY = """    <dependency org="{jar.group}" name="{jar.name}" rev="{jar.version}"
+                transitive="false" conf="default->master"/>
+"""
+ELSEWHERE = (
+    "without access to Maven's central repository, name one of your own in --ivy-settings FILE, or "
+    "copy them into the directory"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A jar of a Maven repository, and the SHA-256 of its bytes."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """Its name in a directory."""
+        return f"{self.name}-{self.version}.jar"
+
+    def is_in(self, directory: Path) -> bool:
+        """Return whether the directory has it, unchanged."""
+        file = directory / self.file
+        if not file.exists():
+            return False
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest() == self.sha256
+
+
+CONNECTOR = (
+    Jar(
+        "org.apache.spark",
+        "spark-sql-kafka-0-10_2.13",
+        "4.2.0",
+        "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
+    ),
+    Jar(
+        "org.apache.spark",
+        "spark-token-provider-kafka-0-10_2.13",
+        "4.0.0",
+        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+    ),
+    Jar(
+        "org.apache.kafka",
+        "kafka-clients",
+        "3.9.2",
+        "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8",
+    ),
+    Jar(
+        "org.apache.commons",
+        "commons-pool2",
+        "2.13.1",
+        "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
+    ),
+)
+"""What Spark needs for Kafka. The releases differ, as not every release of each was published."""
+
+
+def say(sentence: str) -> None:
+    """Print a line to standard error."""
+    sys.stderr.write(f"{sentence}\n")
+
+
+def spark_jars(directory: str | Path | None = None) -> str:
+    """Return the value of Spark's setting `spark.jars` with which it reads Kafka.
+
+    The four jars are fetched first if the directory lacks them, 10 MB; by default it is
+    `noted-time/spark-jars` in the user's cache. Set it before the session starts:
+    ``SparkSession.builder.config("spark.jars", spark_jars())``. Raises what `fetch` raises.
+    """
+    found = fetch(CONNECTOR, Path(directory) if directory else default_directory())
+    return ",".join(map(str, found))
+
+
+def check_connector(spark: SparkSession) -> None:
+    """Raise `Rejected`, with the remedy, if this session has no Kafka source that can be loaded."""
+    reader = spark.readStream.format("kafka").option("subscribe", "any")
+    try:
+        reader.option("kafka.bootstrap.servers", "127.0.0.1:1").load().schema  # noqa: B018 - asks
+    except (PySparkException, Py4JError) as error:  # the latter if `kafka-clients` is missing
+        names = ", ".join(jar.file for jar in CONNECTOR)
+        raise Rejected(
+            f"this Spark session cannot load a Kafka source, which takes four jars: {names}; fetch "
+            "them by `noted-time spark-jars`, and start the session with `spark.jars` as it prints"
+        ) from error
+
+
+def default_directory() -> Path:
+    """Return the directory of the user's cache in which the jars are kept."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "noted-time", "spark-jars")
+
+
+def fetch(
+    jars: Sequence[Jar],
+    directory: Path,
+    *,
+    ivy_settings: Path | None = None,
+    say: Callable[[str], None] = say,
+    patience_s: float = PATIENCE_S,
+) -> list[Path]:
+    """Return the paths of jars, after fetching those that the directory does not have unchanged.
+
+    `ivy_settings` is a file with settings of Ivy, which may name another repository than Maven's
+    central one. `say` is called with a line for each jar. Raises `Rejected` if there is no Java, if
+    the directory cannot be written to, or if what was fetched has another checksum, of which
+    nothing is kept; `Unreachable` if a jar could not be fetched, also if nothing came for
+    `patience_s`.
+    """
+    directory = directory.absolute()
+    missing = [jar for jar in jars if not jar.is_in(directory)]
+    if missing:
+        say(f"Fetching {len(missing)} jars into {directory}.")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".fetching-", dir=directory) as name:
+                scratch = Path(name)
+                pieces = _output(_ivy(missing, scratch, ivy_settings), scratch, patience_s)
+                printed = _followed(pieces, len(missing), say)
+                _keep(missing, scratch, directory, printed)
+        except OSError as error:
+            raise Rejected(f"{directory} cannot be written to: {error.strerror}") from error
+    return [directory / jar.file for jar in jars]
+
+
+def _ivy(jars: Sequence[Jar], scratch: Path, settings: Path | None) -> list[str]:
+    """Return the command that puts the jars into a directory, whatever they contain."""
+    dependencies = "".join(DEPENDENCY.format(jar=jar) for jar in jars)
+    (scratch / "ivy.xml").write_text(IVY.format(dependencies=dependencies))
+    brought = Path(pyspark.__file__).parent / "jars"
+    path = os.pathsep.join([*map(str, brought.glob("ivy-*.jar")), str(brought / "*")])
+    begun = [java(), f"-Divy.default.ivy.user.dir={scratch / 'cache'}", "-cp", path]
+    own = ["-settings", str(settings.absolute())] if settings else []
+    kept = ["-types", "jar", "bundle", "-retrieve", "[artifact]-[revision].[ext]"]
+    return [*begun, "org.apache.ivy.Main", *own, "-ivy", "ivy.xml", *kept]
+
+
+def _output(words: Sequence[str], directory: Path, patience_s: float) -> Iterator[bytes]:
+    """Yield what a program prints; it is ended if it prints nothing for `patience_s`."""
+    with subprocess.Popen(  # noqa: S603 - Java, with the words of `_ivy`
+        words,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+    ) as process:
+        pieces: SimpleQueue[bytes] = SimpleQueue()
+        Thread(target=_pass_on, args=(process.stdout, pieces), daemon=True).start()
+        try:
+            while piece := pieces.get(timeout=patience_s):
+                yield piece
+        except Empty:
+            yield f"\nthe repository sent nothing for {patience_s:g} s".encode()
+        finally:
+            process.kill()
+
+
+def _pass_on(output: IO[bytes], pieces: SimpleQueue[bytes]) -> None:
+    while piece := output.read(1 << 16):
+        pieces.put(piece)
+    pieces.put(b"")
+
+
+def _followed(pieces: Iterable[bytes], jars: int, say: Callable[[str], None]) -> str:
+    """Return what Ivy prints, and say meanwhile which jar was fetched."""
+    printed, count = b"", 0
+    for piece in pieces:
+        begin = printed.rfind(b"\n") + 1
+        printed += piece
+        for found in FETCHED.finditer(printed, begin, printed.rfind(b"\n") + 1):
+            count += 1
+            say(f"{count}/{jars}  {found[1].decode()} {found[2].decode()}")
+    return printed.decode(errors="replace")
+
+
+def _keep(jars: Sequence[Jar], scratch: Path, directory: Path, printed: str) -> None:
+    """Move the jars into the directory, all or none."""
+    absent = [jar.file for jar in jars if not (scratch / jar.file).exists()]
+    if absent:
+        cause = _cause(printed)
+        raise Unreachable(f"{', '.join(absent)} could not be fetched ({cause}): {ELSEWHERE}")
+    wrong = [jar.file for jar in jars if not jar.is_in(scratch)]
+    if wrong:
+        raise Rejected(
+            f"{', '.join(wrong)}: what was fetched has not the checksum that noted-time knows, "
+            "so nothing of it was kept; can the repository be trusted, and what lies between?"
+        )
+    for jar in jars:
+        (scratch / jar.file).replace(directory / jar.file)
+
+
+def _cause(printed: str) -> str:
+    r"""Return what Ivy names as an error, or did not find, or else what it printed last.
+
+    >>> _cause(":: a#b;1: not found\n:::: ERRORS\n\trefused\n\n:: USE"), _cause("\nno Java\n")
+    ('refused', 'no Java')
+    """
+    found = re.search(r":::: ERRORS\s+(.+)", printed) or re.search(r":: (\S+: not found)", printed)
+    return found[1] if found else printed.strip().rpartition("\n")[2]
+
+
+def java() -> str:
+    """Return the program of JAVA_HOME, or else of the PATH; raises `Rejected` if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if found is None or not Path(found).exists():
+        raise Rejected("this takes Java 17 or newer: set JAVA_HOME, or add java to the PATH")
+    return found
