@@ -22,6 +22,24 @@ TIMEOUT_S = 10.0
 FATAL_ONLY = 2
 """The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
 
+LEADERLESS = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - librdkafka's own codes begin so
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+    }
+)
+"""Why the leader of a partition may not answer for its ends now.
+
+A new leader withholds them until it knows that they do not go back (KIP-207).
+"""
+
 OF_THE_CONNECTION = ("bootstrap.servers", "metadata.broker.list", "client.id", "log_level")
 SECURITY = ("sasl.", "ssl.", "security.", "enable.ssl", "oauth")
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -129,7 +147,7 @@ class Topic:
             try:
                 found[at.partition] = future.result(max(0.0, deadline - clocks.monotonic())).offset
             except KafkaException as error:
-                if not _is_leaderless(error.args[0]):
+                if error.args[0].code() not in LEADERLESS:
                     raise self._failed(error.args[0]) from error
             except TimeoutError:
                 continue
@@ -147,12 +165,3 @@ class Topic:
                 "DESCRIBE"
             )
         return Unreachable(f"Kafka at {self._servers}, topic {self.name!r}: {error.str()}")
-
-
-def _is_leaderless(error: KafkaError) -> bool:
-    return error.code() in (
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - librdkafka's own codes begin so
-    )
