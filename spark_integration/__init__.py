@@ -6,6 +6,7 @@ try:
     from spark_integration.adaptive import Mode, run_adaptively
     from spark_integration.complete_read import KafkaOffsets, kafka_offsets, read_complete
     from spark_integration.jars import spark_jars
+    from spark_integration.kafka_read import read_noted_kafka
     from spark_integration.late_rows import split_late
     from spark_integration.noted_log import read_noted_log
     from spark_integration.noted_log_sink import NotedLogSink
@@ -31,6 +32,7 @@ __all__ = [
     "ReadRange",
     "kafka_offsets",
     "read_complete",
+    "read_noted_kafka",
     "read_noted_log",
     "run_adaptively",
     "spark_jars",

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.client.transport import Transport
 from noted_time.reading import check_time
+from noted_time.values import Time
 from reader_client.answers import stream_answer
 from reader_client.questions import about_stream
 from spark_integration.log_query import LogQuery
@@ -83,7 +84,7 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     )  # otherwise the Connect server looks for log and controller
     with closing(Transport(controller_url, token=token)) as transport:
         if is_here:
-            _check_known(transport, query)
+            check_known(transport, query.stream, query.domain, query.range.end_at)
     events = _parsed(query.columns.schema)
     schema = scan_schema(query, events) if is_here or events is not None else None
     reader = reader_for(spark, spark.readStream, LogSource, query, token)
@@ -92,24 +93,26 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     return events_of_scan(reader.load(), query.event_time, dedup_retention_ms)
 
 
-def _check_known(transport: Transport, query: LogQuery) -> None:
+def check_known(
+    transport: Transport, name: str, domain: str | None, end_at: Time | None = None
+) -> None:
     """Raise if the controller does not know the stream or domain; it may be unreachable.
 
     Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in
     seconds: the query would end at once, without a row.
     """
     try:
-        stream = transport.ask(about_stream(query.stream))
+        stream = transport.ask(about_stream(name))
         stream_answer(stream)
     except UnexpectedAnswer:
         raise
     except Unreachable:
         return
     domains = tuple(stream["domains"])
-    chosen = StreamSettings(domains=domains).domain_or_default(query.domain)
+    chosen = StreamSettings(domains=domains).domain_or_default(domain)
     if chosen not in domains:
         raise UnknownDomain(chosen, domains)
-    end_at, last = query.range.end_at, stream["marks"].get(chosen)
+    last = stream["marks"].get(chosen)
     if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
         check_time(end_at, last["lower"])
 

@@ -119,46 +119,93 @@ class LogOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """A mark let in with micro-batch `batch`, before that had read all of the mark's cut.
+
+    `needs` is the part of the cut that was not read when the batch was planned.
+    """
+
+    batch: int
+    seq: int
+    needs: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The last mark of a stream that was let into a query beside another source.
+
+    `topic_id` is that of the Kafka topic whose ends were looked at, `None` if there were none.
+    `ahead` are the last marks that were let in before their cuts were read, in order, at most two.
+    """
+
+    mark: Released = field(default_factory=Released)
+    topic_id: str | None = None
+    ahead: tuple[Ahead, ...] = ()
+
+    def to_json(self) -> Json:
+        """Return the shape that Spark keeps."""
+        json: Json = {"mark": _to_json(self.mark)}
+        if self.topic_id is not None:
+            json["topic_id"] = self.topic_id
+        if self.ahead:
+            each = ({**asdict(a), "needs": position_to_wire(a.needs)} for a in self.ahead)
+            json["ahead"] = list(each)
+        return json
+
+    @classmethod
+    def from_json(cls, json: Json) -> Admitted:
+        """Return it from what Spark kept."""
+        ahead = (
+            Ahead(**{**each, "needs": position_from_wire(each["needs"])})
+            for each in json.get("ahead", ())
+        )
+        return cls(_from_json(json["mark"]), json.get("topic_id"), tuple(ahead))
+
+
+@dataclass(frozen=True, slots=True)
 class MarksOffset:
-    """Which mark a query has let in beside another source.
+    """Which marks a query has let in beside another source, of one stream or of several.
 
     `token` tells the source apart from every other in the query's offset log; `run` counts the
     starts of the query.
 
-    >>> offset = MarksOffset("flights", "5b1e", run=1, mark=Released("a", 3, 99))
+    >>> offset = MarksOffset({"flights": Admitted(Released("a", 3, 99))}, "5b1e", run=1)
     >>> MarksOffset.from_json(offset.to_json()) == offset
     True
     """
 
-    stream: str
+    streams: Mapping[str, Admitted]
     token: str
     run: int = 0
-    mark: Released = field(default_factory=Released)
+
+    @property
+    def least(self) -> Released:
+        """The mark with the least lower, which is that of the query; none before all have one."""
+        marks = [admitted.mark for admitted in self.streams.values()]
+        if any(mark.lower is None for mark in marks):
+            return Released()
+        return min(marks, key=lambda mark: mark.lower or 0)
 
     def to_json(self) -> Json:
         """Return the shape that Spark keeps; equal offsets give the same text."""
-        return {
-            "noted_marks": self.stream,
-            "token": self.token,
-            "run": self.run,
-            "mark": _to_json(self.mark),
-        }
+        each = {name: self.streams[name].to_json() for name in sorted(self.streams)}
+        json: Json = {"noted_marks": ",".join(each), "token": self.token, "run": self.run}
+        # one stream has the shape that earlier versions read
+        return {**json, **(each.popitem()[1] if len(each) == 1 else {"streams": each})}
 
     @classmethod
     def from_json(cls, json: Json) -> MarksOffset:
         """Return the offset from what Spark kept."""
-        return cls(
-            stream=json["noted_marks"],
-            token=json["token"],
-            run=json["run"],
-            mark=_from_json(json["mark"]),
-        )
+        streams = json.get("streams") or {json["noted_marks"]: json}
+        admitted = {name: Admitted.from_json(each) for name, each in streams.items()}
+        return cls(admitted, json["token"], json["run"])
 
 
 def is_of_marks(offset: object) -> TypeGuard[Json]:
     """Whether a source's offset is one of a `MarksOffset`.
 
-    >>> is_of_marks(MarksOffset("flights", "5b1e").to_json()), is_of_marks({"flights": {"0": 1}})
+    >>> offset = MarksOffset({"flights": Admitted()}, "5b1e")
+    >>> is_of_marks(offset.to_json()), is_of_marks({"flights": {"0": 1}})
     (True, False)
     """
     return isinstance(offset, dict) and "noted_marks" in offset

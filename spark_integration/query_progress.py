@@ -9,21 +9,23 @@ be run again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
 from noted_time import Rejected
 from spark_integration.offsets import is_of_log, is_of_marks
-from spark_integration.positions import PositionOf
 
 VERSION = "v1"
 NO_OFFSET = "-"
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -34,9 +36,10 @@ class QueryProgress:
     """
 
     checkpoint: str
-    _last: int = -1
+    last: int = -1
+    """The last batch that was planned, as of the last question."""
 
-    def position(self, token: str, position_of: PositionOf) -> Mapping[int, int]:
+    def position(self, token: str, position_of: Callable[[Any], Mapping[K, V]]) -> Mapping[K, V]:
         """Return the position of the events whose marks come from the source named by `token`.
 
         Their source comes right after it in the offset log, as it does in the union. Empty while
@@ -67,18 +70,18 @@ class QueryProgress:
         yet: Spark writes 0 then. Raises `Rejected` if the batch is not the last one planned.
         """
         metadata, *_ = self._newest()
-        if self._last != batch_id:
-            reason = f"is at batch {self._last}, and this is batch {batch_id}"
+        if self.last != batch_id:
+            reason = f"is at batch {self.last}, and this is batch {batch_id}"
             raise _not_ours(self.checkpoint, reason)
         return json.loads(metadata)["batchWatermarkMs"] or None
 
     def _newest(self) -> list[str]:
         """Return what Spark wrote of the last planned batch: its metadata, then the offsets."""
         files, directory = _open(self.checkpoint)
-        self._last = _newest(files, directory, self._last)
-        if self._last < 0:
+        self.last = _newest(files, directory, self.last)
+        if self.last < 0:
             raise _not_ours(self.checkpoint, "has no batch yet")
-        text: str = files.open_input_stream(str(directory / str(self._last))).read().decode()
+        text: str = files.open_input_stream(str(directory / str(self.last))).read().decode()
         version, *lines = text.split("\n")
         if version != VERSION:
             raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")

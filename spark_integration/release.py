@@ -32,6 +32,7 @@ class Releaser:
         self._feed = feed
         self._on_seal = on_seal
         self._final_cut: Mapping[int, int] | None = None
+        self._last_cut: Mapping[int, int] = {}
         self._is_quiet = False
         self._begun = False
         self._leaving_out = False
@@ -105,8 +106,21 @@ class Releaser:
             return released
         if released.lower is not None and window.lower <= released.lower:
             return released
+        self._last_cut = self._history.mark(window.lower_seq).cut.offsets
         self._history.forget_through(window.lower_seq)
         return Released(self._stream_id, window.lower_seq, window.lower)
+
+    def has_more(self, released: Released) -> bool:
+        """Whether a mark is known that `release` returns once its cut is read."""
+        if released.sealed:
+            return False
+        last = self._history.last_lower
+        is_above = last is not None and (released.lower is None or last > released.lower)
+        return is_above or (self._final_cut is not None and self._on_seal == "close")
+
+    def cut_of(self, released: Released) -> Mapping[int, int]:
+        """Return the cut of the mark that `release` returned last."""
+        return (self._final_cut or {}) if released.sealed else self._last_cut
 
     def cut_towards(self, time: int, released: Released) -> Mapping[int, int]:
         """Return the cut below which to read all events with a time below `time`.

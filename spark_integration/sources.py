@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import MutableMapping
+import json
+from collections.abc import Mapping, MutableMapping
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -25,6 +26,9 @@ TOKEN = "token"  # noqa: S105 - its name
 It reaches the planning process, but neither the offset log nor the workers.
 """
 
+CLIENT = "client_secret"
+"""The option with the configuration of a Kafka client, as JSON; likewise."""
+
 
 class QuerySource(DataSource):
     """Spark's entry to one of our sources: the options hold one query."""
@@ -38,8 +42,13 @@ class QuerySource(DataSource):
 def options_of(query: object, token: str | None = None) -> dict[str, str]:
     """Return the options that carry a query to its source, including its lambdas."""
     pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
-    options = {OPTION: base64.b64encode(pickled).decode()}
-    return options if token is None else {**options, TOKEN: token}
+    return {OPTION: base64.b64encode(pickled).decode(), **secrets_of(token)}
+
+
+def secrets_of(token: str | None, client: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Return the options that Spark redacts."""
+    options = {} if token is None else {TOKEN: token}
+    return options if client is None else {**options, CLIENT: json.dumps(dict(client))}
 
 
 def reader_for(

@@ -41,11 +41,11 @@ def _events(rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int
     columns[event_time] = columns[event_time].alias(
         event_time, metadata={DELAY: dedup_retention_ms}
     )
-    return rows.where(_above_the_watermark(condition)).select(*columns.values())
+    return rows.where(unmoved(condition)).select(*columns.values())
 
 
-def _above_the_watermark(condition: Column) -> Column:
-    """Return the condition as one that no filter moves past, in either direction.
+def unmoved(condition: Column) -> Column:
+    """Return the condition of a filter as one that no other filter moves past, either way.
 
     Spark pushes a deterministic filter (the user's own, or the `isnotnull` it infers for a join)
     below the watermark unless it mentions the watermarked column; the marks, null in every other

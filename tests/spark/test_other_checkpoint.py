@@ -9,8 +9,9 @@ import pytest
 
 from noted_time import Rejected
 from spark_integration import Batches
-from spark_integration.noted_watermark import MarksQuery, MarksReader
-from spark_integration.offsets import LogOffset, MarksOffset
+from spark_integration.marks_query import MarksQuery
+from spark_integration.marks_source import MarksReader
+from spark_integration.offsets import Admitted, LogOffset, MarksOffset
 from spark_integration.positions import KafkaTopic
 from tests.support.log_reading import batches, log_query, replayed
 from tests.support.noted_stream import NotedStream
@@ -59,9 +60,9 @@ def test_a_checkpoint_of_the_marks_of_another_stream_is_refused(
     controller: Served, tmp_path: Path
 ) -> None:
     """Beside any other source."""
-    query = MarksQuery("ticks", controller.url, str(tmp_path), KafkaTopic("ticks"))
+    query = MarksQuery({"ticks": KafkaTopic("ticks")}, controller.url, str(tmp_path))
     reader = MarksReader(query)
-    other = MarksOffset("flights", "5b1e", run=1).to_json()
+    other = MarksOffset({"flights": Admitted()}, "5b1e", run=1).to_json()
 
     with pytest.raises(Rejected, match="is of stream 'flights', and the query asks for marks of"):
         reader.latestOffset(other, reader.getDefaultReadLimit())

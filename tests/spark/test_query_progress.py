@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noted_time import Rejected
-from spark_integration.offsets import LogOffset, MarksOffset
+from spark_integration.offsets import Admitted, LogOffset, MarksOffset
 from spark_integration.positions import KafkaTopic
 from spark_integration.query_progress import QueryProgress
 
@@ -24,7 +24,7 @@ def plan(checkpoint: Path, batch: int, *offsets: object, version: str = "v1") ->
 
 def marks(token: str) -> object:
     """Return an offset of the marks source of that token."""
-    return MarksOffset("flights", token).to_json()
+    return MarksOffset({"flights": Admitted()}, token).to_json()
 
 
 def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> None:

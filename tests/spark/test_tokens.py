@@ -13,7 +13,8 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from spark_integration import PositionListener, with_noted_watermark
 from spark_integration.log_query import LogQuery
 from spark_integration.log_source import LogSource
-from spark_integration.noted_watermark import MarksQuery, MarksSource
+from spark_integration.marks_query import MarksQuery
+from spark_integration.marks_source import MarksSource
 from spark_integration.positions import KafkaTopic
 from spark_integration.sources import options_of
 from tests.spark.conftest import Reads
@@ -88,7 +89,7 @@ def test_marks_for_another_source_are_asked_for_with_the_token(
 def test_workers_are_given_no_token() -> None:
     """A reader is pickled for them without it."""
     log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
-    marks = MarksQuery("flights", "http://127.0.0.1", "/checkpoint", KafkaTopic("flights"))
+    marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
     log_source = LogSource(options_of(log, SECRET))
     marks_source = MarksSource(options_of(marks, SECRET))
     schema = StructType([StructField("time", TimestampType())])

@@ -1,0 +1,42 @@
+"""What a query asks for whose marks are a source of their own: a value, pickled into its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_integration.options import OnSeal
+from spark_integration.positions import PositionOf
+
+AT_ONCE = "spark.sql.streaming.statefulOperator.allowMultiple=false"
+"""The setting under which Spark judges late rows by the batch before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromKafka:
+    """How the planner looks at the topics of a query, one for each stream.
+
+    `ahead`: marks may come before their cuts are read. `limit` names an option that prevents it,
+    `""` if there is none. `committed`: the query is read_committed.
+    """
+
+    topics: Mapping[str, str]
+    ahead: bool
+    limit: str = ""
+    committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MarksQuery:
+    """Which marks a query needs, and where to find how far it has read.
+
+    `streams` maps each stream to how its position follows from the offset of the events' source.
+    """
+
+    streams: Mapping[str, PositionOf]
+    controller_url: str
+    checkpoint: str
+    domain: str | None = None
+    strict: bool = True
+    on_seal: OnSeal = "close"
+    kafka: FromKafka | None = None

@@ -1,0 +1,225 @@
+"""Marks that come before their cuts are read, in histories of queries on a topic; no Spark runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from noted_time import Mark, Rejected, StreamCut, Unreachable
+from noted_time.kafka import TopicLook
+from spark_integration.marks_feed import Marks
+from spark_integration.marks_planner import MarksPlanner, Watched
+from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
+from spark_integration.offsets import Admitted, MarksOffset, Released
+from spark_integration.positions import KafkaTopic
+from spark_integration.release import Releaser
+
+LIMIT = "maxOffsetsPerTrigger"
+NEW = MarksOffset({"flights": Admitted()}, "t")
+
+
+@dataclass
+class GivenTopic:
+    """A topic whose partitions grow, and lose their leader now and then."""
+
+    ends: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    leaderless: frozenset[int] = frozenset()
+    id: str | None = "a"
+    looks: int = 0
+    name = "flights"
+
+    def look(self, *, committed: bool = False) -> TopicLook:  # noqa: ARG002 - as of a real topic
+        """Return the ends of the partitions with a leader."""
+        self.looks += 1
+        known = {p: end for p, end in self.ends.items() if p not in self.leaderless}
+        return TopicLook(self.id, known, self.leaderless)
+
+
+class GivenFeed:
+    """The marks of a list, followed from the one let in last."""
+
+    subject = "stream 'flights', domain 'default'"
+
+    def __init__(self, marks: list[Mark]) -> None:
+        self._marks, self._taken = marks, 0
+
+    def begin(self, released: Released) -> None:
+        """Continue after it."""
+        self._taken = released.seq
+
+    def take(self) -> Marks:
+        """Return the marks that were added since."""
+        new, self._taken = self._marks[self._taken :], len(self._marks)
+        return Marks("s", new)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Query:
+    """A query on the topic: its offset log, and Spark's rule for late rows.
+
+    `late` are the rows that were judged by a mark whose cut covers them.
+    """
+
+    def __init__(self, topic: GivenTopic, checkpoint: str) -> None:
+        self.topic, self._checkpoint = topic, checkpoint
+        self.marks: list[Mark] = []
+        self.batches: list[tuple[MarksOffset, dict[int, int]]] = []
+        self.late: list[str] = []
+        self.limit = ""
+        self.restart()
+
+    def restart(self, limit: str = "", *, ahead: bool = True, now: bool = False) -> None:
+        """Begin a run; the last batch may be run again, under other options."""
+        self.limit = limit
+        streams = {"flights": KafkaTopic("flights")}
+        terms = FromKafka({"flights": "flights"}, ahead=ahead, limit=limit)
+        query = MarksQuery(streams, "", self._checkpoint, kafka=terms)
+        releasers = {"flights": Releaser(GivenFeed(self.marks))}
+        watched = {"flights": Watched(self.topic, terms, patience_s=0)}
+        self._planner = MarksPlanner(query, releasers, watched)
+        if now:
+            self._planner.take_no_more_than_now()
+        self._frozen = dict(self.topic.ends) if now else None
+
+    def rerun(self) -> None:
+        """Run the last batch again, as after a crash."""
+        self._planner.check_covered(self.batches[-1][0])
+        self._judge(len(self.batches) - 1)
+
+    def mark(self) -> None:
+        """Note that all that is written is complete to a later time."""
+        seq = len(self.marks) + 1
+        self.marks.append(Mark(seq, 10 * seq, 10 * seq, StreamCut(dict(self.topic.ends))))
+
+    def plan(
+        self, between: dict[int, int], missing: set[int], *, last: bool = False, crash: bool = False
+    ) -> None:
+        """Plan a batch and run it.
+
+        The marks are asked for first, or `last` if there are many sources; some rows are written
+        between the two looks.
+        """
+        begun, read = (
+            self.batches[-1] if self.batches else (MarksOffset({"flights": Admitted()}, "t"), {})
+        )
+        there = dict(self.topic.ends)
+        if last:
+            self._write(between)
+            self.mark()
+        ended = self._planner.plan(begun)
+        if not last:
+            self._write(between)
+            there = dict(self.topic.ends)
+        there = there if self._frozen is None else self._frozen
+        # a partition that was just added may be missing from Spark's look, and then only
+        seen = {p: end for p, end in there.items() if p in read or p not in missing}
+        if self.topic.leaderless & seen.keys() or crash:
+            return  # Spark fails, or is killed; nothing is planned
+        if self.limit == LIMIT:
+            seen = {p: min(end, read.get(p, 0) + 1) for p, end in seen.items()}
+        ends = {p: max(seen.get(p, 0), read.get(p, 0)) for p in read.keys() | seen}
+        if (ended, ends) == (begun, read):
+            return
+        self.batches.append((ended, ends))
+        log = Path(self._checkpoint, "offsets")
+        log.mkdir(exist_ok=True)
+        lines = ["v1", "{}", json.dumps(ended.to_json()), json.dumps({"flights": ends})]
+        (log / str(len(self.batches) - 1)).write_text("\n".join(lines))
+        self._planner.check_covered(ended)
+        self._judge(len(self.batches) - 1)
+
+    def _write(self, rows: dict[int, int]) -> None:
+        for partition, count in rows.items():
+            self.topic.ends[partition] = self.topic.ends.get(partition, 0) + count
+
+    def _judge(self, batch: int) -> None:
+        """Add the rows of a batch that are below the cut of a mark that judges them."""
+        judging = batch - (1 if self.limit == AT_ONCE else 2)
+        let_in = self.batches[judging][0].streams["flights"].mark.seq if judging >= 0 else 0
+        if not let_in:
+            return
+        begun, ended = self.batches[batch - 1][1], self.batches[batch][1]
+        for partition, below in self.marks[let_in - 1].cut.offsets.items():
+            first = begun.get(partition, 0)
+            if first < min(below, ended.get(partition, 0)):
+                self.late.append(f"batch {batch} has {partition}@{first}, and mark {let_in}")
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the last mark is let in."""
+        return not self.marks or self.batches[-1][0].streams["flights"].mark.seq == len(self.marks)
+
+
+PARTITIONS = st.integers(0, 3)
+STEPS = st.one_of(
+    st.tuples(st.just("write"), PARTITIONS, st.integers(1, 5)),
+    st.tuples(st.just("mark")),
+    st.tuples(st.just("mark")),
+    st.tuples(
+        st.just("plan"),
+        st.dictionaries(PARTITIONS, st.integers(1, 3), max_size=2),
+        st.sets(PARTITIONS, max_size=2),
+        st.booleans(),
+        st.sampled_from([False, False, False, False, True]),
+    ),
+    st.tuples(
+        st.just("restart"),
+        st.sampled_from(["", LIMIT, AT_ONCE]),
+        st.booleans(),
+        st.sampled_from([False, False, True]),
+        st.booleans(),
+    ),
+    st.tuples(st.just("leaderless"), st.frozensets(st.integers(0, 1), max_size=1)),
+)
+
+
+def take(query: Query, step: tuple[Any, ...]) -> None:
+    """Take one step of a history."""
+    match step:
+        case ("write", partition, rows):
+            query.topic.ends[partition] = query.topic.ends.get(partition, 0) + rows
+        case ("mark",):
+            query.mark()
+        case ("plan", between, missing, last, crash):
+            query.plan(between, missing, last=last, crash=crash)
+        case ("restart", limit, ahead, now, again):
+            query.restart(limit, ahead=ahead, now=now)
+            if again and query.batches:
+                query.rerun()
+        case ("leaderless", partitions):
+            query.topic.leaderless = partitions
+
+
+@given(st.lists(STEPS, min_size=5, max_size=60))
+def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    """Whatever is refused goes on after a restart without the limit, once there is a leader."""
+    with TemporaryDirectory() as checkpoint:
+        query = Query(GivenTopic(), checkpoint)
+        for step in steps:
+            try:
+                take(query, step)
+            except Unreachable:
+                event("leaderless")
+                query.topic.leaderless = frozenset()
+                query.restart()
+            except Rejected:
+                event(f"refused: {query.limit}")
+                assert query.limit
+                query.restart()
+        query.topic.leaderless = frozenset()
+        query.restart()
+        for _ in range(4):
+            query.plan({}, set())
+
+        assert query.late == []
+        assert query.is_caught_up
