@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
+
 
 def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
     """Return the error that says how to install what could not be imported.
@@ -11,3 +14,18 @@ def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportErro
     """
     missing, _, _ = (error.name or str(error)).partition(".")
     return ImportError(f'{part} needs {missing}: pip install "noted-time[{extra}]"', name=missing)
+
+
+def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
+    """Return what a package imports when it is first used: by name its module, and the extra.
+
+    Raises `AttributeError` for another name, and `ImportError` that says what to install.
+    """
+    if name not in names:
+        message = f"module {package!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    module, extra = names[name]
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise needs_extra(f"{package}.{name}", extra, error) from error

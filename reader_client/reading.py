@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from noted_time.client import Backoff, own_chance
@@ -106,6 +106,16 @@ class Reader(ABC, Generic[Network]):
     def _open(self, url: str, token: str | None, network: Network | None) -> None:
         """Connect with the first question; a given `network` replaces the real one."""
 
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return self._stream
+
+    @property
+    def group(self) -> str | None:
+        """The group that the reader belongs to, if any."""
+        return None if self._reporting is None else self._reporting.reader.group
+
     # The position
 
     @property
@@ -127,6 +137,18 @@ class Reader(ABC, Generic[Network]):
             if self._reporting is not None:
                 self._check_usable()
                 self._reporting.report(offsets)
+
+    def release(self, segments: Iterable[int]) -> None:
+        """Stop to count these segments as this reader's, as another of its group reads them now.
+
+        They leave its position, and are not reported again, also if the controller forgets the
+        reader. The group keeps what was reported of them until the other reader reports.
+        """
+        gone = frozenset(segments)
+        with self._advancing:
+            self._position = {s: o for s, o in self._position.items() if s not in gone}
+            if self._reporting is not None:
+                self._reporting.release(gone)
 
     # Whether there is a backlog
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from noted_time.values import UnknownReader
@@ -72,6 +72,10 @@ class Reporting:
         """Report how far the reader has read; returns at once."""
         self._reports.report(position)
         self.wake()
+
+    def release(self, segments: Collection[int]) -> None:
+        """Report nothing more of these segments."""
+        self._reports.release(segments)
 
     def leave(self, position: Mapping[int, int]) -> Leaving:
         """Start to go offline with the reader's segments reset to `position`."""

@@ -9,7 +9,7 @@ Each side replaces what it owns as a whole, so the other always sees a consisten
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,20 +23,26 @@ class Leaving:
 
 
 class _Said(NamedTuple):
-    """How far the reader has read since it is online, or its request to leave."""
+    """How far the reader has read since it is online, or its request to leave.
+
+    `turn` counts how often it released segments.
+    """
 
     own: Mapping[int, int]
     leaving: Leaving | None
+    turn: int = 0
 
 
 class _Known(NamedTuple):
     """The group's position as of the last answer, and which of the reader's offsets it has.
 
-    `acknowledged` is `None` if the controller does not know the reader.
+    `acknowledged` is `None` if the controller does not know the reader. What was acknowledged in an
+    earlier `turn` counts no more: another reader may have reported the segments since.
     """
 
     answered: Mapping[int, int] | None
     acknowledged: Mapping[int, int] | None
+    turn: int = 0
 
 
 class Reports:
@@ -64,6 +70,14 @@ class Reports:
     {}
     >>> reports.announce(); reports.take()
     {0: 12, 2: 5}
+
+    A segment that was released is not among it. Once it is this reader's again it is reported,
+    also at the same offset, as another reader may have reported it meanwhile:
+
+    >>> reports.answered({0: 12, 1: 7, 2: 5}); reports.release({0}); reports.take()
+    {2: 5}
+    >>> reports.answered({0: 14, 1: 7, 2: 5}); reports.report({0: 12}); reports.take()
+    {0: 12}
     """
 
     def __init__(self) -> None:
@@ -78,13 +92,20 @@ class Reports:
         """Report how far the reader has read in these segments; it is online again."""
         said = self._said
         left = said.leaving is not None and said.leaving.is_done
-        self._said = _Said({**({} if left else said.own), **position}, None)
+        own = {**({} if left else said.own), **position}
+        self._said = said._replace(own=own, leaving=None)
 
     def leave(self, position: Mapping[int, int]) -> Leaving:
         """Request to go offline with the segments reset to `position`."""
         leaving = Leaving(position)
-        self._said = _Said(self._said.own, leaving)
+        self._said = self._said._replace(leaving=leaving)
         return leaving
+
+    def release(self, segments: Collection[int]) -> None:
+        """Report nothing more of these segments, as another reader may have them now."""
+        said = self._said
+        own = {s: offset for s, offset in said.own.items() if s not in segments}
+        self._said = said._replace(own=own, turn=said.turn + 1)
 
     @property
     def position(self) -> Mapping[int, int] | None:
@@ -118,39 +139,44 @@ class Reports:
 
     def announce(self) -> None:
         """Report all of it again: the controller does not know the reader."""
-        self._known = _Known(self._known.answered, None)
+        self._known = self._known._replace(acknowledged=None)
 
     def take(self) -> Mapping[int, int]:
         """Return what has to be reported now."""
-        self._under_way = _unknown(self._said, self._known)
+        said, known = self._said, self._known
+        if known.turn != said.turn:
+            forgotten: Mapping[int, int] | None = None if known.acknowledged is None else {}
+            self._known = known = known._replace(acknowledged=forgotten, turn=said.turn)
+        self._under_way = _unknown(said, known)
         return self._under_way
 
     def answered(self, position: Mapping[int, int]) -> None:
         """Record the position of the group, which includes the report under way."""
         acknowledged = {**(self._known.acknowledged or {}), **self._under_way}
-        self._known = _Known(dict(position), acknowledged)
+        self._known = self._known._replace(answered=dict(position), acknowledged=acknowledged)
         self._under_way = {}
 
     def refreshed(self, position: Mapping[int, int]) -> None:
         """Record the position of the group, with nothing under way."""
-        self._known = _Known(dict(position), self._known.acknowledged)
+        self._known = self._known._replace(answered=dict(position))
 
     def put_back(self) -> None:
         """Report again what may or may not have arrived."""
-        answered, acknowledged = self._known
+        acknowledged = self._known.acknowledged
         if acknowledged is not None:
             kept = {s: o for s, o in acknowledged.items() if s not in self._under_way}
-            self._known = _Known(answered, kept)
+            self._known = self._known._replace(acknowledged=kept)
         self._under_way = {}
 
     def left(self, leaving: Leaving, position: Mapping[int, int] | None = None) -> None:
         """Record that the reader is offline, and the position of the group if it is known."""
-        self._known = _Known(self._known.answered if position is None else dict(position), None)
+        answered = self._known.answered if position is None else dict(position)
+        self._known = self._known._replace(answered=answered, acknowledged=None)
         leaving.is_done = True
 
 
 def _unknown(said: _Said, known: _Known) -> Mapping[int, int]:
-    acknowledged = known.acknowledged or {}
+    acknowledged = (known.acknowledged or {}) if known.turn == said.turn else {}
     return {s: offset for s, offset in said.own.items() if acknowledged.get(s) != offset}
 
 

@@ -58,3 +58,27 @@ def test_a_group_position_has_the_readers_own_last_word(
             post(reports, known, act)
 
     assert reports.position == last
+
+
+@settings(deadline=None)
+@given(st.lists(reported | fates | st.frozensets(st.integers(0, 3))))
+def test_released_segments_are_another_readers_until_they_are_reported_again(
+    acts: list[dict[int, int] | Fate | frozenset[int]],
+) -> None:
+    """It reports each segment that it released at 100; this reader's offsets are below that."""
+    reports, known, last = Reports(), dict[int, int](), dict[int, int]()
+    for act in acts:
+        if isinstance(act, dict):
+            reports.report(act)
+            last.update(act)
+        elif isinstance(act, frozenset):
+            reports.release(act)
+            known.update(dict.fromkeys(act, 100))
+            last.update(dict.fromkeys(act, 100))
+        else:
+            post(reports, known, act)
+    reports.announce()
+    while reports.due:
+        post(reports, known, "answered")
+
+    assert known == last

@@ -1,0 +1,201 @@
+"""A Kafka consumer whose reader knows how far its messages were processed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import Any, ClassVar, Self, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from noted_time.values import NotedTimeError, Rejected, TimeWindow
+from reader_client.client import ReaderClient
+
+log = logging.getLogger("noted_time.reader")
+
+TIMEOUT_S = 10.0
+
+
+class KafkaNotedConsumer:
+    """Passes the messages of a topic on, and says how far they were processed.
+
+    What `poll` or `consume` returned counts as processed when they are called again, or when
+    `processed` is. Then the position of the reader advances, and the offsets are stored for the
+    consumer's next commit. So process messages before you ask for more: one that was handed out
+    when the process ended, or its partitions were revoked, comes again.
+
+    >>> config = {"bootstrap.servers": "kafka:9092", "group.id": "daily"}
+    >>> reader = ReaderClient(url, "flights", group="daily", reader="one")  # doctest: +SKIP
+    >>> with KafkaNotedConsumer(config, reader) as flights:  # doctest: +SKIP
+    ...     for message in flights:
+    ...         handle(message)
+    ...         print(flights.get_time_window().lower)
+
+    The reader's position has the partitions that are assigned to this consumer now, beginning with
+    the offsets committed. A reader that belongs to a group has the window of all its readers; give
+    each consumer a reader of its own name. Not for several threads.
+    """
+
+    SETTINGS: ClassVar[Mapping[str, Any]] = {
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+    }
+    """What a consumer needs: that offsets are stored once they are processed, and that it learns of
+    the end of a partition, where records may lie that no consumer gets (aborted ones, markers)."""
+
+    def __init__(
+        self, consumer: Consumer | Mapping[str, Any], reader: ReaderClient, topic: str | None = None
+    ) -> None:
+        """Subscribe to a topic, by default the one of the name of the reader's stream.
+
+        `consumer` is the configuration of one, or one that was created with `SETTINGS`. Both belong
+        to this object now, which closes them.
+        """
+        if isinstance(consumer, Mapping):
+            consumer = Consumer({**consumer, **self.SETTINGS})
+        self.consumer, self.reader = consumer, reader
+        self._topic = topic or reader.stream
+        self._assigned: dict[int, int | None] = {}
+        self._handed: dict[int, int] = {}
+        self._failure: KafkaError | None = None
+        self._closing = False
+        consumer.subscribe(
+            [self._topic],
+            on_assign=self._begin,
+            on_revoke=self._end,
+            on_lost=self._end,
+        )
+
+    def poll(self, timeout: float = 1.0) -> Message | None:
+        """Return the next message, `None` if there is none within `timeout` seconds.
+
+        The messages handed out before are processed now. Raises `KafkaException` for an error of
+        the consumer, and as `processed`.
+        """
+        return next(iter(self.consume(1, timeout)), None)
+
+    def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:
+        """Return up to so many messages, fewer if no more come within `timeout` seconds.
+
+        The messages handed out before are processed now; raises as `poll`.
+        """
+        self.processed()
+        if self._failure is None:
+            handed = list(self._passed_on(self.consumer.consume(num_messages, timeout)))
+            if handed or self._failure is None:
+                return handed
+        failure, self._failure = self._failure, None
+        raise KafkaException(failure)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Yield messages one by one, for ever; each counts as processed when the next is asked."""
+        while True:
+            message = self.poll()
+            if message is not None:
+                yield message
+
+    def processed(self) -> None:
+        """Say that all messages handed out are processed.
+
+        Raises `Rejected` for a consumer that stores offsets by itself, and what
+        `ReaderClient.advance` raises.
+        """
+        handed, self._handed = self._handed, {}
+        if handed and self._stores(handed):
+            self.reader.advance(handed)
+
+    def get_time_window(self, domain: str | None = None) -> TimeWindow:
+        """Return the time window of what was processed, by this reader or its group."""
+        return self.reader.get_time_window(domain)
+
+    def close(self, timeout: float = TIMEOUT_S) -> None:
+        """Leave the group of consumers, and take the reader offline at what was processed.
+
+        Messages handed out last come again, unless `processed` was called. Waits up to `timeout`
+        seconds for the controller; while it is away, the reader is silent until it times out.
+        """
+        self._closing, self._handed = True, {}
+        with closing(self.reader), closing(self.consumer):
+            if self.reader.group is None:
+                return
+            try:
+                self.reader.offline(timeout=timeout)
+            except NotedTimeError as error:
+                log.warning("the reader of topic %r did not go offline: %s", self._topic, error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _passed_on(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """Yield the messages that are none of the end of a partition or an error."""
+        for message in messages:
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
+                self._failure = self._failure or error
+            elif partition is not None and offset is not None and partition in self._assigned:
+                self._check_begin(partition, offset)
+                self._handed[partition] = offset if error else offset + 1
+                if error is None:
+                    yield message
+
+    def _check_begin(self, partition: int, offset: int) -> None:
+        """Warn if records were deleted between the committed offset and the first message."""
+        begin = self._assigned[partition]
+        self._assigned[partition] = None
+        if begin is None or offset <= begin:
+            return
+        asked = TopicPartition(self._topic, partition)
+        # None if that takes too long, which its type does not say
+        there = cast("tuple[int, int] | None", self.consumer.get_watermark_offsets(asked, 5.0))
+        if there is not None and there[0] > begin:
+            log.warning(
+                "topic %r, partition %d: the records from %d to %d were deleted before this group "
+                "had processed them",
+                self._topic,
+                partition,
+                begin,
+                min(offset, there[0]),
+            )
+
+    def _stores(self, offsets: Mapping[int, int]) -> bool:
+        """Store offsets for the next commit; returns whether the partitions are still assigned."""
+        stored = [TopicPartition(self._topic, p, offset) for p, offset in offsets.items()]
+        try:
+            self.consumer.store_offsets(offsets=stored)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError._STATE:  # noqa: SLF001 - so named
+                log.warning(
+                    "topic %r: partitions %s were taken from this consumer before their messages "
+                    "were processed (max.poll.interval.ms): they come again",
+                    self._topic,
+                    sorted(offsets),
+                )
+                return False
+            if code != KafkaError._INVALID_ARG:  # noqa: SLF001 - so named
+                raise
+            raise Rejected(
+                "the consumer stores the offsets of messages that are not processed yet: create it "
+                "with enable.auto.offset.store=False"
+            ) from error
+        return True
+
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Begin at the offsets committed, in the partitions that are assigned in addition."""
+        if self._closing:
+            return
+        found = consumer.committed(partitions, timeout=TIMEOUT_S)
+        begun = {each.partition: each.offset for each in found if each.offset >= 0}
+        self._assigned.update({each.partition: begun.get(each.partition) for each in found})
+        self.reader.advance(begun)
+
+    def _end(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """Say nothing more of partitions that are another consumer's from here on."""
+        for each in partitions:
+            self._assigned.pop(each.partition, None)
+            self._handed.pop(each.partition, None)
+        self.reader.release(each.partition for each in partitions)

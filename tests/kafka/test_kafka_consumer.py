@@ -1,0 +1,214 @@
+"""What a consumer has processed is how far its reader has read; nothing else is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from noted_time import Rejected
+from reader_client import KafkaNotedConsumer, ReaderClient
+from tests.support.kafka import Broker
+from tests.support.page import BINDING, Session
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+PAGE, TEN = "docs/kafka.md", 1_357_034_400_000
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """Return a controller without streams."""
+    with Served() as served:
+        yield served
+
+
+class Flights:
+    """A topic, its stream, and consumers that share it."""
+
+    def __init__(self, broker: Broker, served: Served, topic: str, partitions: int) -> None:
+        self.broker, self.served, self.topic = broker, served, topic
+        broker.create(topic, partitions)
+        served.create(topic)
+
+    def send(self, partitions: int, each: int) -> None:
+        """Write as many records to each of the partitions."""
+        rows = [(p, f"{p}.{n}", 1000 + n) for n in range(each) for p in range(partitions)]
+        self.broker.send(self.topic, rows)
+
+    def consumer(self, name: str, **settings: object) -> KafkaNotedConsumer:
+        """Return a consumer of the group, with a reader of that name."""
+        config = {
+            **self.broker.config,
+            "group.id": self.topic,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "session.timeout.ms": 6000,
+            **settings,
+        }
+        reader = ReaderClient(self.served.url, self.topic, group="g", reader=name)
+        return KafkaNotedConsumer(config, reader)
+
+    def readers(self) -> dict[str, dict[str, int]]:
+        """Return how far the controller knows each reader that is online to be."""
+        found: dict[str, dict[str, int]] = self.served.get(f"{self.topic}/reader-groups/g")[
+            "readers"
+        ]
+        return found
+
+    def position(self) -> dict[str, int]:
+        """Return how far the controller knows the group to be."""
+        found: dict[str, int] = self.served.get(f"{self.topic}/reader-groups/g")["position"]
+        return found
+
+
+@pytest.fixture
+def flights(
+    request: pytest.FixtureRequest, broker: Broker, served: Served, partitions: int = 1
+) -> Flights:
+    """Return a topic named after the test, with one partition unless it says how many."""
+    partitions = getattr(request, "param", 1)
+    return Flights(broker, served, request.node.originalname.removeprefix("test_"), partitions)
+
+
+def values(consumer: KafkaNotedConsumer, number: int) -> list[bytes | None]:
+    """Return the values of the next messages, as many, one by one."""
+    found: list[bytes | None] = []
+    for message in consumer:
+        found.append(message.value())
+        if len(found) == number:
+            break
+    return found
+
+
+def test_a_message_counts_once_the_next_one_is_asked_for(flights: Flights) -> None:
+    """Not when it is handed out; and what was handed out last comes again."""
+    flights.send(1, 5)
+    flights.served.note(flights.topic, 2000, {"0": 5})
+    with flights.consumer("one") as one:
+        first = values(one, 3)
+        position = one.reader.position
+    with flights.consumer("two") as two:
+        wait_until(two.reader.last_mark)
+        again = values(two, 3)
+        before = two.get_time_window().lower
+        two.consume(1)
+        wait_until(lambda: two.get_time_window().lower == 2000)
+
+    assert (first, position, again, before) == (
+        [b"0.0", b"0.1", b"0.2"],
+        {0: 2},
+        [b"0.2", b"0.3", b"0.4"],
+        None,
+    )
+    assert (flights.position(), flights.readers()) == ({"0": 5}, {})
+
+
+@pytest.mark.parametrize("flights", [4], indirect=True)
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_two_consumers_share_and_hand_over(flights: Flights, strategy: str) -> None:
+    """Each speaks of the partitions that it has; no record is passed over, whoever leaves."""
+    settings = {"partition.assignment.strategy": strategy}
+    seen = set[bytes | None]()
+    flights.send(4, 50)
+    with ExitStack() as stack:
+        consumers = [stack.enter_context(flights.consumer("one", **settings))]
+
+        def read_until(last: int) -> None:
+            expected = {str(p): last for p in range(4)}
+
+            def is_there() -> bool:
+                for each in consumers:
+                    seen.update(message.value() for message in each.consume(20, 0.2))
+                held = [len(each) for each in flights.readers().values()]
+                shared = sum(held) == 4 and min(held) == 4 // len(consumers)
+                return flights.position() == expected and shared
+
+            wait_until(is_there)
+
+        read_until(50)
+        consumers.append(stack.enter_context(flights.consumer("two", **settings)))
+        flights.send(4, 50)
+        read_until(100)
+        consumers.pop(0).close()
+        flights.send(4, 50)
+        read_until(150)
+
+    assert len(seen) == 4 * 50
+
+
+def test_nothing_is_said_of_partitions_that_were_taken_away(
+    flights: Flights, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As they are from a consumer that took longer than `max.poll.interval.ms`."""
+    flights.send(1, 5)
+    with flights.consumer("one") as one:
+        values(one, 3)
+        one.consumer.unassign()
+        with caplog.at_level(logging.WARNING):
+            one.processed()
+
+        assert (one.reader.position, "[0] were taken" in caplog.text) == ({0: 2}, True)
+
+
+def test_the_end_of_a_partition_is_read_though_no_message_is_there(flights: Flights) -> None:
+    """An aborted transaction lies before it, which a cut covers and no reader is given."""
+    producer = Producer({**flights.broker.config, "transactional.id": flights.topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(flights.topic, "aborted")
+    producer.flush(60)
+    producer.abort_transaction(60)
+    flights.served.note(flights.topic, 2000, {"0": 2})
+    with flights.consumer("one") as one:
+        wait_until(lambda: not one.consume(1, 0.1) and one.get_time_window().lower == 2000)
+
+
+def test_records_deleted_before_they_were_processed_are_named(
+    flights: Flights, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The consumer begins at what is left without a word."""
+    flights.send(1, 9)
+    with flights.consumer("one") as one:
+        values(one, 3)
+        one.processed()
+    flights.broker.truncate(flights.topic, {0: 7})
+    with caplog.at_level(logging.WARNING), flights.consumer("two") as two:
+        values(two, 1)
+
+    assert "partition 0: the records from 3 to 7 were deleted" in caplog.text
+
+
+def test_a_consumer_that_stores_offsets_by_itself_is_refused(flights: Flights) -> None:
+    """It would commit what is not processed yet."""
+    flights.send(1, 2)
+    config = {**flights.broker.config, "group.id": "own", "auto.offset.reset": "earliest"}
+    reader = ReaderClient(flights.served.url, flights.topic)
+    consumer = KafkaNotedConsumer(Consumer(config), reader)
+    with consumer, pytest.raises(Rejected, match=r"enable\.auto\.offset\.store=False"):
+        values(consumer, 2)
+
+
+def test_an_error_of_the_consumer_is_raised(broker: Broker, served: Served) -> None:
+    """Here that the topic does not exist."""
+    reader = ReaderClient(served.url, "nowhere")
+    consumer = KafkaNotedConsumer({**broker.config, "group.id": "n"}, reader)
+    with consumer, pytest.raises(KafkaException, match="UNKNOWN_TOPIC"):
+        wait_until(lambda: consumer.poll(0.1))
+
+
+def test_the_page_counts_all_of_a_time(broker: Broker, served: Served) -> None:
+    """Every record below it is counted when the window says that they are read."""
+    flights = Flights(broker, served, "board", 2)
+    flights.send(2, 5)
+    served.note("board", TEN, {"0": 5, "1": 5})
+    flights.send(2, 1)
+    elsewhere = {"127.0.0.1:9092": broker.address, BINDING: served.url}
+    elsewhere['"flights"'] = '"board"'
+    page = Session(PAGE, elsewhere).run("KafkaNotedConsumer(")
+
+    assert page["origins"].total() in {10, 11, 12}
