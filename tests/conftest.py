@@ -71,6 +71,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
     return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run coroutines on asyncio, as the server does."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a migrated database, for tests to copy."""

@@ -12,9 +12,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.acceptance)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Run coroutines on asyncio."""
-    return "asyncio"

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.support.judge import (
     all_marks,
@@ -18,8 +17,6 @@ from tests.support.judge import (
 )
 from tests.support.load import Load, LoadedStream
 from tests.support.processes import ServeProcess
-
-pytestmark = pytest.mark.anyio
 
 DOWNTIMES_S = (0.0, 1.0, 0.3)
 """How long the controller stays away after each kill."""

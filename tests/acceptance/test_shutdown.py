@@ -14,8 +14,6 @@ from controller.store.sqlite import SqliteStore
 from tests.support.processes import PATIENCE_S, ServeProcess
 from tests.support.scrapes import samples
 
-pytestmark = pytest.mark.anyio
-
 POLL_MS = 30_000
 """How long the polls would wait."""
 

@@ -27,12 +27,6 @@ def whole_log() -> Iterator[None]:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Run coroutines on asyncio, as the server does."""
-    return "asyncio"
-
-
-@pytest.fixture
 def database(migrated: Path, tmp_path: Path) -> str:
     """The URL of a migrated database."""
     return f"sqlite:///{shutil.copy(migrated, tmp_path / 'noted-time.db')}"

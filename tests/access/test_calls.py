@@ -17,8 +17,6 @@ from controller.service.metrics import refused_calls
 from controller.store.memory import MemoryStore
 from tests.support.gates import Guarded, behind
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 A = "/v1/alignments/a"
 READER = f"{S}/reader-groups/g/readers/r"

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controller.api.conftest import call
-from tests.controller.conftest import anyio_backend, memory, quiet_log, store, time
+from tests.controller.conftest import memory, quiet_log, store, time
 from tests.support.served import Served
 
-__all__ = ["anyio_backend", "call", "memory", "quiet_log", "store", "time"]
+__all__ = ["call", "memory", "quiet_log", "store", "time"]
 
 
 @pytest.fixture(scope="session")

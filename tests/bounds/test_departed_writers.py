@@ -197,7 +197,6 @@ def names(controller: Controller) -> list[str]:
     return list(controller.stream("s").aggregator.writers())
 
 
-@pytest.mark.anyio
 async def test_gone_writers_go_from_memory_and_from_the_store(
     store: Watched, time: GivenTime
 ) -> None:
@@ -220,7 +219,6 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
         assert (names(controller), marks_of(controller)[-1].lower) == (["a"], 7)
 
 
-@pytest.mark.anyio
 async def test_downtime_forgets_no_writer(store: Watched, time: GivenTime) -> None:
     """Silence is measured on the service clock: a week without a controller does not count."""
     async with serving(store, time, writer_retention_ms=30_000) as controller:

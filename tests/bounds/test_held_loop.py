@@ -12,7 +12,6 @@ from noted_time import Note
 from tests.support.controllers import WatchedMemory, serving
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"
 
 

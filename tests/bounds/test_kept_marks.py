@@ -24,7 +24,6 @@ from tests.support.controllers import (
 )
 from tests.support.http import Caller
 
-pytestmark = pytest.mark.anyio
 TRUNCATE = "/v1/streams/s/truncate"
 
 

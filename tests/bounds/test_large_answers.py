@@ -44,7 +44,6 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "MOST_BYTES", LARGEST)
 
 
-@pytest.mark.anyio
 async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller) -> None:
     """All of them come, none twice; only the last answer is the end."""
     await call.note(*WIDE)
@@ -59,7 +58,6 @@ async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller
     assert len(answers) > 3
 
 
-@pytest.mark.anyio
 async def test_an_item_that_is_larger_than_an_answer_comes_alone(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +69,6 @@ async def test_an_item_that_is_larger_than_an_answer_comes_alone(
     assert ([mark["seq"] for mark in answer["marks"]], answer["has_more"]) == ([1], True)
 
 
-@pytest.mark.anyio
 async def test_an_answer_that_ends_at_its_limit_has_more_too(call: Caller) -> None:
     """So callers need not know why it ended."""
     await call.note(*WIDE[:3])
@@ -83,7 +80,6 @@ async def test_an_answer_that_ends_at_its_limit_has_more_too(call: Caller) -> No
     assert [each["has_more"] for each in (*limited, *windows)] == [True, False, True, False]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("path", "query"), [("marks", {}), ("windows", {"size_ms": 1, "after": 1, "limit": 1000})]
 )

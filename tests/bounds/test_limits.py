@@ -19,7 +19,6 @@ from tests.support.served import Served
 from tests.support.waiting import eventually
 from writer_client import WriterClient
 
-pytestmark = pytest.mark.anyio
 JOINED = Accepted(None, timeout_ms=60_000)
 NOTES = "/v1/streams/s/notes"
 MARKS = "/v1/streams/s/marks"

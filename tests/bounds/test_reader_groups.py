@@ -28,7 +28,6 @@ from tests.support.controllers import (
 )
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
 GROUPS = "/v1/streams/s/reader-groups"
 DAY_MS = 24 * 60 * 60 * 1000
 LIMITS = GroupLimits(groups=2, readers=2, segments=5)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"
 
 

@@ -6,14 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from controller.aggregation.groups import GroupLimits
 from controller.service.limits import Limits
 from tests.support.controllers import until
 from tests.support.gates import Door, Guarded, behind
-
-pytestmark = pytest.mark.anyio
 
 MOST = 8
 POLL = "/v1/streams/s/marks?wait_ms=20000"

@@ -43,7 +43,6 @@ def test_a_time_at_the_bound_is_accepted() -> None:
     assert answer == Accepted(None)
 
 
-@pytest.mark.anyio
 async def test_the_bound_goes_along_with_the_wall_clock(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
@@ -57,7 +56,6 @@ async def test_the_bound_goes_along_with_the_wall_clock(
         assert (before, after) == ([ahead], [Accepted(WALL + 1000)])
 
 
-@pytest.mark.anyio
 async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> None:
     """With the largest time allowed, which time is beyond it, and by how much."""
     await call.put("/v1/streams/s", {"max_time_ahead_ms": 1000})
@@ -76,7 +74,6 @@ async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> No
     ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
 async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, unit: str) -> None:
     """In the problem's detail, for readers of that alone."""

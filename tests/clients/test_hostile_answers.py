@@ -19,8 +19,6 @@ from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
 from writer_client import AsyncWriterClient, WriterClient
 
-pytestmark = pytest.mark.anyio
-
 BOMB = gzip.compress(b" " * 256 * MIB)
 PART = b" " * MIB
 

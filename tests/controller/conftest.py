@@ -17,12 +17,6 @@ def quiet_log() -> None:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Run coroutines on asyncio, as the server does."""
-    return "asyncio"
-
-
-@pytest.fixture
 def time() -> GivenTime:
     """A time that stands until a test moves it."""
     return GivenTime()

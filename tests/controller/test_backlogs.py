@@ -26,8 +26,6 @@ from tests.support.controllers import (
 )
 from tests.support.scrapes import scraped
 
-pytestmark = pytest.mark.anyio
-
 WALL = 1_700_000_000_000
 BEHIND = BacklogPolicy(behind_ms=1000)
 Found = tuple[bool, tuple[Cause, ...], int | None]

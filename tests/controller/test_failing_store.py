@@ -24,8 +24,6 @@ from tests.support.controllers import (
     until,
 )
 
-pytestmark = pytest.mark.anyio
-
 FAILURES = [StoreUnavailable("the disk is full"), MarkConflict("s", "default", 1)]
 DISK_FULL = StoreUnavailable("the disk is full")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controller.aggregation.fencing import MOST_RECORDED, MOST_SHOWN, SHOWN_MS, FencedProcess
 from controller.service.controller import Controller
 from noted_time import Accepted, Note, Refused
@@ -11,8 +9,6 @@ from noted_time.values import Session
 from noted_time.values.fencing import Former
 from tests.support.controllers import GivenTime, Watched, WatchedMemory, deliver, serve_for, serving
 from tests.support.scrapes import scraped
-
-pytestmark = pytest.mark.anyio
 
 WALL = 1_700_000_000_000
 

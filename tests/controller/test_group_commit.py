@@ -18,8 +18,6 @@ from tests.support.controllers import (
     until,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_note_is_answered_after_its_commit(store: Watched) -> None:
     """While the transaction is under way the caller waits; then the note is in the store."""

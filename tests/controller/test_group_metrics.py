@@ -11,8 +11,6 @@ from noted_time.wing import AlignmentSettings
 from tests.support.controllers import GivenTime, Watched, deliver, serve_for, serving
 from tests.support.scrapes import scraped
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_group_is_behind_by_what_its_lower_is_below_the_last(memory: Watched) -> None:
     """A group before all marks is not shown, as every number would be wrong."""

@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.intervals import Intervals
 from controller.store.port import StreamRecord
 from noted_time import Note, StreamSettings
-
-pytestmark = pytest.mark.anyio
 
 INTERVAL_MS = 50
 

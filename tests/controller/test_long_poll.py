@@ -11,8 +11,6 @@ from noted_time import Note
 from noted_time.values import UnknownStream
 from tests.support.controllers import WatchedMemory, deliver, serving, until
 
-pytestmark = pytest.mark.anyio
-
 
 async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
     """Return a poll of the stream `s` that has begun to wait."""

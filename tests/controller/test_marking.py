@@ -17,8 +17,6 @@ from tests.support.controllers import (
     until,
 )
 
-pytestmark = pytest.mark.anyio
-
 INTERVAL_MS = 60
 
 

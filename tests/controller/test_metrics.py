@@ -20,8 +20,6 @@ from tests.support.controllers import (
 )
 from tests.support.scrapes import scraped
 
-pytestmark = pytest.mark.anyio
-
 KEY = ("default", "s")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
-
 from controller.aggregation import operator, retention
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
@@ -24,8 +22,6 @@ from tests.support.controllers import (
     serving,
     until,
 )
-
-pytestmark = pytest.mark.anyio
 
 WALL = 1_700_000_000_000
 TIMEOUT_MS = 1000

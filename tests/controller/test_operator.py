@@ -27,8 +27,6 @@ from tests.support.controllers import (
     until,
 )
 
-pytestmark = pytest.mark.anyio
-
 OPS = Order("ops", "it is slow")
 
 

@@ -31,8 +31,6 @@ from tests.support.controllers import (
     until,
 )
 
-pytestmark = pytest.mark.anyio
-
 NOTHING = SealRequest()
 OPS = Order("ops", "the carrier is gone")
 WALL = 1_700_000_000_000

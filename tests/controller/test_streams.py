@@ -18,8 +18,6 @@ from tests.support.controllers import (
     serving,
 )
 
-pytestmark = pytest.mark.anyio
-
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 
 

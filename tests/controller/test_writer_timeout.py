@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from controller.aggregation import inspection, operator
 from controller.aggregation.inspection import WriterQuery
 from controller.aggregation.operator import ANONYMOUS
@@ -22,8 +20,6 @@ from tests.support.controllers import (
     serving,
     until,
 )
-
-pytestmark = pytest.mark.anyio
 
 SOON = 5 * maintenance.TICK_S
 """Several ticks, in seconds: what was due has happened by then."""

@@ -23,12 +23,6 @@ EMPTIES = """
 """Of few rows this takes a third of the time that TRUNCATE does, which makes new files."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Run coroutines on asyncio, as the server does."""
-    return "asyncio"
-
-
 @pytest.fixture(scope="session")
 def of_many_tests(server: Server) -> str:
     """A migrated database that one test after the other empties: to make one takes its time."""

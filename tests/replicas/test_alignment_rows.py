@@ -40,7 +40,6 @@ def listing(*rows: dict[str, Any]) -> httpx.Response:
     return httpx.Response(200, json={"buckets": ODD, "alignments": rows})
 
 
-@pytest.mark.anyio
 async def test_each_replica_reports_its_own_alignments(both: Played) -> None:
     """It is asked once, by a marked request; the pages are in the order of the names."""
     row = {"name": THERE, "answered": True, "max_drift": 20, "bound": 27, "held_by": "far"}
@@ -54,7 +53,6 @@ async def test_each_replica_reports_its_own_alignments(both: Played) -> None:
     assert [each.headers["noted-time-forwarded"] for each in both.owner.asked] == ["1", "1"]
 
 
-@pytest.mark.anyio
 async def test_an_alignment_that_no_replica_reports_has_its_settings(both: Played) -> None:
     """As the database has them, and no bound that would be taken for none."""
     both.owner.trouble = [*TROUBLES[:1]]
@@ -63,7 +61,6 @@ async def test_an_alignment_that_no_replica_reports_has_its_settings(both: Playe
     assert sorted(rows) == sorted([(HERE, True, 10, 15, "m"), (THERE, False, 20, None, None)])
 
 
-@pytest.mark.anyio
 async def test_a_marked_request_is_answered_with_ones_own(both: Played) -> None:
     """So requests do not go round in circles."""
     marked = {"noted-time-forwarded": "1"}

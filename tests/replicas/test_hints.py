@@ -36,7 +36,6 @@ def test_the_answer_to_forwarded_notes_names_their_owner(
     ]
 
 
-@pytest.mark.anyio
 async def test_so_does_the_answer_to_any_other_request(this: Played) -> None:
     """Also if it is refused."""
     answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from sqlalchemy import event
 
 from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
 from noted_time import Note, ScaleEvent
 from tests.replicas.pair import BUCKETS, fills, replica, shared, two
-
-pytestmark = pytest.mark.anyio
 
 QUERIES = 4
 """The number of queries for a list: names, streams, marks, scale events."""

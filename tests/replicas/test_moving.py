@@ -17,7 +17,7 @@ from tests.support.judge import all_marks, all_writers, broken_links
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
+pytestmark = pytest.mark.acceptance
 
 STREAMS = 24
 REPORTS_EVERY = 3

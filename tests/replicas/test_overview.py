@@ -70,7 +70,6 @@ def rows_of(overview: dict[str, Any]) -> list[tuple[str, bool]]:
     return [(each["name"], each["answered"]) for each in overview["streams"]]
 
 
-@pytest.mark.anyio
 async def test_rows_of_others_are_merged_with_ones_own(this: Played) -> None:
     """By trouble; the other's rows are shown as they are, and both count."""
     held, fine = row(THERE, held_for_ms=25_000), row(stream_of(3))
@@ -84,7 +83,6 @@ async def test_rows_of_others_are_merged_with_ones_own(this: Played) -> None:
     assert overview["streams"][0] == held
 
 
-@pytest.mark.anyio
 async def test_each_other_is_asked_once_as_the_caller_asked(this: Played) -> None:
     """With its token, and marked, so that the receiver asks no other in turn."""
     this.owner.reply = part()
@@ -100,7 +98,6 @@ async def test_each_other_is_asked_once_as_the_caller_asked(this: Played) -> Non
     assert {name: asked.headers[name] for name in (*shown, *MARKED)} == shown | MARKED
 
 
-@pytest.mark.anyio
 async def test_a_marked_request_is_answered_with_ones_own_alone(this: Played) -> None:
     """Up to the end of the page, and with the buckets that they may be in."""
     kept_there(this)
@@ -128,7 +125,6 @@ ANSWERS: dict[str, httpx.Response | Exception] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 async def test_streams_of_one_that_does_not_answer_come_from_the_database(
     this: Played, answer: httpx.Response | Exception
@@ -149,7 +145,6 @@ async def test_streams_of_one_that_does_not_answer_come_from_the_database(
     assert (domain["lower"], {domain[name] for name in unknown}) == (1, {None})
 
 
-@pytest.mark.anyio
 async def test_a_page_is_cut_from_all_streams_together(this: Played) -> None:
     """Unanswered ones, others' and its own: each comes once over all pages."""
     mine = [HERE, *(stream_of(bucket) for bucket in (2, 4, 6))]
@@ -164,7 +159,6 @@ async def test_a_page_is_cut_from_all_streams_together(this: Played) -> None:
     assert [page["next"] for page in pages] == [3, 6, None]
 
 
-@pytest.mark.anyio
 async def test_one_that_hangs_is_not_waited_for(
     this: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +180,6 @@ async def test_one_that_hangs_is_not_waited_for(
     assert (shown, found.unanswered) == ([(THERE, False), (HERE, True)], 1)
 
 
-@pytest.mark.anyio
 async def test_a_token_sees_what_it_may_read() -> None:
     """Neither more of its own nor of those without an answer."""
     guarded = Guarded()

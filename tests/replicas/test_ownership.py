@@ -28,8 +28,6 @@ from tests.support.controllers import GivenTime, names, serve_for, until
 from tests.support.postgres import Server
 from tests.support.stored import kept
 
-pytestmark = pytest.mark.anyio
-
 EVERY_ADVANCE = {"mark_interval_ms": 0}
 TIMEOUT_MS = 5000
 

@@ -27,7 +27,6 @@ EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 # What becomes of requests
 
 
-@pytest.mark.anyio
 async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> None:
     """Its callers are answered here, and no other replica is asked."""
     this.store.open.clear()
@@ -44,7 +43,6 @@ async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> No
     assert ([each.status_code for each in answers], this.owner.frames) == ([200] * 6, [])
 
 
-@pytest.mark.anyio
 async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
     """Notes and whatever else, with the body that it brought."""
     this.controller.prepare_to_stop()
@@ -61,7 +59,6 @@ async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
     assert (early, noted.content, explained.json()) == ([False, False], RESULTS.body, {})
 
 
-@pytest.mark.anyio
 async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> None:
     """No replica is left to wait for: 503, and callers try again."""
     this.now_has(None, replicas=1)
@@ -75,7 +72,6 @@ async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> No
     assert refusals == [(503, "no_owner", "1")] * 2
 
 
-@pytest.mark.anyio
 async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
     """Not even those without an owner."""
     this.controller.prepare_to_stop()
@@ -86,7 +82,6 @@ async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
     assert (this.controller._committer.streams.clocks, this.store.leases.mine) == ({}, frozenset())
 
 
-@pytest.mark.anyio
 async def test_a_failed_commit_does_not_keep_the_streams(
     this: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +110,6 @@ async def test_a_failed_commit_does_not_keep_the_streams(
 # How the other takes over
 
 
-@pytest.mark.anyio
 async def test_all_buckets_go_to_the_other_while_this_one_still_runs(url: str) -> None:
     """It knows which replica to ask."""
     async with two(url) as (a, b):
@@ -128,7 +122,6 @@ async def test_all_buckets_go_to_the_other_while_this_one_still_runs(url: str) -
         assert (b.owns(name), a._committer.streams.clocks, a.ownership.is_last) == (True, {}, False)
 
 
-@pytest.mark.anyio
 async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
     """Until another comes, which takes everything."""
     async with replica(url) as a:

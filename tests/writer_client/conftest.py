@@ -25,9 +25,3 @@ def stream(served: Served) -> str:
     name = f"written-{next(_numbers)}"
     served.create(name)
     return name
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Return the only loop there is here."""
-    return "asyncio"

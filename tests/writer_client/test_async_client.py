@@ -17,8 +17,6 @@ from writer_client import AsyncWriterClient, SegmentLogWriter
 
 SOON = Backoff(first_s=0.001, cap_s=0.005)
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str) -> None:
     """The end of the block keeps the writer a member."""

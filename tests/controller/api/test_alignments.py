@@ -11,8 +11,6 @@ from tests.support.controllers import GivenTime, WatchedMemory, serve_for
 from tests.support.gates import Guarded, behind
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 A = "/v1/alignments/a"
 READER = "/v1/streams/s/reader-groups/g/readers/r"
 

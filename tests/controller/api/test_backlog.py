@@ -9,8 +9,6 @@ import pytest
 from tests.support.controllers import GivenTime
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 GROUP = "/v1/streams/s/reader-groups/g"
 READER = f"{GROUP}/readers/r"
 WALL = 1_700_000_000_000

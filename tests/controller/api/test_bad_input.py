@@ -11,8 +11,6 @@ from noted_time.values import MarkConflict
 from tests.support.controllers import WatchedMemory
 from tests.support.http import Caller, places, problem
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 
 GET, PUT, POST, PATCH, WINDOW = "GET", "PUT", "POST", "PATCH", f"{S}/time-window"

@@ -4,8 +4,6 @@ import pytest
 
 from tests.support.http import Caller, places, problem
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 BAD_NOTES = [
     ('{"writer": "a", "position": {"7": -1}}', "position.7"),

@@ -11,8 +11,6 @@ from controller.api.middleware import MAX_BODY
 from tests.support.controllers import names
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 
 

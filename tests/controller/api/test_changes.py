@@ -9,8 +9,6 @@ import pytest
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 WALL = 1_700_000_000_000
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from tests.support.controllers import until
 from tests.support.http import Caller
-
-pytestmark = pytest.mark.anyio
 
 S = "/v1/streams/s"
 WALL = 1_700_000_000_000

@@ -21,8 +21,6 @@ from controller.store.memory import MemoryStore
 from tests.support.controllers import until
 from tests.support.properties import costly
 
-pytestmark = pytest.mark.anyio
-
 STATUS = re.compile(rb"HTTP/1.1 (\d+) ")
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 

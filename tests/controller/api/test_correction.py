@@ -20,7 +20,6 @@ from tests.support.http import Caller, problem
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"
 POSITION = f"{S}/writers/a/position"
 GROUP = f"{S}/reader-groups/g/readers/r"

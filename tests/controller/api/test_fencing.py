@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.http import Caller
-
-pytestmark = pytest.mark.anyio
 
 S = "/v1/streams/s"
 WALL = 1_700_000_000_000

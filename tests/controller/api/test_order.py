@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"
 CUTS = {10: {"0": 100}, 15: {"0": 120, "1": 40}, 40: {"0": 300, "1": 80}}
 

@@ -16,8 +16,6 @@ from controller.api.access import needed
 from controller.api.api_page import api_page
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 MOST_BYTES = 30_000
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 ASSETS = f"/assets/{pages.VERSION}"

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.http import Caller, problem
-
-pytestmark = pytest.mark.anyio
 
 NOTES = "/v1/streams/s/notes"
 FIRST = {"writer": "UA", "time": 5, "position": {"0": 5}}

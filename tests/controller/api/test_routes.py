@@ -2,12 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller
-
-pytestmark = pytest.mark.anyio
 
 S = "/v1/streams/s"
 WALL = 1_700_000_000_000

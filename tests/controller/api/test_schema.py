@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.http import Caller
 from tests.support.processes import ServeProcess, environment
 
@@ -57,7 +55,6 @@ ROUTES = {
 """Every call, and the name that a generated client has for it."""
 
 
-@pytest.mark.anyio
 async def test_the_document_describes_every_route(call: Caller) -> None:
     """All calls of the contract are there, the hot one among them, each under its own name."""
     document = (await call.get("/openapi.json")).json()
@@ -70,7 +67,6 @@ async def test_the_document_describes_every_route(call: Caller) -> None:
     assert named == ROUTES
 
 
-@pytest.mark.anyio
 async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> None:
     """A note's fields, their bounds, and that no other is taken."""
     document = (await call.get("/openapi.json")).json()
@@ -87,7 +83,6 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
 
 
-@pytest.mark.anyio
 async def test_every_problem_of_the_document_is_a_problem_document(call: Caller) -> None:
     """No answer but a success is described as plain JSON."""
     document = (await call.get("/openapi.json")).json()

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.http import Caller, problem
-
-pytestmark = pytest.mark.anyio
 
 S = "/v1/streams/s"
 WALL = 1_700_000_000_000

@@ -11,8 +11,6 @@ from controller.aggregation.sentences import ABANDONED
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 NINE_25 = 1_357_032_300_000
 HALF_PAST_TEN = 1_357_036_200_000

@@ -9,8 +9,6 @@ import pytest
 from tests.support.controllers import until
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 NOW = 1_700_000_000_000
 SECONDS = 1_700_000_000

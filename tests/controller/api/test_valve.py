@@ -11,8 +11,6 @@ import pytest
 
 from tests.support.http import Caller
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 Step = tuple[str, int | str, list[int]]
 """A channel, its watermark or status, and the watermarks that must come out."""

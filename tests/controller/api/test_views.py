@@ -10,8 +10,6 @@ from controller.aggregation.overview import LAG_EVERY_MS, LAGS
 from tests.support.controllers import GivenTime, serve_for, until
 from tests.support.http import Caller, problem
 
-pytestmark = pytest.mark.anyio
-
 S = "/v1/streams/s"
 WALL = 1_700_000_000_000
 MINUTE = 60_000

@@ -22,8 +22,6 @@ from tests.replicas.played import (
 from tests.support.controllers import until
 from tests.support.http import problem
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize("trouble", TROUBLES[:2], ids=lambda each: type(each).__name__)
 async def test_a_request_that_reached_no_replica_is_forwarded_again(

@@ -18,8 +18,6 @@ from tests.replicas.played import HERE, THERE, Played, answers_of, frame_of, pla
 from tests.support.gates import Guarded
 from tests.support.http import problem
 
-pytestmark = pytest.mark.anyio
-
 
 def noting(*notes: dict[str, Any]) -> bytes:
     """Return the body of a request with these notes."""

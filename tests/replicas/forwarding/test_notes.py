@@ -28,8 +28,6 @@ from tests.support.controllers import until
 from tests.support.gates import Guarded
 from tests.support.http import problem
 
-pytestmark = pytest.mark.anyio
-
 
 def refusing(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answer]:
     """Return the answers of an owner that refuses that many requests first."""

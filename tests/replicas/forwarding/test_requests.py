@@ -9,8 +9,6 @@ import pytest
 
 from tests.replicas.played import ELSEWHERE, HERE, OTHER, THERE, Played
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_other_requests_go_as_they_are(this: Played) -> None:
     """Method, path, query and body; of the headers those that matter; and once only."""
