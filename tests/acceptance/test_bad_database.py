@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Callable

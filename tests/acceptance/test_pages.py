@@ -1,7 +1,5 @@
 """The pages whose examples need nothing but a controller, run as they are printed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

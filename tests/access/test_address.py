@@ -1,7 +1,5 @@
 """On which addresses a controller may be served, and with which warning."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

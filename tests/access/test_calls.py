@@ -1,7 +1,5 @@
 """Which calls a token is good for, over the whole API."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

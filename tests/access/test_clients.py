@@ -1,7 +1,5 @@
 """How clients show their token, and what they make of a refusal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

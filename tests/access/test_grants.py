@@ -1,7 +1,5 @@
 """What a token grants, as values."""
 
-from __future__ import annotations
-
 import re
 import time
 

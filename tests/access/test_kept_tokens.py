@@ -1,7 +1,5 @@
 """What is kept of tokens, in every store."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from dataclasses import replace

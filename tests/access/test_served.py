@@ -1,7 +1,5 @@
 """Tokens, addresses and certificates of a controller in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import time

@@ -1,7 +1,5 @@
 """Which headers open the gate, and until when."""
 
-from __future__ import annotations
-
 import hmac
 import time
 from hashlib import sha256

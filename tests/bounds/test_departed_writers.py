@@ -1,7 +1,5 @@
 """Writers that are gone are forgotten after the writer retention, and nothing else changes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

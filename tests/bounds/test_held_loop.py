@@ -1,7 +1,5 @@
 """No single request holds the event loop for long: no unneeded work is done."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

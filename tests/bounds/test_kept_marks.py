@@ -1,7 +1,5 @@
 """Which marks go: by age, as far as all readers are past, and where the stream begins later."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

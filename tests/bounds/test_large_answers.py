@@ -1,7 +1,5 @@
 """However many segments notes have named, an answer with marks or windows stays small."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from itertools import islice

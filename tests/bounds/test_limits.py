@@ -1,7 +1,5 @@
 """A controller's load is bounded, and over a bound it reports that and loses nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator

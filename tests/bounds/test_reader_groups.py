@@ -1,7 +1,5 @@
 """Reader groups: how many there may be, how long they are remembered, and readers that died."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

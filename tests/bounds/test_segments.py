@@ -1,7 +1,5 @@
 """One note cannot fill the memory of a stream's marks, nor freeze its readers."""
 
-from __future__ import annotations
-
 from tests.support.http import Caller, problem
 
 S = "/v1/streams/s"

@@ -1,7 +1,5 @@
 """One token cannot use up a shared resource."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """No time may be noted that is too far beyond the wall clock, if the stream sets a bound."""
 
-from __future__ import annotations
-
 import pytest
 
 from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings

@@ -1,7 +1,5 @@
 """For readers with a keyboard, a screen reader, a phone, or a dark room."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """What an operator does: shown as a dry run first, and then done so."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import Route, expect

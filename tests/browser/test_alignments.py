@@ -1,7 +1,5 @@
 """Alignments as people see them: beside the streams, and on a stream whose readers wait."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import expect

@@ -1,7 +1,5 @@
 """What others wrote is shown as text, and the page calls the controller alone."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import quote, unquote_plus

@@ -1,7 +1,5 @@
 """Times and offsets beyond 2^53, where JavaScript's numbers end, are shown and sent unchanged."""
 
-from __future__ import annotations
-
 import time
 
 from playwright.sync_api import expect

@@ -1,7 +1,5 @@
 """What is shown fits: long names, labels of axes."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from typing import Any

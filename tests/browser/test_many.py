@@ -1,7 +1,5 @@
 """Ten thousand writers, a thousand streams."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

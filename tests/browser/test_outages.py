@@ -1,7 +1,5 @@
 """No answer, and a replica that is killed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Which writers hold the watermark, since when, and what would happen without them."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo

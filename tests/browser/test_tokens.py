@@ -1,7 +1,5 @@
 """Which tokens may see and which may act."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

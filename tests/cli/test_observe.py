@@ -1,7 +1,5 @@
 """`noted-time observe`, against a real controller and a file log."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

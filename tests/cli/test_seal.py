@@ -1,7 +1,5 @@
 """`noted-time seal`, against the real controller."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 import pytest

@@ -1,7 +1,5 @@
 """What clients take from chance."""
 
-from __future__ import annotations
-
 import random
 
 from noted_time.client import own_chance

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from reader_client import ReaderClient
 from tests.support.served import Served
 from writer_client import WriterClient

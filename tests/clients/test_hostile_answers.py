@@ -1,7 +1,5 @@
 """What answers in place of a controller costs a client little, whichever client it is."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 import tracemalloc

@@ -1,7 +1,5 @@
 """The backlogs of reader groups: what is found, since when, and what outlasts a restart."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What a draft is going to write, whatever is changed more than once in it."""
 
-from __future__ import annotations
-
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.stream import StreamState
 from noted_time import Note

@@ -1,7 +1,5 @@
 """What the controller answers, records and shows of two processes that note under one name."""
 
-from __future__ import annotations
-
 from controller.aggregation.fencing import MOST_RECORDED, MOST_SHOWN, SHOWN_MS, FencedProcess
 from controller.service.controller import Controller
 from noted_time import Accepted, Note, Refused

@@ -1,7 +1,5 @@
 """How far reader groups are behind, as a scrape shows it."""
 
-from __future__ import annotations
-
 import pytest
 
 from controller.aggregation import order

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 from controller.aggregation.draft import Draft, Moment

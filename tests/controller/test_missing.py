@@ -1,7 +1,5 @@
 """Which writers complete windows and cuts name as missing, from their last time to their return."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from controller.aggregation import operator, retention

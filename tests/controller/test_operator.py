@@ -1,7 +1,5 @@
 """What is written down of the changes that operators make, and of those that change nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The end of a stream in one controller: commits, restarts, long polls, retention."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

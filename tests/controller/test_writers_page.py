@@ -1,7 +1,5 @@
 """What a page of writers costs, and in which order they come."""
 
-from __future__ import annotations
-
 import pytest
 
 from controller.aggregation.draft import Draft, Moment

@@ -1,7 +1,5 @@
 """Random histories of honest writers, as acts upon a `World`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

@@ -4,8 +4,6 @@ Everything ever noted is kept as it was noted, and every question is answered by
 again; nothing here is shared with the code under test but its plain values.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from noted_time import Mark, Note, ScaleEvent, State, StreamCut, StreamSettings

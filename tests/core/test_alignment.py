@@ -1,7 +1,5 @@
 """How far the members of an alignment may be ahead of the slowest."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

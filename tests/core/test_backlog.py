@@ -1,7 +1,5 @@
 """When a reader has a backlog: Flink's cases, see tests/golden/README.md, and our own rules."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

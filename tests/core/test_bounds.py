@@ -1,7 +1,5 @@
 """When the upper of a mark is a bound: no event below its cut has a larger time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The count of members by state is that of the members themselves, whatever happened to them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """A corrected position is corrected in all marks, and no window goes back."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

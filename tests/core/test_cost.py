@@ -1,7 +1,5 @@
 """What a note, an advance and a member cost, counted without a clock."""
 
-from __future__ import annotations
-
 import gc
 import math
 import tracemalloc

@@ -1,7 +1,5 @@
 """Stream cuts: the laws of a partial order with joins."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

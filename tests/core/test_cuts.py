@@ -1,7 +1,5 @@
 """What marks remember of segments is in proportion to the segments that moved in them."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import accumulate
 

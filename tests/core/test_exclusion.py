@@ -1,7 +1,5 @@
 """An exclusion is reported: in the answer to the writer's note, on the mark, and in its record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from noted_time import Accepted, Note, Quiet

@@ -1,7 +1,5 @@
 """Which of two processes of one writer name may note (S15)."""
 
-from __future__ import annotations
-
 import pytest
 
 from noted_time import Accepted, Note, Refused

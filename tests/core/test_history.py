@@ -1,7 +1,5 @@
 """Rule 9: the time window of a position, and what else follows from the marks."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import pytest

@@ -1,7 +1,5 @@
 """What a look at a log may note, whatever happens around it and amid it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What stays the same in any order, with any repetition, and whatever is forgotten."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 from unittest import mock

@@ -1,7 +1,5 @@
 """Wire shapes, legal names, settings and the names of the file log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

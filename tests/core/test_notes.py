@@ -1,7 +1,5 @@
 """Rules 1 and 2: which notes are accepted, and what makes a member."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

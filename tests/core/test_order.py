@@ -1,7 +1,5 @@
 """How far a position is in each segment, and which one to read next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What unsuccessful answers mean, and when to try again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rule 10: how far a group of readers has read."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Rule 8: segments that follow one another, and cuts that stay comparable."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

@@ -1,7 +1,5 @@
 """The end of a stream: the final cut, the last marks, and what holds after them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

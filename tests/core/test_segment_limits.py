@@ -1,7 +1,5 @@
 """A stream bounds how many segments its notes name, and how far one note may move an offset."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The soundness and tightness laws at the end of DESIGN section 2, and what a chain promises."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import event, given

@@ -1,7 +1,5 @@
 """What holds for one writer alone: its timeout, its domains, the operator's hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from noted_time import Accepted, Hold, Note, Refused

@@ -1,7 +1,5 @@
 """Rules 3, 4 and 5: when time advances, how tight the cut is and what the upper means."""
 
-from __future__ import annotations
-
 import pytest
 
 from noted_time import Hold, Mark, Note, Quiet, StreamCut, Waiting

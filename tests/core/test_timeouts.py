@@ -1,7 +1,5 @@
 """Rules 6 and 7: which writer is excluded, when, where it is recorded, and what a return does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

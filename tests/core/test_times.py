@@ -1,7 +1,5 @@
 """Times may be integers or aware datetimes."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How a watermark moved, thinned: held against a look at every mark."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Which writers a domain waits for: cheap to ask, and the same as its decision says."""
 
-from __future__ import annotations
-
 from hypothesis import given
 
 from noted_time import Aggregator, Hold, Note, StreamSettings

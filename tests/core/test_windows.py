@@ -1,7 +1,5 @@
 """Which windows are complete, and that their rows lie between their cuts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """An `Aggregator` and the model side by side, driven by the same random steps."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ Which events were vouched for is worked out here from the notes alone, by the wo
 soundness law, so that a mark can be judged against everything that was ever written.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """What the operations pages mention: metrics, alerts, log events."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Debian's Prometheus with the rules and the scrape job of the pages, against a real controller."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

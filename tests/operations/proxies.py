@@ -1,7 +1,5 @@
 """The proxies of the operations page, started as it configures them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

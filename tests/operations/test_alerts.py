@@ -1,7 +1,5 @@
 """The alert rules, by Prometheus itself: their timing, and what a controller in trouble raises."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The configurations of the page, in front of two controllers, one of which is down."""
 
-from __future__ import annotations
-
 import shutil
 import ssl
 import threading

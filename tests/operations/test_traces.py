@@ -1,7 +1,5 @@
 """What a collector of OpenTelemetry receives, if one is configured."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The controller's answers to a reader, as values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """One real controller for the tests of this directory; each test has a stream of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

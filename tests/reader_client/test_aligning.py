@@ -1,7 +1,5 @@
 """Readers that stay within a drift of the slowest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The asyncio client against the real app, without a network between."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """What the background threads of a reader outlive, log, and fail of."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

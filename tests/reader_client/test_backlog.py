@@ -1,7 +1,5 @@
 """What a reader learns of its group's backlog, and how it reports one of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a reader gets from its client, against the real controller."""
 
-from __future__ import annotations
-
 import threading
 import time
 from itertools import islice

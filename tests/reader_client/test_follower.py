@@ -1,7 +1,5 @@
 """What follows from the controller's answers, in whatever portions they come."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

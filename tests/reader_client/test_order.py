@@ -1,7 +1,5 @@
 """Which segment a reader reads next, and how far it is behind in each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Whether the snippets of the page about readers run as printed, and print what they say."""
 
-from __future__ import annotations
-
 import re
 
 from tests.support.page import BINDING, Session, text_of

@@ -1,7 +1,5 @@
 """What arrives of a reader's reports, whatever happens on the way."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What a reader learns of the end of a stream."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from noted_time import Mark, StreamCut, TimeWindow

@@ -1,7 +1,5 @@
 """When waiting is in vain, and which error a reader raises then."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """Complete windows, as a reader gets them from its client."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import UTC, datetime

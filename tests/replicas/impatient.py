@@ -1,7 +1,5 @@
 """`python -m controller` that holds requests without an owner for a second, not for eight."""
 
-from __future__ import annotations
-
 from controller.api import forwarding
 from noted_time.__main__ import main
 

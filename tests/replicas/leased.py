@@ -1,7 +1,5 @@
 """Stores of replicas that share leases, and how their sessions come to an end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 

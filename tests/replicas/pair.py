@@ -1,7 +1,5 @@
 """Two controllers of one process on one PostgreSQL database, and which of them owns a stream."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 

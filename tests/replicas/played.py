@@ -1,7 +1,5 @@
 """A replica in the test's own process; leases and the other replica are played by the test."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable

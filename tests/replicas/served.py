@@ -1,7 +1,5 @@
 """Replicas in processes of their own: which of them owns a stream, and how they are called."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The list of alignments if others own some of them."""
 
-from __future__ import annotations
-
 import signal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replicas that ask for tokens and speak TLS, to their callers and to each other."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A replica that forwards a request names the owner of the stream, and clients go there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any

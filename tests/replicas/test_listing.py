@@ -1,7 +1,5 @@
 """The list of streams if others own some of them: complete, and read by a few queries."""
 
-from __future__ import annotations
-
 from sqlalchemy import event
 
 from controller.aggregation import operator

@@ -1,7 +1,5 @@
 """Replicas that come and go under load: streams move, and no caller notices."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The overview if others own some of the streams: merged from their owners."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Callable

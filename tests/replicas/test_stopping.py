@@ -1,7 +1,5 @@
 """A replica that is asked to stop: its streams go at once, and open requests are answered."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

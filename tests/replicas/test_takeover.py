@@ -1,7 +1,5 @@
 """What becomes of streams when replicas come, stop, die, sleep, or lose their way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whether a migrated database has the tables of the schema."""
 
-from __future__ import annotations
-
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 

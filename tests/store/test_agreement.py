@@ -1,7 +1,5 @@
 """Laws of stores over random batches: what goes in comes out, and every store does the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The contract of the port, on every store."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What every store keeps of reader groups, alignments, the ledger and the operators' changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What every store forgets on demand, and what it keeps all the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from controller.store.port import BacklogRecord, ReaderRecord, Store, Transaction

@@ -1,7 +1,5 @@
 """What a commit promised is there after the process was killed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import closing

@@ -1,7 +1,5 @@
 """How a database comes to its tables, also when several processes want it at once."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a mark's row takes: the offsets that moved, while whole cuts are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a server can do to a store: end its session, go away, come back, be locked by another."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

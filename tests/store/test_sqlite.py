@@ -1,7 +1,5 @@
 """What a file can do to a store: be away, full, locked, replaced, or no database at all."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

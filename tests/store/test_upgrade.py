@@ -1,7 +1,5 @@
 """What a database that an earlier version wrote becomes when it is migrated."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from importlib.resources import files

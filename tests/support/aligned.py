@@ -1,7 +1,5 @@
 """Calls for the alignments of a controller, in few words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """A log whose segments are written in bursts, one after another, and how orderly it is read."""
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Streams for a dashboard to show, created over HTTP: stalled ones, large ones, hours of one."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field

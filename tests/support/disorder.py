@@ -1,7 +1,5 @@
 """Events that are written long after their time, by writers that keep their promise."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which tests share a process of `./run test`, and which come first in it."""
 
-from __future__ import annotations
-
 from xdist.scheduler import LoadFileScheduling
 
 HALF = "tests/spark/test_l"

@@ -1,7 +1,5 @@
 """What can go wrong with the SQLite file of a controller in a process of its own."""
 
-from __future__ import annotations
-
 import resource
 import sqlite3
 from collections.abc import Iterator

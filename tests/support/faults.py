@@ -1,7 +1,5 @@
 """A network that fails as planned, between a client and a real controller."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The position of Spark's built-in file stream in a log of the noted layout."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

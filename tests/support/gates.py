@@ -1,7 +1,5 @@
 """Controllers that ask for tokens, and tokens for them, in few words."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The truth about writers that keep their word: what they wrote, and what they promised."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

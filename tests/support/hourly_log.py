@@ -1,7 +1,5 @@
 """Hours of a file log, written out of order by two writers that declare their largest times."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The app of a controller in the test's own process, called without a socket."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What must hold of a stream after any load and any crash, against the truth about its events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """What the file log's source plans and reads, batch by batch, without a Spark session."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """How much memory and CPU time a process takes, as reported by Linux."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

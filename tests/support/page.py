@@ -4,8 +4,6 @@ A command of a `console` block has its output below it; a `sh` or `python` block
 `text` or `json` block that follows, if there is one. `…` stands for whatever is there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

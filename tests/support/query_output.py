@@ -1,7 +1,5 @@
 """What a streaming query has given out, batch by batch, as a sink that never doubles anything."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

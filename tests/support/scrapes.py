@@ -1,7 +1,5 @@
 """What a scrape shows, as plain values."""
 
-from __future__ import annotations
-
 import re
 
 from prometheus_client import generate_latest

@@ -1,7 +1,5 @@
 """The real controller on a port of this machine, in a thread, to be taken away and brought back."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

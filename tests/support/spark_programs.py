@@ -1,7 +1,5 @@
 """Spark drivers in processes of their own, which a test can kill."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Spark sessions as tests start them: on loopback, for micro-batches of a few rows."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping

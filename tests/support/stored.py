@@ -1,7 +1,5 @@
 """Builds what stores keep, each value legal and made from as few arguments as the fact needs."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from controller.store.port import (

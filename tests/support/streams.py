@@ -1,7 +1,5 @@
 """How tests talk to one stream in few words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from noted_time import Accepted, Aggregator, Hold, Mark, Note, Refused, StreamSettings, Waiting

@@ -1,7 +1,5 @@
 """Programs on a terminal of their own."""
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

@@ -1,7 +1,5 @@
 """The dashboard's files are read as they are: without a linter, these tests keep them readable."""
 
-from __future__ import annotations
-
 import re
 from graphlib import TopologicalSorter
 

@@ -1,7 +1,5 @@
 """Other people's directories with the names of our packages do no harm."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How the modules of the project depend on each other."""
 
-from __future__ import annotations
-
 import grimp
 
 PACKAGES = ("noted_time", "controller", "writer_client", "reader_client", "spark_integration")

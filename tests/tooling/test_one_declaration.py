@@ -1,7 +1,5 @@
 """One fact is declared once: no record again elsewhere, and few edits for a field more."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

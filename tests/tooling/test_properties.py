@@ -1,7 +1,5 @@
 """How hard the properties are tried: by profiles of Hypothesis."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

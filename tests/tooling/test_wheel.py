@@ -1,7 +1,5 @@
 """What `pip install noted-time` gives, and what it does not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The project as pip installs it: its wheel, and the distributions that it needs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterable

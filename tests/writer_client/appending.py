@@ -1,7 +1,5 @@
 """A process that appends to a segment others append to, and what lies in a segment."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

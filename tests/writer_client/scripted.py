@@ -1,7 +1,5 @@
 """A controller whose answers a test gives, one post after the other."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

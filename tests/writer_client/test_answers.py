@@ -1,7 +1,5 @@
 """Only the controller's own refusals make a client drop a note; all else is tried again."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

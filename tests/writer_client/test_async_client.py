@@ -1,7 +1,5 @@
 """The client of asyncio does what that of threads does."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Batches that are run again, and appended once."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a writer gets from its client, against the real controller."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """However a client or its process ends, nothing is lost silently, and no caller waits long."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """A writer that time advanced without is notified, at once and in every way."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

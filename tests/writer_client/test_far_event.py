@@ -1,7 +1,5 @@
 """One event that is dated too far ahead does not stop its stream."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

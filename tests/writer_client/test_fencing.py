@@ -1,7 +1,5 @@
 """Two processes under one writer name: the younger takes over, the older stops with an error."""
 
-from __future__ import annotations
-
 import json
 import logging
 import subprocess

@@ -1,7 +1,5 @@
 """The first append of a process, when pandas is still being imported."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How an observer finds the ends and the times of a file log, and what it costs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

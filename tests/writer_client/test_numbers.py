@@ -1,7 +1,5 @@
 """Requests of a writer are numbered, so that those that come late do no harm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

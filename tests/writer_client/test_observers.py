@@ -1,7 +1,5 @@
 """What observers note of a log, to a real controller or to a scripted one."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The laws of coalescing, and what becomes of refusals."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page about writers runs as it is printed."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A writer that crashed and is started again loses no row."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

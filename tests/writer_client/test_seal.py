@@ -1,7 +1,5 @@
 """What a sealed stream answers a writer, against the real controller."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

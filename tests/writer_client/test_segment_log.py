@@ -1,7 +1,5 @@
 """What the writer of the file log promises of its files."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

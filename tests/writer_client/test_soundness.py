@@ -1,7 +1,5 @@
 """Writers, a failing network, a real controller and a reader together: no row is lost to time."""
 
-from __future__ import annotations
-
 import random
 import threading
 from pathlib import Path

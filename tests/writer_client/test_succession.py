@@ -1,7 +1,5 @@
 """The laws of fencing, of the real outboxes and the real aggregator over a bad network."""
 
-from __future__ import annotations
-
 from hypothesis import given
 
 from tests.writer_client.successors import Successors, steps

@@ -1,7 +1,5 @@
 """What a writer declares: its timeout, its domains, and that it is idle."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

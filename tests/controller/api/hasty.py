@@ -1,7 +1,5 @@
 """`python -m controller` that waits a second for a request, not half a minute."""
 
-from __future__ import annotations
-
 from controller.api import server
 from noted_time.__main__ import main
 

@@ -1,7 +1,5 @@
 """What schemathesis has to know and an OpenAPI document cannot state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import schemathesis

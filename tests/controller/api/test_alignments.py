@@ -1,7 +1,5 @@
 """Alignments over HTTP: settings, members and the bound."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What strangers may do to a controller that serves: it stays small, and answers others."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The backlog of a reader group over HTTP: set, shown, reported by readers, and refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

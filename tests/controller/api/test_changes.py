@@ -1,7 +1,5 @@
 """Operators' changes over HTTP: reasons, the record of them, and dry runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Complete windows over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 
 from tests.support.controllers import until

@@ -1,7 +1,5 @@
 """The protocol on a connection that a test plays, so that each piece comes as it was cut."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One wrong offset stops all readers; an operator puts it right, and they read on."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Marks as server-sent events, from a server of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Two processes under one writer name, over HTTP."""
 
-from __future__ import annotations
-
 from tests.support.http import Caller
 
 S = "/v1/streams/s"

@@ -1,7 +1,5 @@
 """Where a request ends: what two parsers could read as different requests is refused."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

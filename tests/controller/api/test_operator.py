@@ -1,7 +1,5 @@
 """The operator's hand over HTTP: remove a writer, hold one, ask what if, read the ledger."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

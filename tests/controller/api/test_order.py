@@ -1,7 +1,5 @@
 """How far positions and the readers of a group are in each segment, over HTTP."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.http import Caller, problem

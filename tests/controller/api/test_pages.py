@@ -1,7 +1,5 @@
 """The pages for people: files of the package, and the description of the API."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from html import escape

@@ -1,7 +1,5 @@
 """Refused notes are counted first; if all notes of a request are refused, so is the request."""
 
-from __future__ import annotations
-
 from tests.support.http import Caller, problem
 
 NOTES = "/v1/streams/s/notes"

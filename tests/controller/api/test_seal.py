@@ -1,7 +1,5 @@
 """The end of a stream over HTTP."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.http import Caller, problem

@@ -1,7 +1,5 @@
 """What `explain` says in words: who holds the watermark, why others do not, and until when."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Times in seconds in a stream of milliseconds: refused, whichever call they come by."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

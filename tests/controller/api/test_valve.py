@@ -5,8 +5,6 @@ channels: a channel is a writer that joined, an idle status the state `idle`, an
 note without a time.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.http import Caller

@@ -1,7 +1,5 @@
 """What operators look at over HTTP: the overview, how a watermark moved, and segments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

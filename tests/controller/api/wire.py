@@ -1,7 +1,5 @@
 """A connection on which a test writes bytes and reads answers."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any, Self
 

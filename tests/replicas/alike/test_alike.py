@@ -1,7 +1,5 @@
 """Two replicas: whichever is asked, the answers are the same."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """At which URL others call a replica."""
 
-from __future__ import annotations
-
 import pytest
 
 from controller.api.server import to_call

@@ -1,7 +1,5 @@
 """What becomes of a request whose owner is away, or is another by now."""
 
-from __future__ import annotations
-
 import asyncio
 
 import httpx

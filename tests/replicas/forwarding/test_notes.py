@@ -1,7 +1,5 @@
 """Requests with notes for a stream that another replica has."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

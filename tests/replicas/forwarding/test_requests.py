@@ -1,7 +1,5 @@
 """All other requests for a stream that another replica has."""
 
-from __future__ import annotations
-
 import asyncio
 
 import httpx

@@ -1,7 +1,5 @@
 """What becomes of the buckets of a replica that leaves, or closes."""
 
-from __future__ import annotations
-
 from controller.store.postgres import PostgresStore
 from tests.replicas.leased import ALL, end_session_of, lost
 from tests.support.postgres import Server

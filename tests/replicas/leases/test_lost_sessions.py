@@ -1,7 +1,5 @@
 """What follows from a lost session."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import threading

@@ -1,7 +1,5 @@
 """Which replica owns which bucket."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import closing
 

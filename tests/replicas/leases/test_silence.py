@@ -1,7 +1,5 @@
 """Which replicas are silent, and so lose their buckets."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
