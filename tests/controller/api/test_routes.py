@@ -259,6 +259,7 @@ async def test_explain_names_the_writers_time_waits_for(call: Caller, time: Give
         "lower_without": {"slow": 9},
         "would": None,
         "hints": [],
+        "reader": None,
         "sentences": answer["sentences"],
     }
     assert answer["sentences"][0] == "s holds at 5: it waits for 1 writer."
