@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from noted_time import NotedTimeError
-from noted_time.kafka.topic import Topic
+from noted_time.kafka.topic import FATAL_ONLY, Topic
 from spark_integration.jars import CONNECTOR, Jar, fetch, java
 from tests.support.waiting import wait_until
 
@@ -98,7 +98,7 @@ class Broker:
     def __init__(self, root: Path, *, port: int = 0, settings: Settings | None = None) -> None:
         """Leave it to `start`, or to a `with` block, to start it; port 0 is any free one."""
         self._root = root
-        self._port, controller = port or _free_port(), _free_port()
+        self._port, controller = port or free_port(), free_port()
         self.address = f"127.0.0.1:{self._port}"
         self.config: dict[str, Any] = {"bootstrap.servers": self.address}
         self._process: subprocess.Popen[bytes] | None = None
@@ -127,7 +127,17 @@ class Broker:
             self._process = subprocess.Popen(
                 [*words, "kafka.Kafka", str(settings)], stdout=out, stderr=subprocess.STDOUT
             )
-        wait_until(self._listens)
+        try:
+            wait_until(self._listens)
+        except BaseException:
+            self.kill()
+            raise
+
+    def wait(self) -> None:
+        """Wait until it ends, which is an `AssertionError` with its last lines."""
+        assert self._process is not None
+        self._process.wait()
+        self._listens()
 
     def stop(self) -> None:
         """End it in order; does nothing if it is not running."""
@@ -156,19 +166,24 @@ class Broker:
     @cached_property
     def admin(self) -> AdminClient:
         """A client for what the methods here do not do."""
-        return AdminClient(self.config)
+        return AdminClient({**self.config, "log_level": FATAL_ONLY})
 
     def create(self, topic: str, partitions: int = 2, settings: Settings | None = None) -> None:
         """Create a topic, and return once each partition has a leader.
 
         A topic of that name is deleted first: the new one has another id, and no record.
         """
-        if topic in self.admin.list_topics(timeout=60).topics:
+        if topic in self.topics():
             self.delete(topic)
         config = {name: str(value) for name, value in (settings or {}).items()}
         new = NewTopic(topic, partitions, 1, config=config)
         self.admin.create_topics([new])[topic].result()
         self._wait_for(topic, partitions)
+
+    def topics(self) -> dict[str, int]:
+        """Return the number of partitions of each topic, but for Kafka's own."""
+        found = self.admin.list_topics(timeout=60).topics
+        return {name: len(each.partitions) for name, each in found.items() if name[:2] != "__"}
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions, up to that many, and return once each has a leader."""
@@ -251,7 +266,8 @@ def _record(message: Message) -> Record:
     return Record(partition, offset, message.timestamp()[1], message.key(), message.value())
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port on which nothing listens now."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -1,0 +1,113 @@
+"""A Kafka broker to try things with: `./run kafka`. Its jars and its data stay in the clone."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from confluent_kafka import KafkaException
+
+from noted_time import NotedTimeError, Rejected
+from tests.support import kafka
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "build" / "kafka"
+PATIENCE_S = 20.0
+"""How long a repository may send nothing: without a network, tests are to start soon."""
+
+LOOK = """./run python -c 'from noted_time.kafka.topic import Topic
+print(Topic({{"bootstrap.servers": "{address}"}}, "{topic}").look())'"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fetch the jars, and run a broker until Ctrl-C; returns the exit status."""
+    given = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        kafka.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
+        if not given.fetch:
+            _run(given.data, given.port, given.topic)
+    except KeyboardInterrupt:
+        _say("")
+    except (NotedTimeError, KafkaException) as error:
+        _say(f"run kafka: {error}")
+        return 1
+    except AssertionError:
+        _say(f"run kafka: the broker ended; {given.data / 'out'} says why")
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./run kafka",
+        description="Run a Kafka broker for trials, on this machine alone. Its topics stay.",
+    )
+    parser.add_argument("--port", type=int, default=9092, help="where it listens; 9092 by default")
+    parser.add_argument(
+        "--topic",
+        type=topic,
+        action="append",
+        default=[],
+        metavar="NAME:PARTITIONS",
+        help="create a topic unless it is there; may be repeated",
+    )
+    parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/kafka if none")
+    parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 55 MB")
+    parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to fetch from elsewhere")
+    return parser
+
+
+def topic(text: str) -> tuple[str, int]:
+    """Return the name and the number of partitions of `flights:4`."""
+    name, _, partitions = text.partition(":")
+    return name, int(partitions or 1)
+
+
+def _run(data: Path, port: int, topics: Sequence[tuple[str, int]]) -> None:
+    with closing(socket.socket()) as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
+    with _alone(data), kafka.Broker(data, port=port) as broker:
+        for name, partitions in topics:
+            if name not in broker.topics():
+                broker.create(name, partitions)
+        _say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
+        found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
+        _say(f"Topics: {', '.join(found) or 'none yet, --topic flights:4 creates one'}.")
+        topic = next(iter(broker.topics()), "flights")
+        _say(
+            f"For example, in another terminal:\n{LOOK.format(address=broker.address, topic=topic)}"
+        )
+        broker.wait()
+
+
+@contextmanager
+def _alone(data: Path) -> Iterator[None]:
+    """Let one process at a time run a broker over the data: a second one would damage it."""
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Rejected(f"another ./run kafka runs over {data}: end it first") from None
+        yield
+
+
+def _interrupt(_signal: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201 - for the person at the terminal
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
