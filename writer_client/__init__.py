@@ -1,7 +1,7 @@
 """The writers' side: note time, and append to the file log.
 
-`WriterClient` needs no Parquet; `SegmentLogWriter`, `LogEnds` and `LogTimes` import pyarrow when
-they are first used.
+`WriterClient` needs neither Parquet nor Kafka; `SegmentLogWriter`, `LogEnds` and `LogTimes` import
+pyarrow when they are first used, and `KafkaNotedProducer` imports confluent-kafka.
 """
 
 from __future__ import annotations
@@ -13,39 +13,45 @@ from noted_time.extras import needs_extra
 from writer_client.async_client import AsyncWriterClient
 from writer_client.batches import Batch
 from writer_client.client import WriterClient
+from writer_client.delivery import DeliveryTracker
 from writer_client.observing import EventTimeNoter, IngestionNoter
 from writer_client.outcome import Exclusion, Flushed
 
 if TYPE_CHECKING:
+    from writer_client.kafka_producer import KafkaNotedProducer
     from writer_client.log_ends import LogEnds, LogTimes
     from writer_client.segment_log import SegmentLogWriter
 
 __all__ = [
     "AsyncWriterClient",
     "Batch",
+    "DeliveryTracker",
     "EventTimeNoter",
     "Exclusion",
     "Flushed",
     "IngestionNoter",
+    "KafkaNotedProducer",
     "LogEnds",
     "LogTimes",
     "SegmentLogWriter",
     "WriterClient",
 ]
 
-WITH_PARQUET = {
-    "LogEnds": "writer_client.log_ends",
-    "LogTimes": "writer_client.log_ends",
-    "SegmentLogWriter": "writer_client.segment_log",
+OPTIONAL = {
+    "KafkaNotedProducer": ("writer_client.kafka_producer", "kafka"),
+    "LogEnds": ("writer_client.log_ends", "files"),
+    "LogTimes": ("writer_client.log_ends", "files"),
+    "SegmentLogWriter": ("writer_client.segment_log", "files"),
 }
-"""The names that need pyarrow, with their modules."""
+"""The names that need more than the base install: their modules, and the extras."""
 
 
 def __getattr__(name: str) -> object:
-    if name in WITH_PARQUET:
+    if name in OPTIONAL:
+        module, extra = OPTIONAL[name]
         try:
-            return getattr(import_module(WITH_PARQUET[name]), name)
+            return getattr(import_module(module), name)
         except ModuleNotFoundError as error:
-            raise needs_extra(f"{__name__}.{name}", "files", error) from error
+            raise needs_extra(f"{__name__}.{name}", extra, error) from error
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

@@ -90,7 +90,8 @@ class Posting:
     """The state of posting one outbox; if threads share it, each call holds a lock.
 
     `beat` is called each period, before what is noted then is posted. If `idle_after_s` is
-    given, a live writer that is not called for that long is idle, unless it `is_busy`.
+    given, a live writer that is not called for that long is idle, unless it `is_busy`. `fenced` is
+    called once another process has taken over the writer's name.
     """
 
     def __init__(  # noqa: PLR0913 - one for each thing that posting depends on
@@ -102,6 +103,7 @@ class Posting:
         now: float,
         beat: Callable[[], None] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
+        fenced: Callable[[], None] = lambda: None,
     ) -> None:
         self.outbox = outbox
         self.notices = notices
@@ -110,6 +112,7 @@ class Posting:
         self._pace = pace
         self._beat = beat
         self._is_busy = is_busy
+        self._fenced = fenced
         self._next_beat = now + pace.period_s
         self._called = now
         self._failures = 0
@@ -203,6 +206,7 @@ class Posting:
         for error in refused:
             notices.refused(error)
         if outbox.fenced is not None:
+            self._fenced()
             notices.refused(outbox.fenced)
         while outbox.held_back:
             notices.held_back(outbox.held_back.pop(0))

@@ -83,6 +83,8 @@ class Writer(ABC, Generic[Network]):
         self._notes_clock = automatically_note_time
         self._pid = os.getpid()
         self._closed = False
+        self.is_fenced = False
+        """Whether another process took over the writer's name; to ask costs less than `check`."""
         self._lock = threading.RLock()
         pace = Pace(
             backoff or Backoff(),
@@ -98,6 +100,7 @@ class Writer(ABC, Generic[Network]):
             now=clocks.monotonic(),
             beat=self._note_clock if automatically_note_time else None,
             is_busy=lambda: self._clock.is_held,
+            fenced=self._fenced,
         )
         if automatically_note_time:
             self._outbox.join({})
@@ -328,6 +331,9 @@ class Writer(ABC, Generic[Network]):
         if self._closed:  # by a signal handler during the call
             message = f"the client of writer {self._outbox.writer!r} was closed during the call"
             raise Rejected(message)
+
+    def _fenced(self) -> None:
+        self.is_fenced = True
 
     def _note_clock(self) -> None:
         outbox, domain = self._outbox, self._named(None)

@@ -14,7 +14,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from noted_time.values import NotedTimeError, Rejected, Unreachable
 
@@ -114,6 +114,16 @@ class Topic:
         found = self._offsets(ends, at, timeout_s)
         return {p: found[p] if found.get(p, -1) >= 0 else end for p, end in ends.items()}
 
+    def largest_times(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
+        """Return the largest timestamp in each partition that has one, in ms.
+
+        Records that are not committed, or aborted, count as well. No record is read.
+        """
+        _, partitions = self._described(timeout_s)
+        largest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+        found = self._found(partitions, largest, timeout_s)
+        return {p: at.timestamp for p, at in found.items() if at.timestamp >= 0}
+
     def _described(self, timeout_s: float) -> tuple[str | None, list[int]]:
         """Return the topic's id and its partitions."""
         asked = TopicCollection([self.name])
@@ -136,16 +146,27 @@ class Topic:
         committed: bool = False,
     ) -> dict[int, int]:
         """Return an offset of each partition whose leader answers."""
+        found = self._found(partitions, spec, timeout_s, committed=committed)
+        return {partition: at.offset for partition, at in found.items()}
+
+    def _found(
+        self,
+        partitions: Iterable[int],
+        spec: OffsetSpec,
+        timeout_s: float,
+        *,
+        committed: bool = False,
+    ) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not asked:
             return {}
         deadline = clocks.monotonic() + timeout_s
         futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
-        found: dict[int, int] = {}
+        found: dict[int, ListOffsetsResultInfo] = {}
         for at, future in futures.items():
             try:
-                found[at.partition] = future.result(max(0.0, deadline - clocks.monotonic())).offset
+                found[at.partition] = future.result(max(0.0, deadline - clocks.monotonic()))
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS:
                     raise self._failed(error.args[0]) from error
@@ -164,4 +185,6 @@ class Topic:
                 f"this client may not describe Kafka topic {self.name!r}: grant it the operation "
                 "DESCRIBE"
             )
+        if error.code() == KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's own codes begin so
+            return Unreachable(f"no Kafka broker answers at {self._servers}")
         return Unreachable(f"Kafka at {self._servers}, topic {self.name!r}: {error.str()}")

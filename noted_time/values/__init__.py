@@ -24,6 +24,7 @@ from noted_time.values.errors import (
     AlreadySealed,
     ClientFailed,
     Conflict,
+    DeliveryFailed,
     Fenced,
     ImplausibleTime,
     InvalidCut,

@@ -32,6 +32,7 @@
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
     ├── Unreachable         the outcome is unknown: retry with backoff
     │   └── UnexpectedAnswer  the answer is not that of a controller of this version
+    ├── DeliveryFailed      events did not reach the log: produce them again, then forgive
     └── ClientFailed        a fault in the client itself: create a new one, and report the cause
 """
 
@@ -380,3 +381,26 @@ class ClientFailed(NotedTimeError):
     `__cause__` is the fault. What `flush` did not confirm may not be durable. Create a new client,
     and report the cause.
     """
+
+
+class DeliveryFailed(NotedTimeError):
+    """Events did not reach the log, so the writer's notes are held.
+
+    `failed` is how many, and `reason` what the log says of the first. Produce them again, or decide
+    that they are lost, and call `forgive()`. In a transaction, all of its events failed; there is
+    nothing to forgive. Kafka refuses events in batches: one that is too large fails all others of
+    its batch.
+    """
+
+    def __init__(self, writer: str, failed: int, reason: str, *, is_aborted: bool = False) -> None:
+        remedy = (
+            "the transaction was aborted: produce all of its events again"
+            if is_aborted
+            else "its notes are held: produce what failed again, then call forgive()"
+        )
+        super().__init__(
+            f"events of writer {writer!r} were not delivered: {failed}, the first because of "
+            f"{reason}; {remedy}"
+        )
+        self.failed = failed
+        self.reason = reason

@@ -80,6 +80,13 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
             "writer_client.SegmentLogWriter",
             'writer_client.SegmentLogWriter needs pyarrow: pip install "noted-time[files]"',
         ),
+        (
+            "writer_client.KafkaNotedProducer",
+            (
+                "writer_client.KafkaNotedProducer needs confluent_kafka: "
+                'pip install "noted-time[kafka]"'
+            ),
+        ),
     ],
 )
 def test_an_import_says_which_extra_it_needs(

@@ -1,0 +1,357 @@
+"""The producer on a real broker: every mark it leads to is judged against every record."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from noted_time import (
+    DeliveryFailed,
+    Fenced,
+    InvalidNote,
+    NotedTimeError,
+    Rejected,
+    UnknownStream,
+    Unreachable,
+)
+from tests.support.kafka import Broker
+from tests.support.kafka_judge import Verdict, judged
+from tests.support.served import Served
+from tests.support.waiting import eventually, wait_until
+from writer_client import KafkaNotedProducer, kafka_producer
+
+pytestmark = pytest.mark.acceptance
+
+NOON = 1_357_041_600_000
+
+Start = Callable[..., KafkaNotedProducer]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """Return a controller without streams."""
+    with Served() as served:
+        yield served
+
+
+@pytest.fixture
+def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
+    """Return a topic of two partitions, named like the test, with its stream."""
+    name = str(request.node.name)
+    broker.create(name, 2)
+    served.make(name)
+    return name
+
+
+@pytest.fixture
+def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
+    """Return what starts a producer of the topic; those that are still open are closed."""
+    started = []
+
+    def start(
+        writer: str = "berlin",
+        config: Mapping[str, Any] | None = None,
+        **options: Any,  # noqa: ANN401 - any option
+    ) -> KafkaNotedProducer:
+        producer = KafkaNotedProducer(
+            {**broker.config, "linger.ms": 5, **(config or {})},
+            topic,
+            served.url,
+            writer,
+            **options,
+        )
+        started.append(producer)
+        return producer
+
+    yield start
+    for producer in started:
+        producer.end(30)
+
+
+def transactional(topic: str) -> dict[str, Any]:
+    """Return a configuration with transactions."""
+    return {"transactional.id": topic}
+
+
+def give_up() -> None:
+    """Raise inside a transaction."""
+    raise ZeroDivisionError
+
+
+def faultless(broker: Broker, served: Served, topic: str) -> Verdict:
+    """Return the verdict, which has marks and no violation."""
+    verdict = judged(broker, topic, controller=served)
+    assert verdict.violations == ()
+    assert verdict.marks
+    return verdict
+
+
+def lower(served: Served, topic: str) -> int | None:
+    """Return the lower of the stream's last mark."""
+    found: int | None = served.get(f"{topic}/explain")["lower"]
+    return found
+
+
+def test_threads_produce_and_note_while_partitions_are_added(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Three producers with two threads each: no record below a lower lies beyond its cut."""
+    quick = {"topic.metadata.refresh.interval.ms": 200}
+    producers = [start(name, quick, timeout_ms=60_000) for name in ("berlin", "lima", "oslo")]
+    barrier = threading.Barrier(6, lambda: None)
+
+    def run(producer: KafkaNotedProducer, seed: int) -> None:
+        chance = random.Random(seed)
+        for minute in range(20):
+            for _ in range(200):
+                time = NOON + 1000 * minute + chance.randrange(3000)
+                producer.produce("sold", event_time=time, key=str(chance.random()))
+            if barrier.wait(60) == 0 and minute in (5, 12):
+                broker.grow(topic, 3 if minute == 5 else 5)
+            if seed % 2:
+                producer.note_time(NOON + 1000 * (minute + 1))
+            barrier.wait(60)
+
+    threads = [threading.Thread(target=run, args=(producers[n // 2], n)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for producer in producers:
+        producer.finish(60)
+
+    verdict = faultless(broker, served, topic)
+    assert (verdict.records, lower(served, topic)) == (3 * 2 * 20 * 200, NOON + 20_000)
+    assert max(each.partition for each in broker.records(topic)) > 2
+
+
+def test_a_note_of_a_transaction_leaves_once_after_its_commit(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Aborted events and times count for nothing, also not for the upper of marks."""
+    chance, written = random.Random(7), 0
+    with start(config=transactional(topic)) as producer:
+        for minute in range(12):
+            aborts = minute % 3 == 1
+            while True:
+                try:
+                    with producer.transaction():
+                        for _ in range(50):
+                            time = NOON + 1000 * minute + chance.randrange(1000)
+                            producer.produce("sold", event_time=time + 60_000 * aborts)
+                        producer.note_time(NOON + 1000 * minute + 500 * aborts)
+                        producer.note_time(NOON + 1000 * (minute + 1))
+                        if aborts:
+                            give_up()
+                except ZeroDivisionError:
+                    assert producer.time == NOON + 1000 * minute
+                    aborts = False
+                else:
+                    written += 50
+                    break
+        producer.finish(60)
+
+    marks = served.get(f"{topic}/marks")["marks"]
+    assert faultless(broker, served, topic).records == written
+    assert [mark["lower"] for mark in marks][-1] == NOON + 12_000
+    assert marks[-1]["upper"] < NOON + 12_000
+
+
+def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: str) -> None:
+    """The transaction is still open, so the program may note another time and commit."""
+    producer = start(config=transactional(topic))
+    with producer.transaction():
+        producer.produce("sold", event_time=NOON)
+        producer.note_time(NOON + 10)
+    with producer.transaction():
+        producer.produce("sold", event_time=NOON + 10)
+        with pytest.raises(InvalidNote, match=f"last is {NOON + 10}"):
+            producer.note_time(NOON + 5)
+        producer.note_time(NOON + 20)
+
+    assert producer.flush(60).lower == NOON + 20
+
+
+def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
+    broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until what failed was produced again: who asks is told, and so is the log."""
+    broker.create(topic, 1, {"max.message.bytes": 2000})
+    failed: list[bytes | None] = []
+    producer = start(config={"linger.ms": 50})
+    for n in range(5):
+        producer.produce(
+            b"x" * (5000 if n == 3 else 10 + n),
+            event_time=NOON + n,
+            on_delivery=lambda error, message: failed.append(message.value()) if error else None,
+        )
+    producer.note_time(NOON + 10)
+    with pytest.raises(DeliveryFailed, match=r"not delivered: 5, .* size too large.*forgive"):
+        producer.flush(60)
+    with pytest.raises(DeliveryFailed):
+        producer.note_time(NOON + 20)
+    assert lower(served, topic) is None
+    for n, value in enumerate(failed):
+        producer.produce((value or b"")[:100], event_time=NOON + n)
+    producer.forgive()
+
+    assert producer.flush(60).lower == NOON + 10
+    assert faultless(broker, served, topic).records == 5
+    assert "not delivered" in caplog.text
+
+
+def test_of_two_producers_of_one_name_the_younger_continues(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """What the older wrote and did not note is covered, and it raises before it sends more."""
+    older = start()
+    older.produce("a", event_time=NOON + 1)
+    older.note_time(NOON)
+    older.flush(60)
+    older.produce("b", event_time=NOON + 2)
+    older.kafka.flush(60)
+    younger = start()
+    younger.note_time(NOON + 10)
+    younger.flush(60)
+    older.note_time(NOON + 5)
+    wait_until(lambda: older.client.is_fenced)
+    with pytest.raises(Fenced, match=r"took its name over .* 1 rows written"):
+        older.produce("c", event_time=NOON + 3)
+
+    assert faultless(broker, served, topic).records == 2
+    assert lower(served, topic) == NOON + 10
+    assert served.get(f"{topic}/writers/berlin")["state"] == "live"
+
+
+def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
+    served: Served, topic: str, start: Start
+) -> None:
+    """Another one with its transactional.id has begun, whatever name that notes under."""
+    older = start("older", transactional(topic))
+    start("younger", transactional(topic))
+    with pytest.raises(Fenced, match="another producer with transactional"), older.transaction():
+        older.produce("a", event_time=NOON)
+    with pytest.raises(Fenced, match="another producer with transactional"):
+        older.note_time(NOON)
+
+    assert served.get(f"{topic}/writers/older")["state"] == "live"
+
+
+def test_notes_wait_for_a_broker_and_for_a_controller_that_were_away(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """`produce` and `note_time` return at once meanwhile, and all is delivered afterwards."""
+    servers: tuple[Broker | Served, ...] = (broker, served)
+    with start(config=transactional(topic)) as producer:
+        for n, server in enumerate(servers):
+            with producer.transaction():
+                producer.produce("a", event_time=NOON + 2 * n)
+                server.stop()
+                producer.produce("b", event_time=NOON + 2 * n + 1)
+                producer.note_time(NOON + 2 * n + 2)
+                server.start()
+        producer.finish(60)
+
+    assert faultless(broker, served, topic).records == 4
+    assert lower(served, topic) == NOON + 4
+
+
+def test_the_clock_is_noted_up_to_what_is_delivered(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Without any call of the program; after an abort not before its events are committed."""
+    now = NOON
+
+    def produce(producer: KafkaNotedProducer, until: int) -> None:
+        nonlocal now
+        for time in range(now, until):
+            producer.produce("a", event_time=time)
+            now = time
+
+    with start(
+        config=transactional(topic), auto=True, delay_ms=5, note_period_ms=1, clock=lambda: now
+    ) as producer:
+        with pytest.raises(Rejected, match="notes the clock"):
+            producer.note_time(NOON)
+        for part in range(1, 20):
+            begun = now
+            with suppress(ZeroDivisionError), producer.transaction():
+                produce(producer, begun + 20)
+                give_up()
+            now = begun
+            with producer.transaction():
+                produce(producer, NOON + 100 * part)
+        assert eventually(lambda: lower(served, topic), now - 5)
+
+    assert faultless(broker, served, topic).records > 1800
+
+
+def test_a_recreated_topic_is_reported_by_who_writes_to_it_and_by_who_starts(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    """Their stream still has the offsets of the former topic."""
+    producer = start()
+    for n in range(20):
+        producer.produce("a", event_time=NOON + n, partition=0)
+    producer.note_time(NOON + 20)
+    producer.flush(60)
+    broker.create(topic, 2)
+    producer.produce("a", event_time=NOON + 20, partition=0)
+    producer.flush(60)
+    with pytest.raises(Rejected, match=r"was deleted and created again.*delete the stream too"):
+        producer.note_time(NOON + 30)
+    with pytest.raises(Rejected, match=r"was deleted and created again.*ends at {0: 1}"):
+        start()
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"acks": 0}, "acks=0 reports no offsets"),
+        ({"enable.idempotence": "False"}, "enable.idempotence=False writes events twice"),
+        ({"delivery.report.only.error": True}, "delivery.report.only.error=True reports no"),
+        ({"bootstrap.server": "x"}, 'No such configuration property: "bootstrap.server"'),
+    ],
+)
+def test_a_configuration_that_leaves_nothing_to_note_is_refused(
+    broker: Broker, config: Mapping[str, Any], says: str
+) -> None:
+    """Before anything is sent."""
+    with pytest.raises(Rejected, match=says):
+        KafkaNotedProducer({**broker.config, **config}, "t", "http://127.0.0.1:9", "berlin")
+
+
+def test_a_start_that_cannot_work_says_why(
+    broker: Broker, served: Served, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unknown topic or stream at once, who does not answer within the time for a start."""
+    monkeypatch.setattr(kafka_producer, "BEGIN_S", 0.5)
+    nobody = {"bootstrap.servers": "127.0.0.1:9"}
+    refused: list[tuple[Mapping[str, Any], str, str, type[NotedTimeError], str]] = [
+        (nobody, topic, served.url, Unreachable, "no Kafka broker answers at 127.0.0.1:9"),
+        (broker.config, "mistyped", served.url, Rejected, "there is no Kafka topic 'mistyped'"),
+        (broker.config, topic, "http://127.0.0.1:9", Unreachable, "not durable within 0.5 s: no"),
+    ]
+    for config, name, url, error, says in refused:
+        with pytest.raises(error, match=says):
+            KafkaNotedProducer(config, name, url, "berlin")
+    with pytest.raises(UnknownStream):
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin", stream="other")
+
+
+def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(start: Start) -> None:
+    """Kafka takes a timestamp of 0 for now, and fails a whole batch for what is too large."""
+    producer = start()
+    for time in (0, -1, 2**63):
+        with pytest.raises(Rejected, match=f"event_time {time} is no timestamp"):
+            producer.produce("a", event_time=time)
+    with pytest.raises(Rejected, match="Message size too large"):
+        producer.produce(b"x" * 2_000_000, event_time=NOON)
+    producer.note_time(NOON)
+
+    assert producer.flush(60).lower == NOON

@@ -1,0 +1,215 @@
+"""The laws of `DeliveryTracker`, for programs that keep their promises over a log that may fail."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import DeliveryFailed
+from noted_time.values import Time, unix_ms_of
+from writer_client import DeliveryTracker
+from writer_client.delivery import Epoch
+from writer_client.writer import Writer
+
+OFTEN = ("produce", "produce", "produce", "deliver", "deliver", "note", "note")
+SELDOM = ("lose", "begin", "commit", "doubt", "abort", "forgive")
+
+
+class Left(NamedTuple):
+    """A note that left: its time, the position of the writer, and the largest time declared."""
+
+    time: int
+    position: dict[int, int]
+    largest: int | None
+
+
+class Noting(Writer[None]):
+    """A writer that keeps its notes to itself."""
+
+    def __init__(self) -> None:
+        super().__init__("http://controller:7464", "orders", "berlin")
+        self.left: list[Left] = []
+
+    def _open(self, url: str, network: None, *, timeout_s: float, token: str | None) -> None:
+        pass
+
+    def _wake(self) -> None:
+        pass
+
+    def note_time(
+        self,
+        time: Time,
+        position: Mapping[int, int],
+        *,
+        domain: str | None = None,
+        max_time: Time | None = None,
+    ) -> None:
+        """Keep the note as well."""
+        super().note_time(time, position, domain=domain, max_time=max_time)
+        largest = self._outbox.claims.largest(domain)
+        self.left.append(Left(unix_ms_of(time), self.position, largest))
+
+
+class Message(NamedTuple):
+    """What the log reports."""
+
+    segment: int
+    at: int
+
+    def partition(self) -> int:
+        """Return the segment."""
+        return self.segment
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self.at
+
+
+class Event(NamedTuple):
+    """An event with its place in the log, and the epoch that it is reported to."""
+
+    time: int
+    epoch: Epoch
+    place: Message
+
+
+class Program:
+    """Produces, notes only what it can vouch for, and produces again what failed or was aborted."""
+
+    def __init__(self, seed: int) -> None:
+        self.client = Noting()
+        self.tracker = DeliveryTracker(self.client)
+        self.chance = random.Random(seed)
+        self.ends = [0, 0]
+        self.under_way: list[Event] = []
+        self.log: list[Event] = []
+        self.again: list[int] = []
+        self.lost = 0
+        self.promised = 0
+        self.before: list[Event] | None = None
+
+    def act(self, act: str) -> None:
+        """Do it if it can be done now, and check what left meanwhile."""
+        known = len(self.client.left)
+        is_open, lost = self.before is not None, self.lost
+        getattr(self, act)()
+        for note in self.client.left[known:]:
+            assert not lost or act in ("forgive", "abort")
+            assert not is_open or act in ("commit", "doubt", "abort")
+            assert self.beyond(note) == []
+
+    def beyond(self, note: Left) -> list[Event]:
+        """Return the events that the note promises and does not cover."""
+        return [
+            each
+            for each in self.log
+            if each.time < note.time and each.place.at >= note.position.get(each.place.segment, 0)
+        ]
+
+    def produce(self, time: int | None = None) -> None:
+        """Append an event, which is reported later."""
+        time = self.promised + self.chance.randrange(5) if time is None else time
+        segment = self.chance.randrange(2)
+        event = Event(time, self.tracker.produced(time), Message(segment, self.ends[segment]))
+        self.ends[segment] += self.chance.choice((1, 1, 2))
+        self.under_way.append(event)
+        self.log.append(event)
+
+    def deliver(self) -> None:
+        """Report one event, in any order."""
+        if self.under_way:
+            event = self.under_way.pop(self.chance.randrange(len(self.under_way)))
+            event.epoch.on_delivery(None, event.place)
+            self.tracker.settle()
+
+    def lose(self) -> None:
+        """Report that an event failed."""
+        if self.under_way:
+            event = self.under_way.pop(self.chance.randrange(len(self.under_way)))
+            event.epoch.on_delivery("too large", event.place)
+            if event in self.log:  # else it was aborted
+                self.log.remove(event)
+                self.again.append(event.time)
+                self.lost += 1
+
+    def repeat(self) -> None:
+        """Produce again what is not in the log."""
+        again, self.again = self.again, []
+        for time in again:
+            self.produce(time)
+
+    def note(self) -> None:
+        """Vouch for what was produced, and for nothing that is missing."""
+        self.repeat()
+        self.promised += self.chance.randrange(8)
+        self.tracker.note(self.promised)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        if self.before is None:
+            self.before = list(self.log)
+            self.tracker.begin()
+
+    def commit(self) -> None:
+        """Commit what is delivered."""
+        if self.before is not None and not self.lost:
+            self.before = None
+            self.tracker.commit()
+
+    def doubt(self) -> None:
+        """Commit without an answer."""
+        if self.before is not None:
+            self.before = None
+            self.tracker.commit(is_certain=False)
+
+    def abort(self) -> None:
+        """Take back what belongs to the transaction."""
+        if self.before is not None:
+            kept, self.before = self.before, None
+            self.again += [each.time for each in self.log if each not in kept]
+            self.log = [each for each in self.log if each in kept]
+            self.tracker.abort()
+            self.lost = failures(self.tracker)
+
+    def forgive(self) -> None:
+        """Produce again what failed, and say so."""
+        self.repeat()
+        self.lost = 0
+        self.tracker.forgive()
+
+
+def failures(tracker: DeliveryTracker) -> int:
+    """Return how many failures are not forgiven."""
+    try:
+        tracker.check()
+    except DeliveryFailed as error:
+        return error.failed
+    return 0
+
+
+@given(
+    acts=st.lists(st.sampled_from(OFTEN) | st.sampled_from(SELDOM), min_size=20, max_size=80),
+    seed=st.integers(0, 2**32),
+)
+def test_what_leaves_covers_what_was_produced_before(acts: list[str], seed: int) -> None:
+    """And time, positions and largest times never go back; in the end the last note leaves."""
+    program = Program(seed)
+    for act in acts:
+        program.act(act)
+    for act in ("abort", "forgive", "note", *["deliver"] * len(program.under_way)):
+        program.act(act)
+    while program.under_way:
+        program.act("deliver")
+
+    left = program.client.left
+    assert left[-1].time == program.promised
+    assert [note.time for note in left] == sorted(note.time for note in left)
+    for earlier, later in itertools.pairwise(left):
+        assert all(later.position[n] >= offset for n, offset in earlier.position.items())
+    assert all((left[-1].largest or 0) >= event.time for event in program.log)
+    assert program.client._outbox.late_rows == 0

@@ -1,0 +1,374 @@
+"""Which notes of a producer may leave: those whose events, and all before them, are delivered.
+
+A producer of a log learns an event's offset when its delivery is reported, long after it was
+produced, and a transaction may still take the event back. So the events between two notes form an
+*epoch*, and a note leaves when its epoch and all before it are delivered and committed. Nothing
+here knows the log: Kafka's clients report to it, and so may any other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from noted_time.values import (
+    LARGEST_TIME,
+    MIN_INT64,
+    DeliveryFailed,
+    InvalidNote,
+    LateRows,
+    Rejected,
+    Time,
+    join_into,
+    unix_ms_of,
+)
+from writer_client.claims import check_int64
+from writer_client.writer import Writer
+
+NEVER = MIN_INT64
+"""Below all event times."""
+
+
+class Report(Protocol):
+    """What confluent's clients report of an event that was delivered."""
+
+    def partition(self) -> Any:  # noqa: ANN401 - an int, or None in what failed
+        """Return the segment that it was written to."""
+
+    def offset(self) -> Any:  # noqa: ANN401 - likewise
+        """Return its offset."""
+
+
+class Epoch:
+    """The events between two notes, or those of one transaction.
+
+    `on_delivery` is the callback for each of its events with confluent's clients: a bound method,
+    as a closure for each event would cost three times as much. With other clients, call `delivered`
+    or `failed`. None of them raises. They take no lock, which would cost as much again, so only one
+    thread at a time may report.
+    """
+
+    __slots__ = (
+        "_tracker",
+        "arrived",
+        "ends",
+        "failures",
+        "is_unplaced",
+        "largest",
+        "late",
+        "note",
+        "sent",
+    )
+
+    def __init__(self, tracker: DeliveryTracker) -> None:
+        self._tracker = tracker
+        self.sent = self.arrived = self.failures = 0
+        self.ends: dict[int, int] = {}
+        self.largest = NEVER
+        self.late: LateRows | None = None
+        self.note: int | None = None
+        self.is_unplaced = False
+
+    def on_delivery(self, error: object | None, message: Report) -> None:
+        """Record what confluent's client reports of an event."""
+        segment, offset = message.partition(), message.offset()
+        if error is not None:
+            self.failed(error)
+        elif offset is not None and offset >= self.ends.get(segment, 0):
+            self.ends[segment] = offset + 1  # as `delivered`, with a call less for each event
+            self.arrived += 1
+        else:
+            self.delivered(segment, offset)
+
+    def delivered(self, segment: int | None, offset: int | None) -> None:
+        """Record that an event was delivered, with its own offset.
+
+        Kafka does not say the offset (-1001) of an event whose retry met the first attempt.
+        """
+        if segment is None or offset is None or offset < 0:
+            self._tracker.unplaced(self)
+            return
+        if offset >= self.ends.get(segment, 0):
+            self.ends[segment] = offset + 1
+        self.arrived += 1  # last: an epoch that is complete has its ends
+
+    def failed(self, error: object) -> None:
+        """Record that an event was not delivered, and will not be."""
+        self._tracker.fail(self, error)
+
+
+class DeliveryTracker:
+    """Notes time through `client` once what was produced before each note is delivered.
+
+    Ask `produced` for the epoch of each event *before* it is given to the producer, have its
+    delivery reported to that epoch, and call `settle` after deliveries were reported: it notes all
+    that may leave. The laws, for any order of calls from any threads:
+
+    * a note that leaves covers every event produced before it, except aborted ones;
+    * positions and times never go back;
+    * nothing leaves while a transaction is open, or while the failure of an event is not forgiven.
+
+    The segments are the log's partitions. Begin the client (`Writer.begin`) at the ends of those
+    that are written to: a position has only what this process wrote. `look_again` is called if an
+    event was delivered at an unknown offset, before anything else is noted, and has to `begin` the
+    client again; without it, such an event counts as failed.
+    """
+
+    def __init__(
+        self,
+        client: Writer[Any],
+        *,
+        domain: str | None = None,
+        look_again: Callable[[], object] | None = None,
+    ) -> None:
+        self.lock = threading.RLock()
+        """Held by each call; while it is held, no other thread produces or notes."""
+        self._client = client
+        self._domain = domain
+        self._look_again = look_again
+        self._open = Epoch(self)
+        self._epochs = deque([self._open])
+        self.in_transaction = False
+        """Whether a transaction is open."""
+        self._noted: int | None = None
+        self._left: int | None = None
+        self._failed, self._reason = 0, ""
+        self._settled = Epoch(self)
+        self._told = 0
+        self._late_below = NEVER
+
+    # Events
+
+    def produced(self, event_time: int | None = None) -> Epoch:
+        """Count an event that is about to be produced, and return the epoch that it belongs to.
+
+        `event_time` in ms counts for the largest event time of the next note. An event below a time
+        noted before, or below the stream's lower, is counted as late.
+        """
+        with self.lock:
+            epoch = self._open
+            epoch.sent += 1
+            if event_time is not None:
+                if event_time > epoch.largest:  # noqa: PLR1730 - `max` would take twice as long
+                    epoch.largest = event_time
+                if event_time < self._late_below:
+                    epoch.late = _joined(epoch.late, LateRows(1, event_time))
+        return epoch
+
+    def refused(self, epoch: Epoch) -> None:
+        """Take back an event that the producer did not accept."""
+        with self.lock:
+            epoch.sent -= 1
+
+    @property
+    def under_way(self) -> int:
+        """How many events are neither delivered nor failed."""
+        with self.lock:
+            return sum(each.sent - each.arrived - each.failures for each in self._epochs)
+
+    # Notes
+
+    @property
+    def time(self) -> int | None:
+        """The last time noted, whether it has left or not, also by an earlier process."""
+        with self.lock:
+            times = (self._open.note, self._noted, self._client.known_time(self._domain))
+        return max((time for time in times if time is not None), default=None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether notes wait for nothing but deliveries."""
+        with self.lock:
+            return len(self._epochs) > 1 and not (self.in_transaction or self._failed)
+
+    def note(self, time: Time) -> None:
+        """Promise that all events with a time below `time` were produced by now.
+
+        Of several notes in a transaction the last counts, and covers all of its events. Raises
+        `InvalidNote` if time goes back.
+        """
+        time = unix_ms_of(time)
+        check_int64("time", time)
+        with self.lock:
+            last = self.time
+            if last is not None and time < last:
+                raise InvalidNote(self._client.writer, "invalid_time", last)
+            if self.in_transaction:
+                self._open.note = time
+                return
+            self._noted = time
+            if self._open.sent or len(self._epochs) == 1:
+                self._close(time)
+            else:
+                self._epochs[-2].note = time
+            self.settle()
+
+    def settle(self) -> None:
+        """Note all that may leave; raises what `Writer.note_time` raises."""
+        with self.lock:
+            epochs = self._epochs
+            while self.is_waiting and epochs[0].arrived == epochs[0].sent:
+                self._settle(epochs.popleft())
+            self._late_below = self._bound()
+
+    def _bound(self) -> int:
+        """Return the time below which events are late: readers need not wait for them.
+
+        What failed is produced again before the notes that are held for it leave.
+        """
+        noted = None if self._failed else self._noted
+        times = (noted, self._client.late_below(self._domain))
+        return max((time for time in times if time is not None), default=NEVER)
+
+    def ends(self) -> dict[int, int]:
+        """Return the ends of what was delivered and not noted, for `idle` and `finish`.
+
+        Raises `DeliveryFailed` after failures, and `Rejected` in a transaction or while events are
+        under way.
+        """
+        with self.lock:
+            self.check()
+            if self.in_transaction:
+                raise Rejected("a transaction is open: commit or abort it first")
+            if self.under_way:
+                raise Rejected(f"{self.under_way} events are not delivered yet: flush first")
+            self._close(None)
+            self.settle()
+            self._tell(self._settled.sent)
+            largest, self._settled.largest = self._settled.largest, NEVER
+            if largest != NEVER:
+                self._client.wrote(min(largest, LARGEST_TIME), domain=self._domain, rows=0)
+            return dict(self._settled.ends)
+
+    # Transactions
+
+    def begin(self) -> None:
+        """Begin a transaction; what is produced from here on belongs to it."""
+        with self.lock:
+            self._close(None)
+            self.in_transaction = True
+
+    def commit(self, *, is_certain: bool = True) -> None:
+        """End the transaction; its note leaves when all of its events are delivered.
+
+        If the outcome `is_certain` not, its note is dropped, and the next one covers its events.
+        """
+        with self.lock:
+            time = self._open.note if is_certain else None
+            self.in_transaction = False
+            if time is not None:
+                self._noted = time
+            self._close(time)
+            self.settle()
+
+    def abort(self) -> None:
+        """Drop what was produced and noted in the transaction.
+
+        Clients report offsets of aborted events too, possibly later: nobody looks at them.
+        """
+        with self.lock:
+            self._failed -= self._open.failures
+            self.in_transaction = False
+            self._open = self._epochs[-1] = Epoch(self)
+            held = (each.note for each in reversed(self._epochs) if each.note is not None)
+            self._noted = next(held, self._left)
+            self.settle()
+
+    # Failures
+
+    def fail(self, epoch: Epoch, error: object) -> None:
+        """Count the failure of an event; `Epoch.failed` calls it."""
+        with self.lock:
+            if epoch in self._epochs:  # else its transaction was aborted
+                self._reason = self._reason if self._failed else str(error)
+                epoch.failures += 1
+                self._failed += 1
+                self._late_below = self._bound()
+
+    def unplaced(self, epoch: Epoch) -> None:
+        """Count an event that was delivered at an unknown offset; `Epoch.delivered` calls it."""
+        if self._look_again is None:
+            self.fail(epoch, "delivered at an unknown offset")
+        else:
+            epoch.is_unplaced = True
+            epoch.arrived += 1
+
+    @property
+    def failure(self) -> DeliveryFailed | None:
+        """The error for events that failed and were not forgiven, `None` without any."""
+        with self.lock:
+            if not self._failed:
+                return None
+            aborts, writer = self.in_transaction, self._client.writer
+            return DeliveryFailed(writer, self._failed, self._reason, is_aborted=aborts)
+
+    def check(self) -> None:
+        """Raise `DeliveryFailed` if events failed and that was not forgiven."""
+        failure = self.failure
+        if failure is not None:
+            raise failure
+
+    def forgive(self) -> None:
+        """Forget failures: the events were produced again by now, or never will be.
+
+        All notes since the first failure wait for what was produced until now, in one note.
+        """
+        with self.lock:
+            held = list(self._epochs)
+            while held and not held[0].failures:
+                del held[0]
+            times = [epoch.note for epoch in held if epoch.note is not None]
+            for epoch in held:
+                epoch.sent -= epoch.failures
+                epoch.failures, epoch.note = 0, None
+            self._failed = 0
+            if times and self.in_transaction:
+                self._open.note = times[-1]
+            elif times:
+                self._close(times[-1])
+            self.settle()
+
+    # How epochs end
+
+    def _close(self, note: int | None) -> None:
+        """End the open epoch, unless it is empty, and begin the next."""
+        self._open.note = note
+        if self._open.sent or note is not None:
+            self._open = Epoch(self)
+            self._epochs.append(self._open)
+
+    def _settle(self, epoch: Epoch) -> None:
+        """Add a delivered epoch to what was not noted yet, and note its time."""
+        if epoch.is_unplaced and self._look_again is not None:
+            self._look_again()
+        settled = self._settled
+        join_into(settled.ends, epoch.ends)
+        settled.sent += epoch.sent
+        settled.largest = max(settled.largest, epoch.largest)
+        settled.late = _joined(settled.late, epoch.late)
+        if epoch.note is not None:
+            self._tell(settled.sent)
+            largest = None if settled.largest == NEVER else min(settled.largest, LARGEST_TIME)
+            self._client.note_time(epoch.note, settled.ends, domain=self._domain, max_time=largest)
+            settled.ends, settled.largest = {}, NEVER
+            self._left = epoch.note
+
+    def tell_rows(self) -> None:
+        """Report all rows produced to the client, for the error that says it is fenced."""
+        with self.lock:
+            self._tell(self._settled.sent + sum(each.sent for each in self._epochs))
+
+    def _tell(self, rows: int) -> None:
+        """Report how many rows were written in all, and those settled that are late."""
+        new, self._told = max(0, rows - self._told), max(self._told, rows)
+        late, self._settled.late = self._settled.late, None
+        if late is not None:
+            self._client.wrote_late(late.rows, late.least, domain=self._domain)
+        if new:
+            self._client.wrote(rows=new)
+
+
+def _joined(known: LateRows | None, late: LateRows | None) -> LateRows | None:
+    return known.join(late) if known is not None and late is not None else known or late

@@ -1,0 +1,497 @@
+"""A Kafka producer that notes: a note leaves when what was produced before it is delivered."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time as clocks
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
+
+from noted_time.values import (
+    LARGEST_TIME,
+    Fenced,
+    InvalidNote,
+    NotedTimeError,
+    Rejected,
+    Time,
+    Unreachable,
+    unix_ms_of,
+)
+from writer_client.at_exit import open_clients
+from writer_client.client import WriterClient
+from writer_client.delivery import DeliveryTracker
+from writer_client.kafka_ends import TopicEnds
+from writer_client.kafka_errors import checked, created, ended, error_of, lasting, take_over
+from writer_client.kafka_transactions import COMMIT_S, Transactions
+from writer_client.outcome import Exclusion, Flushed
+from writer_client.posting import unix_ms
+
+BEGIN_S = 10.0
+"""How long a producer waits for Kafka, and for the controller, before its first event."""
+
+POLL_EVERY = 64
+"""A poll for each event would cost more than the event."""
+
+SLICE_S = 0.2
+"""How long one wait in librdkafka may hold up a signal."""
+
+IDLE_S, WAITING_S = 1.0, 0.005
+"""How often reports are looked for while nobody produces: without and with notes that wait."""
+
+_log = logging.getLogger("noted_time.writer.kafka")
+
+OnDelivery = Callable[[KafkaError | None, Message], None]
+Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
+
+
+class KafkaNotedProducer:
+    """Produces events to one topic, and notes the time of one writer.
+
+    Stream = topic, segment = partition. `produce` and `note_time` return at once: a note leaves as
+    soon as every event produced before it is delivered, with the offsets that the broker reported.
+    All calls may be made from any thread; a transaction belongs to all of them.
+
+    `config` is confluent-kafka's (librdkafka's). Idempotence is on; `acks=0`,
+    `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
+    `transactional.id`, events are produced inside ``with producer.transaction():``, and a note
+    leaves after the commit.
+
+    Creating one joins the stream. It takes over the writer's name (and transactions) from a former
+    process, and then looks the ends of the topic up, so that the next note covers what that one
+    wrote. From then on the former raises `Fenced`. This takes at most ten seconds; raises
+    `Rejected` for a configuration, topic or stream that cannot work, `Unreachable` if Kafka or the
+    controller does not answer.
+
+    Event times have to be the timestamps of the records: positive Unix ms, or aware `datetime`s.
+
+    *Failures*: see `flush`. *Leaving* is explicit, as with `WriterClient`: only `finish` reports
+    that the writer is finished; after `close`, the end of a ``with`` block and the end of the
+    process, which deliver what they can, the watermark waits for the writer until its timeout.
+
+    *Logging* is under ``noted_time.writer``, what librdkafka reports under
+    ``noted_time.writer.kafka``.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        controller_url: str,
+        writer: str,
+        *,
+        stream: str | None = None,
+        domain: str | None = None,
+        timeout_ms: int | None = None,
+        token: str | None = None,
+        on_excluded: Callable[[Exclusion], object] | None = None,
+        auto: bool = False,
+        delay_ms: int = 0,
+        note_period_ms: int = 1000,
+        clock: Callable[[], Time] = unix_ms,
+    ) -> None:
+        """Join the stream, which is by default that of the topic's name.
+
+        `domain` is the one that event times are of, by default the only one of the stream; the
+        writer vouches for no other. `timeout_ms`, `token` and `on_excluded` are `WriterClient`'s.
+
+        With `auto`, `clock()` less `delay_ms` is noted every `note_period_ms`, never beyond an
+        event that was produced and not delivered. Events are then to be stamped with this clock,
+        and produced within `delay_ms` of that.
+        """
+        config = checked(config)
+        self.topic = topic
+        self._own: OnDelivery | None = config.pop("on_delivery", None)
+        self._on_delivery: OnDelivery | None = self._first_delivery
+        self._producer = created(config, _log)
+        self._ends = TopicEnds(config, topic, domain, timeout_s=BEGIN_S)
+        self._transactional: str | None = config.get("transactional.id")
+        if self._transactional is not None:
+            take_over(self._producer, BEGIN_S)
+        self.client = WriterClient(
+            controller_url,
+            topic if stream is None else stream,
+            writer,
+            token=token,
+            timeout_ms=timeout_ms,
+            domains=None if domain is None else (domain,),
+            on_excluded=on_excluded,
+        )
+        """The client that notes: its state, the stream's lower, the position noted."""
+        open_clients.discard(self.client)  # it is closed after what was produced is delivered
+        self._tracker = DeliveryTracker(self.client, domain=domain, look_again=self._begin)
+        self._transactions = Transactions(
+            writer,
+            self._producer,
+            self._tracker,
+            deliver=self._deliver,
+            named=self._named,
+        )
+        self._clock, self._delay_ms = clock, delay_ms
+        self._period_s = note_period_ms / 1000 if auto else None
+        self._next_beat = 0.0
+        self._fault: NotedTimeError | None = None
+        self._rests = self._closed = self._is_held = self._complained = False
+        self._since_poll = self._polls = 0
+        self._pid = os.getpid()
+        self._wake = threading.Event()
+        self._reporting = threading.RLock()  # one thread at a time has deliveries reported
+        try:
+            self._begin()
+            self.client.flush(BEGIN_S)
+        except BaseException:
+            self.client.end(0.0)
+            raise
+        name = f"noted-time producer {writer}"
+        self._thread = threading.Thread(target=self._tend, name=name, daemon=True)
+        self._thread.start()
+        open_clients.add(self)
+
+    @property
+    def kafka(self) -> Producer:
+        """The producer of confluent-kafka, for `send_offsets_to_transaction` or `list_topics`.
+
+        What is produced with it is not noted.
+        """
+        return self._producer
+
+    @property
+    def time(self) -> int | None:
+        """The last time noted, also by a former process: notes may not go back behind it."""
+        return self._tracker.time
+
+    # Events
+
+    def produce(  # noqa: PLR0913 - what Kafka's clients take
+        self,
+        value: str | bytes | None,
+        *,
+        event_time: Time,
+        key: str | bytes | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Produce an event; waits only while librdkafka's queue is full.
+
+        `on_delivery(error, message)` is called with the outcome; what it raises is logged. Raises,
+        before anything is sent, `Fenced` if another process took over, and `Rejected` for an event
+        that cannot be sent: outside a transaction if there are any, larger than librdkafka takes,
+        or with a time of 0, which Kafka takes for now, or below.
+
+        The first event after `idle` or `finish` joins again, as creating the producer does.
+        """
+        stamp = event_time if type(event_time) is int else unix_ms_of(event_time)
+        if not 0 < stamp < LARGEST_TIME:
+            raise Rejected(f"event_time {stamp} is no timestamp for Kafka: it has to be above 0")
+        if self._fault is not None or self._rests or self.client.is_fenced:
+            self._resume()
+        tracker = self._tracker
+        if self._transactional is not None and not tracker.in_transaction:
+            raise Rejected("a producer with a transactional.id produces inside `transaction()`")
+        part = -1 if partition is None else partition
+        epoch = tracker.produced(stamp)
+        deliver: OnDelivery = epoch.on_delivery
+        asked = on_delivery or self._on_delivery
+        if asked is not None:
+            deliver = _both(deliver, asked)
+        try:
+            while True:
+                try:
+                    self._producer.produce(
+                        self.topic, value, key, part, deliver, deliver, stamp, headers
+                    )
+                    break
+                except BufferError:
+                    self._poll(SLICE_S)
+        except KafkaException as error:
+            self._tracker.refused(epoch)
+            raise self._named(error) from error
+        except BaseException:
+            self._tracker.refused(epoch)
+            raise
+        self._since_poll += 1
+        if self._since_poll >= POLL_EVERY:
+            self._poll(0)
+
+    def note_time(self, time: Time) -> None:
+        """Note that all events with a time below `time` were produced by now; returns at once.
+
+        The note leaves once they are delivered, in a transaction once it is committed: of several
+        notes in one, the last. Raises `InvalidNote` if time goes back (also behind what a former
+        process noted, see `time`), `DeliveryFailed` while notes are held, and `Fenced`.
+        """
+        if self._period_s is not None:
+            raise Rejected("the producer notes the clock: create it without auto to note times")
+        self.check()
+        self._tracker.check()
+        self._note(unix_ms_of(time))
+        if self._fault is not None:
+            raise self._fault
+        self._rests = False
+        if self._tracker.is_waiting:
+            self._wake.set()
+
+    def flush(self, timeout: float = 10.0) -> Flushed:
+        """Wait until all events are delivered and all notes durable, at most `timeout` seconds.
+
+        Returns what `WriterClient.flush` returns, and raises what it raises. Raises
+        `DeliveryFailed` if events were not delivered, and holds all notes, until `forgive`; a
+        warning is logged as soon as the first fails. Raises `Unreachable` when time is up: all is
+        kept and tried further.
+        """
+        until = clocks.monotonic() + timeout
+        self.check()
+        self._deliver(until)
+        return self.client.flush(max(0.0, until - clocks.monotonic()))
+
+    def forgive(self) -> None:
+        """Say that what failed was produced again by now, or is given up.
+
+        The notes that were held for it leave, in one, once all produced until now is delivered.
+        """
+        self._is_held = self._complained = False
+        self._tracker.forgive()
+        self._poll(0)
+        self._wake.set()
+
+    def check(self) -> None:
+        """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
+        if self._fault is not None:
+            raise self._fault
+        if self.client.is_fenced:
+            self._tracker.tell_rows()
+        self.client.check()
+
+    # Transactions
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Produce, and note, in a transaction: it is committed at the end of the block.
+
+        One note leaves after the commit. If the block raises, the transaction is aborted, and what
+        was produced and noted in it is dropped. Raises `DeliveryFailed` or `Conflict` if it had to
+        be aborted, so that all of its events are to be produced again, and `Unreachable` if the
+        outcome of the commit is unknown: then nothing was noted, and the next note covers it.
+        """
+        if self._transactional is None:
+            raise Rejected("transactions need a transactional.id in the configuration")
+        self.check()
+        self._transactions.begin()
+        try:
+            yield
+            self._deliver(clocks.monotonic() + COMMIT_S)
+        except BaseException:
+            self._is_held = self._period_s is not None
+            self._transactions.abort()
+            raise
+        try:
+            self._transactions.commit()
+        except InvalidNote as error:
+            raise self._went_back(error) from error
+        self._is_held = False
+
+    # Leaving
+
+    def idle(self, timeout: float = 10.0) -> None:
+        """Deliver all events, and report that time need not wait for the writer.
+
+        It waits again from the next event or note on. Raises what `flush` raises of deliveries.
+        """
+        self.client.idle(self._leave(clocks.monotonic() + timeout))
+
+    def finish(self, timeout: float = 10.0) -> Flushed:
+        """Deliver all events, report that the writer is finished, and flush; raises as `flush`."""
+        until = clocks.monotonic() + timeout
+        ends = self._leave(until)
+        return self.client.finish(ends, timeout=max(0.0, until - clocks.monotonic()))
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Flush, and release the resources; the writer stays a member.
+
+        Raises what `flush` raises; even then the producer is closed.
+        """
+        if self._closed or self._pid != os.getpid():
+            return
+        until = clocks.monotonic() + timeout
+        try:
+            self.flush(timeout)
+        finally:
+            self._closed = True
+            open_clients.discard(self)
+            self._wake.set()
+            self.client.end(max(0.0, until - clocks.monotonic()))
+            writer = self.client.writer
+            self._fault = self._fault or Rejected(f"the producer of writer {writer!r} is closed")
+
+    def end_soon(self) -> None:
+        """Post what waits at once; the process is about to end."""
+        self.client.end_soon()
+
+    def end(self, timeout_s: float) -> None:
+        """Close without raising: the process ends, and what is not delivered is logged."""
+        try:
+            self.close(timeout_s)
+        except NotedTimeError as error:
+            _log.warning("%s", error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if error is None:
+            self.close()
+            return
+        with contextlib.suppress(NotedTimeError):  # the block's own error matters more
+            self.close()
+
+    # Deliveries and notes
+
+    def _begin(self) -> None:
+        self.client.begin(self._ends.look_up)
+
+    def _resume(self) -> None:
+        """Raise if nothing can be sent any more, and join if the writer rests."""
+        self.check()
+        if self._rests:
+            self.client.join()
+            self.client.flush(BEGIN_S)
+            self._rests = False
+
+    def _leave(self, until: float) -> Mapping[int, int]:
+        """Deliver all events, and return their ends."""
+        self.check()
+        self._deliver(until)
+        self._rests = True
+        return self._tracker.ends()
+
+    def _deliver(self, until: float) -> None:
+        """Wait until no event is under way."""
+        while under_way := self._tracker.under_way:
+            left_s = until - clocks.monotonic()
+            if left_s <= 0:
+                raise Unreachable(
+                    f"Kafka has not taken {under_way} events of writer {self.client.writer!r} in "
+                    "time: they are kept and tried further"
+                )
+            try:
+                with self._reporting:
+                    self._producer.flush(min(left_s, SLICE_S))
+            except KafkaException as error:
+                raise self._named(error) from error
+            self._settle()
+        self._settle()
+        self.check()
+        self._tracker.check()
+
+    def _poll(self, timeout_s: float) -> None:
+        """Have deliveries reported, and note what may leave."""
+        self._since_poll = 0
+        self._polls += 1
+        if self._reporting.acquire(blocking=timeout_s > 0):
+            try:
+                self._producer.poll(timeout_s)
+            finally:
+                self._reporting.release()
+        self._settle()
+
+    def _note(self, time: int) -> None:
+        try:
+            self._tracker.note(time)
+        except InvalidNote as error:
+            if error.status != "invalid_position":
+                raise
+            self._went_back(error)
+
+    def _settle(self) -> None:
+        """Note what may leave; errors are raised by the next call, as an event may just be sent."""
+        try:
+            self._tracker.settle()
+        except Fenced:
+            return  # the client says so whenever it is asked
+        except InvalidNote as error:
+            self._went_back(error)
+        except NotedTimeError as error:
+            self._fault = self._fault or error
+        failure = self._tracker.failure
+        if failure is not None and not self._complained:
+            self._complained = True
+            _log.warning("%s", failure)
+
+    def _went_back(self, error: InvalidNote) -> NotedTimeError:
+        self._fault = self._fault or self._ends.went_back(error)
+        return self._fault
+
+    def _named(self, error: KafkaException) -> NotedTimeError:
+        """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""
+        last = lasting(self._producer, error_of(error))
+        if last is not None:
+            rows = self._tracker.under_way
+            self._fault = ended(last, self.client.writer, self._transactional, rows)
+            return self._fault
+        return Rejected(f"Kafka's client refuses: {error_of(error).str()}")
+
+    def _first_delivery(self, error: KafkaError | None, message: Message) -> None:
+        """Look once whether the topic keeps the timestamps of its events."""
+        if error is None:
+            self._on_delivery = self._own
+            if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:
+                _log.warning(
+                    "Kafka topic %r stamps its records with the broker's time "
+                    "(message.timestamp.type=LogAppendTime): readers have to take the event time "
+                    "from the value, not from the timestamp",
+                    self.topic,
+                )
+        if self._own is not None:
+            self._own(error, message)
+
+    # The thread
+
+    def _tend(self) -> None:
+        """Look for deliveries while nobody produces, and note the clock.
+
+        It leaves them to a thread that produces: each report that is served here would wait for
+        that thread to pass the interpreter's lock.
+        """
+        self._next_beat = clocks.monotonic() + (self._period_s or 0.0)
+        while not self._closed:
+            polls = self._polls
+            self._wake.clear()
+            self._wake.wait(self._pause_s())
+            try:
+                if self._polls == polls and not self._closed:
+                    self._poll(0)
+                self._note_clock(clocks.monotonic())
+            except Exception:  # noqa: BLE001 - the clock's, or of a callback in the configuration
+                _log.exception("writer %r", self.client.writer)
+
+    def _pause_s(self) -> float:
+        pause_s = WAITING_S if self._tracker.is_waiting else IDLE_S
+        if self._period_s is None:
+            return pause_s
+        return max(0.0, min(pause_s, self._next_beat - clocks.monotonic()))
+
+    def _note_clock(self, now: float) -> None:
+        """Note the clock if that is due, and nothing has to be produced again first."""
+        if self._period_s is None or now < self._next_beat:
+            return
+        self._next_beat = now + self._period_s
+        if not (self._rests or self._is_held or self._closed or self._fault):
+            time, last = unix_ms_of(self._clock()) - self._delay_ms, self._tracker.time
+            if last is None or time >= last:
+                self._note(time)
+
+
+def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
+    def deliver(error: KafkaError | None, message: Message) -> None:
+        first(error, message)
+        try:
+            second(error, message)
+        except Exception:  # noqa: BLE001 - it would be raised in whatever thread polls
+            _log.exception("on_delivery failed")
+
+    return deliver
