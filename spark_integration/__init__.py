@@ -4,7 +4,12 @@ from noted_time.extras import needs_extra
 
 try:
     from spark_integration.adaptive import Mode, run_adaptively
-    from spark_integration.complete_read import KafkaOffsets, kafka_offsets, read_complete
+    from spark_integration.complete_kafka import (
+        KafkaOffsets,
+        kafka_offsets,
+        read_complete_kafka,
+    )
+    from spark_integration.complete_read import read_complete
     from spark_integration.jars import spark_jars
     from spark_integration.kafka_read import read_noted_kafka
     from spark_integration.late_rows import split_late
@@ -32,6 +37,7 @@ __all__ = [
     "ReadRange",
     "kafka_offsets",
     "read_complete",
+    "read_complete_kafka",
     "read_noted_kafka",
     "read_noted_log",
     "run_adaptively",

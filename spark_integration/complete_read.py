@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import time as clocks
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
-from noted_time import CompleteWindow, Rejected, WritersMissing
-from noted_time.client import position_to_wire
-from noted_time.client.transport import Transport
-from noted_time.values import Time, checked_name
-from reader_client.answers import windows_answer
-from reader_client.questions import complete_to, windows_from
+from noted_time.values import Time
 from spark_integration.complete_source import CompleteSource, WindowQuery
-from spark_integration.options import check_one_of
+from spark_integration.complete_window import OnMissing, complete_window
 from spark_integration.sources import reader_for
-from spark_integration.time_range import time_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-_log = logging.getLogger("noted_time.spark")
-
-WAIT_MS = 25_000
-AT_ONCE_S = 0.05
-OnMissing = Literal["warn", "fail", "accept"]
-"""What to do if writers are missing from a window."""
-
-EARLIEST = -2
-"""Spark's word for the first offset that a partition of a topic still has."""
-
-
-class KafkaOffsets(NamedTuple):
-    """The options `startingOffsets` and `endingOffsets` of a batch read of a Kafka topic."""
-
-    starting: str
-    ending: str
 
 
 def read_complete(  # noqa: PLR0913 - the options of a source; all but five are named
@@ -84,23 +57,22 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     express. The read itself fails with `Rejected` if rows of the window were deleted, and with
     `UnreadableFile`.
     """
-    first, last = time_ms(start), time_ms(end)
-    if first >= last:
-        raise Rejected(f"no window: its start {first} is not below its end {last}")
-    checked_name("stream", stream)
-    check_one_of("missing", missing, OnMissing)
-    with closing(Transport(controller_url, token=token)) as transport:
-        window = _complete_window(transport, stream, (first, last), domain, timeout)
-    if window.missing and missing == "fail":
-        raise WritersMissing(window.missing)
-    if window.missing and missing == "warn":
-        _log.warning("stream %r from %d to %d: %s", stream, first, last, window.missing.sentence)
+    window = complete_window(
+        stream,
+        start,
+        end,
+        controller_url=controller_url,
+        token=token,
+        domain=domain,
+        timeout=timeout,
+        missing=missing,
+    )
     query = WindowQuery(
         root=str(root),
         stream=stream,
         event_time=event_time,
-        start=first,
-        end=last,
+        start=window.start,
+        end=window.end,
         from_cut=window.from_cut.offsets,
         to_cut=window.to_cut.offsets,
         own_segments=own_segments,
@@ -109,45 +81,3 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     )
     reader = reader_for(spark, spark.read, CompleteSource, query)
     return (reader if schema is None else reader.schema(schema)).load()
-
-
-def kafka_offsets(
-    window: CompleteWindow, topic: str, *, own_segments: bool = False
-) -> KafkaOffsets:
-    """Return the offsets between which a batch read of a Kafka topic has all rows of a window.
-
-    Its partitions are the segments. Filter what is read by the event time, as rows of other windows
-    lie there too. The read begins at the first offsets there are, or with `own_segments` (no two
-    producers ever write to one partition) at the start cut, if that is known.
-
-    >>> from noted_time import CompleteWindow, StreamCut
-    >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
-    >>> starting, ending = kafka_offsets(window, "flights", own_segments=True)
-    >>> starting, ending
-    ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
-    """
-    ending = window.to_cut.offsets
-    known = window.from_cut.offsets if own_segments else {}
-    starting = {segment: known.get(segment, EARLIEST) for segment in ending}
-    return KafkaOffsets(
-        *(json.dumps({topic: position_to_wire(each)}) for each in (starting, ending))
-    )
-
-
-def _complete_window(
-    transport: Transport, stream: str, times: tuple[int, int], domain: str | None, timeout_s: float
-) -> CompleteWindow:
-    """Wait for the window; raises `NotCompleteYet`."""
-    deadline = clocks.monotonic() + timeout_s
-    start, end = times
-    while True:
-        asked_at = clocks.monotonic()
-        left_ms = max(0, min(WAIT_MS, int((deadline - asked_at) * 1000)))
-        question = windows_from(stream, start, end - start, 1, domain, left_ms)
-        windows = windows_answer(transport.ask(question))
-        if windows:
-            return windows[0]
-        if clocks.monotonic() >= deadline:
-            transport.ask(complete_to(stream, end, domain))
-        elif clocks.monotonic() - asked_at < AT_ONCE_S:
-            clocks.sleep(AT_ONCE_S)  # a controller about to stop does not wait

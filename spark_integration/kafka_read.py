@@ -16,7 +16,7 @@ from noted_time.values import checked_name
 from spark_integration.jars import check_connector
 from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.noted_log import check_known
-from spark_integration.noted_watermark import check_events, events_under, marks_of
+from spark_integration.noted_watermark import check_events, check_time, events_under, marks_of
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic
 from spark_integration.sources import secrets_of
@@ -97,7 +97,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     check_one_of("marks", marks, Marks)
     check_one_of("on_seal", on_seal, OnSeal)
     streams = _streams(topic, stream)
-    chosen = _checked({} if options is None else options)
+    chosen = checked_options(options, "read_noted_kafka")
     several = len(streams) > 1
     query = MarksQuery(
         {name: _position_of(each, several=several) for name, each in streams.items()},
@@ -120,7 +120,9 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     reader = spark.readStream.format("kafka").options(**{"startingOffsets": "earliest", **chosen})
     reader = reader.option("kafka.bootstrap.servers", bootstrap)
     records = reader.option("subscribe", ",".join(streams.values())).load()
-    events = timed(parse(records) if parse else records, event_time)
+    events = parse(records) if parse else records
+    check_events(events, event_time)
+    events = timed(events, event_time)
     rows = marks_of(spark, query, secrets_of(token, config))
     return events_under(rows, events, event_time, dedup_retention_ms)
 
@@ -146,13 +148,17 @@ def _position_of(topic: str, *, several: bool) -> PositionOf:
     return KafkaTopic(topic).among_others if several else KafkaTopic(topic)
 
 
-def _checked(options: Options) -> dict[str, Any]:
-    """Return the options under the names that Spark documents: to Spark, case does not matter."""
-    known = {each.lower(): each for each in (*LIMITS, *TAKEN, "startingOffsets", "failOnDataLoss")}
-    chosen = {known.get(name.lower(), name): value for name, value in options.items()}
-    for name in TAKEN:
+def checked_options(options: Options | None, by: str, *taken: str) -> dict[str, Any]:
+    """Return the options under the names that Spark documents: to Spark, case does not matter.
+
+    Raises `Rejected` for those of `TAKEN`, and the `taken`, which the function `by` sets.
+    """
+    own = (*TAKEN, *taken)
+    known = {each.lower(): each for each in (*LIMITS, *own, "startingOffsets", "failOnDataLoss")}
+    chosen = {known.get(name.lower(), name): value for name, value in (options or {}).items()}
+    for name in own:
         if name in chosen:
-            raise Rejected(f"option {name} is set by read_noted_kafka: give topic= and bootstrap=")
+            raise Rejected(f"option {name} is set by {by}, which has arguments for it")
     if str(chosen.get("failOnDataLoss", True)).lower() != "true":
         raise Rejected("failOnDataLoss=false would skip rows that marks vouch for, silently")
     return chosen
@@ -207,9 +213,9 @@ def timed(events: DataFrame, event_time: str) -> DataFrame:
     """Return the events, of which one without an event time fails the query.
 
     The message has the record's topic, partition and offset, also if `parse` left these columns
-    out: Spark finds them below a projection.
+    out: Spark finds them below a projection. Raises `Rejected` if the column is no timestamp.
     """
-    check_events(events, event_time)
+    check_time(events, event_time)
     column = F.col(f"`{event_time}`")
     missing = column.isNull()
     if event_time == NO_TIME:

@@ -89,10 +89,15 @@ def check_events(events: DataFrame, event_time: str) -> None:
     """Raise `Rejected` unless the events are streaming, with a time and without a watermark."""
     if not events.isStreaming:
         raise Rejected("the events are not read by a streaming source: use spark.readStream")
-    if event_time not in events.columns:
-        raise Rejected(f"the events have no column {event_time}")
+    check_time(events, event_time)
     for field in events.schema:
         if DELAY in field.metadata:
             raise Rejected(f"column {field.name} of the events has a watermark of its own")
+
+
+def check_time(events: DataFrame, event_time: str) -> None:
+    """Raise `Rejected` unless the events have that column, a timestamp."""
+    if event_time not in events.columns:
+        raise Rejected(f"the events have no column {event_time}")
     if not isinstance(events.schema[event_time].dataType, TimestampType):
         raise Rejected(f"column {event_time} of the events is not a timestamp")

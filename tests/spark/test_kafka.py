@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,9 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import CompleteWindow
-from reader_client import ReaderClient
-from spark_integration import kafka_offsets, with_noted_watermark
+from spark_integration import with_noted_watermark
 from spark_integration.positions import PositionOf
 from tests.support.kafka import Broker
 from tests.support.page import Session
@@ -82,18 +79,6 @@ class Topics:
         event = F.from_json(F.col("value").cast("string"), "ms LONG")
         return reader.load().select(F.timestamp_millis(event["ms"]).alias("time"))
 
-    def read_window(self, window: CompleteWindow, topic: str, *, own_segments: bool) -> list[int]:
-        """Return the times in ms of a window's records, from a batch read between its cuts."""
-        between = kafka_offsets(window, topic, own_segments=own_segments)
-        reader = self._spark.read.format("kafka").options(
-            startingOffsets=between.starting, endingOffsets=between.ending
-        )
-        reader = reader.option("assign", json.dumps({topic: sorted(window.to_cut.offsets)}))
-        records = reader.option("kafka.bootstrap.servers", self._address).load()
-        ms = F.from_json(F.col("value").cast("string"), "ms LONG")["ms"]
-        inside = records.where((ms >= window.start) & (ms < window.end)).select(ms.alias("ms"))
-        return sorted(row.ms for row in inside.collect())
-
     def timed(
         self, events: DataFrame, stream: str, position: PositionOf | None = None
     ) -> DataFrame:
@@ -158,49 +143,6 @@ def test_two_topics_with_a_watermark_each_lose_nothing(topics: Topics, output: Q
     output.catch_up(per_second(both))
 
     assert output.rows == TWENTY_EACH[:6]
-
-
-def sent_out_of_order(topics: Topics, served: Served) -> list[int]:
-    """Return the times in ms of what is sent to the topic `windowed`, up to three seconds early.
-
-    Each partition has a producer of its own, which notes a time after each second.
-    """
-    chance, sent, largest = random.Random(6), list[int](), [0, 0]
-    served.create("windowed")
-    served.call("POST", "/windowed/notes", {"notes": [{"writer": "0"}, {"writer": "1"}]})
-    for second in range(1, 6):
-        rows = [(n % 2, 1000 * second + chance.randrange(-1000, 2000)) for n in range(16)]
-        topics.send("windowed", [(partition, json.dumps({"ms": ms})) for partition, ms in rows])
-        sent += [ms for _, ms in rows]
-        for partition in (0, 1):
-            newest = max(ms for to, ms in rows if to == partition)
-            largest[partition] = max(largest[partition], newest)
-            where = {"writer": str(partition), "position": {str(partition): 8 * second}}
-            said = {"time": 1000 * second, "max_time": largest[partition]}
-            served.call("POST", "/windowed/notes", {"notes": [{**where, **said}]})
-    return sent
-
-
-def test_batch_reads_of_consecutive_windows_give_each_record_once(
-    topics: Topics, served: Served
-) -> None:
-    """From the first offsets or from the start cut, to the end cut; then filtered by the time."""
-    sent = sent_out_of_order(topics, served)
-    with ReaderClient(served.url, "windowed") as reader:
-        reader.catch_up()
-        windows = list(reader.windows(1000, after=0))
-    read = {
-        (window.start, own): topics.read_window(window, "windowed", own_segments=own)
-        for window in windows
-        for own in (False, True)
-    }
-
-    assert [window.exact for window in windows] == [False, False, False, True, True]
-    assert read == {
-        (start, own): sorted(ms for ms in sent if start <= ms < start + 1000)
-        for start in range(0, 5000, 1000)
-        for own in (False, True)
-    }
 
 
 def test_the_pages_function_maps_two_topics_to_the_segments_of_one_stream(

@@ -1,0 +1,299 @@
+"""How a batch job reads a window of time from a Kafka topic, by offsets, once it is complete."""
+
+from __future__ import annotations
+
+import json
+import time as clocks
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import CompleteWindow, Rejected, Unreachable
+from noted_time.client import position_to_wire
+from noted_time.reading import waited_for
+from noted_time.values import Time, checked_name
+from spark_integration.complete_window import AT_ONCE_S, OnMissing, complete_window, log
+from spark_integration.jars import check_connector
+from spark_integration.kafka_read import NO_TIME, Options, checked_options, client_config, timed
+from spark_integration.options import check_one_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from noted_time.kafka import Topic
+
+EARLIEST = -2
+"""Spark's word for the first offset that a partition of a topic still has."""
+
+GRACE_S = 5.0
+"""How long what a writer noted may take to be readable: a broker's ends lag a little behind."""
+
+RANGE = (
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+)
+"""The options of Spark's Kafka source that say which records to read."""
+
+OnDeleted = Literal["fail", "accept"]
+"""What to do if records were deleted that may have been in a window."""
+
+
+class KafkaOffsets(NamedTuple):
+    """The options `startingOffsets` and `endingOffsets` of a batch read of a Kafka topic."""
+
+    starting: str
+    ending: str
+
+
+class Span(NamedTuple):
+    """The records of a partition from one offset to another, exclusive."""
+
+    start: int
+    end: int
+
+
+def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but four are named
+    spark: SparkSession,
+    topic: str,
+    start: Time,
+    end: Time,
+    *,
+    bootstrap: str,
+    controller_url: str,
+    event_time: str,
+    parse: Callable[[DataFrame], DataFrame] | None = None,
+    stream: str | None = None,
+    token: str | None = None,
+    domain: str | None = None,
+    timeout: float = 0.0,
+    own_segments: bool = False,
+    missing: OnMissing = "warn",
+    deleted: OnDeleted = "fail",
+    options: Options | None = None,
+    client: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return the events with `start` <= time < `end` of a Kafka topic, once it is complete.
+
+    They are those that lie below the cut of the first mark with a lower at or above `end`, so reads
+    of consecutive windows return each event once. Spark's own batch source reads them; `parse`,
+    `event_time`, `options` and `client` are those of `read_noted_kafka`, the other arguments those
+    of `read_complete`. The stream is the one of the topic's name, or `stream`.
+
+    The read begins at the start cut with `own_segments`, if that cut is known; with
+    ``event_time="timestamp"`` and no `parse` at the first record with a timestamp at or above
+    `start`, as the producers note the times that they give to Kafka; otherwise at the first records
+    that Kafka still has, which is logged.
+
+    Raises what `read_complete` raises, and `Rejected` if the topic is not the one that the writers
+    noted of (a partition is not there, or ends below the window's cut: it was recreated or
+    truncated), and if records were deleted that may have been in the window, unless
+    ``deleted="accept"``; `Unreachable` if a partition has no leader, or if a transaction is still
+    open that holds readers of committed records below the cut, when `timeout` is over.
+    """
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    check_one_of("deleted", deleted, OnDeleted)
+    check_connector(spark)
+    chosen = checked_options(options, "read_complete_kafka", *RANGE)
+    there = Topic(client_config(bootstrap, chosen, client), checked_name("topic", topic))
+    window = complete_window(
+        stream or topic,
+        start,
+        end,
+        controller_url=controller_url,
+        token=token,
+        domain=domain,
+        timeout=timeout,
+        missing=missing,
+    )
+    committed = chosen.get("kafka.isolation.level") == "read_committed"
+    _wait_until_there(there, window, timeout_s=GRACE_S)
+    if committed:
+        _wait_until_there(there, window, timeout_s=max(GRACE_S, timeout), committed=True)
+    begins, since = _begun(there, window, deleted)
+    firsts = _firsts(window, own_segments=own_segments)
+    if not firsts and parse is None and event_time == NO_TIME:
+        firsts = since
+    spans = needed(window, begins, firsts)
+    if not firsts:
+        _say_that_all_is_read(topic, spans)
+    records = _records(spark, topic, spans, {**chosen, "kafka.bootstrap.servers": bootstrap})
+    events = timed(parse(records) if parse else records, event_time)
+    time = F.col(f"`{event_time}`")
+    first, end_at = (F.timestamp_millis(F.lit(each)) for each in (window.start, window.end))
+    return events.where((time >= first) & (time < end_at))
+
+
+def kafka_offsets(
+    window: CompleteWindow, topic: str | Topic, *, own_segments: bool = False
+) -> KafkaOffsets:
+    """Return the offsets between which a batch read of a Kafka topic has all rows of a window.
+
+    Its partitions are the segments. Filter what is read by the event time, as rows of other windows
+    lie there too. The read begins at the first offsets there are, or with `own_segments` (no two
+    producers ever write to one partition) at the start cut, if that is known.
+
+    >>> from noted_time import CompleteWindow, StreamCut
+    >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
+    >>> starting, ending = kafka_offsets(window, "flights", own_segments=True)
+    >>> starting, ending
+    ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
+
+    These are the partitions that the window's cut names: read them with the option `assign`. Of a
+    `noted_time.kafka.Topic` the broker is asked, and all partitions are there, as `subscribe`
+    wants: the others have no rows of the window. Then this raises as `read_complete_kafka`, if rows
+    were deleted or the topic is another one.
+    """
+    if not isinstance(topic, str):
+        _wait_until_there(topic, window, timeout_s=GRACE_S)
+        begins, _ = _begun(topic, window, "fail")
+        firsts = _firsts(window, own_segments=own_segments)
+        return _offsets(topic.name, needed(window, begins, firsts))
+    ending = window.to_cut.offsets
+    known = window.from_cut.offsets if own_segments else {}
+    starts = {segment: known.get(segment, EARLIEST) for segment in ending}
+    return _offsets(topic, {segment: Span(starts[segment], ending[segment]) for segment in ending})
+
+
+def needed(
+    window: CompleteWindow, begins: Mapping[int, int], firsts: Mapping[int, int]
+) -> dict[int, Span]:
+    """Return what to read of each partition: from `firsts` up to the window's end cut.
+
+    `begins` has the first offset that each of them still has. A partition that the cut does not
+    name has no record of the window.
+
+    >>> from noted_time import CompleteWindow, StreamCut
+    >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
+    >>> needed(window, {0: 0, 1: 7, 2: 4}, {0: 5})
+    {0: Span(start=5, end=8), 1: Span(start=7, end=8), 2: Span(start=4, end=4)}
+    """
+    spans = {}
+    for partition, begin in sorted(begins.items()):
+        end = max(begin, window.to_cut.offsets.get(partition, begin))
+        spans[partition] = Span(min(end, max(begin, firsts.get(partition, begin))), end)
+    return spans
+
+
+def gone(
+    window: CompleteWindow, begins: Mapping[int, int], since: Mapping[int, int]
+) -> dict[int, Span]:
+    """Return the records that were deleted and may have been in a window.
+
+    If its start cut is known, these are the deleted ones above it. If it is not, they are all that
+    were deleted of a partition, unless a record is left that is older than the window, by its
+    timestamp: Kafka deletes the oldest first. `since` has the first offsets with younger ones.
+
+    >>> from noted_time import CompleteWindow, StreamCut
+    >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
+    >>> gone(window, {0: 3, 1: 3}, {0: 4, 1: 3})
+    {1: Span(start=0, end=3)}
+    """
+    deleted = {}
+    for partition, end in window.to_cut.offsets.items():
+        begin = begins[partition]
+        first = window.from_cut.offsets.get(partition, 0)
+        is_certain = not window.exact and since.get(partition, begin) > begin
+        if first < min(begin, end) and not is_certain:
+            deleted[partition] = Span(first, min(begin, end))
+    return deleted
+
+
+def _firsts(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
+    """Return the offsets below which none of the window's records lies, empty if not known."""
+    if not (own_segments and window.exact):
+        return {}
+    return {each: window.from_cut.offsets.get(each, 0) for each in window.to_cut.offsets}
+
+
+def _begun(
+    topic: Topic, window: CompleteWindow, deleted: OnDeleted
+) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Return where partitions begin, and where records with timestamps from the start on do.
+
+    The latter first: what is deleted in between is noticed.
+    """
+    since = topic.offsets_at(max(0, window.start))
+    begins = topic.begins()
+    _check_led(topic, window.to_cut.offsets.keys() - begins.keys())
+    if lost := gone(window, begins, since):
+        named = "; ".join(f"partition {p}, {each.start} to {each.end}" for p, each in lost.items())
+        message = (
+            f"topic {topic.name!r}: records were deleted that may have been in the window from "
+            f"{window.start} to {window.end}: {named}"
+        )
+        if deleted == "fail":
+            remedy = "read it sooner, or keep records for longer (retention.ms)"
+            raise Rejected(f'{message}; {remedy}. With deleted="accept" the rest is read')
+        log.warning("%s", message)
+    return begins, since
+
+
+def _wait_until_there(
+    topic: Topic, window: CompleteWindow, *, timeout_s: float, committed: bool = False
+) -> None:
+    """Wait until all below the window's end cut can be read; raises why it cannot."""
+    deadline = clocks.monotonic() + timeout_s
+    cut = window.to_cut.offsets
+    while True:
+        look = topic.look(committed=committed)
+        behind = waited_for(look.ends, cut)
+        if not behind:
+            return
+        if clocks.monotonic() >= deadline:
+            break
+        clocks.sleep(AT_ONCE_S)
+    _check_led(topic, look.unknown.intersection(cut))
+    first = behind[0]
+    where = f"topic {topic.name!r}, partition {first.segment}"
+    if committed:
+        raise Unreachable(
+            f"{where}: a transaction that is still open holds readers of committed records at "
+            f"{first.offset}, and the window's end cut is at {first.needed}: read it later, or see "
+            "docs/what-can-go-wrong.md, 'A transaction hangs'"
+        )
+    ends = f"ends at {first.offset}" if first.segment in look.ends else "does not exist"
+    raise Rejected(
+        f"{where} {ends}, and the writers noted {first.needed}: the topic was recreated or "
+        "truncated, or the stream is not of this topic"
+    )
+
+
+def _check_led(topic: Topic, partitions: frozenset[int] | set[int]) -> None:
+    if partitions:
+        named = ", ".join(map(str, sorted(partitions)))
+        raise Unreachable(f"topic {topic.name!r}: no leader answers for partition {named}")
+
+
+def _records(
+    spark: SparkSession, topic: str, spans: Mapping[int, Span], options: Mapping[str, Any]
+) -> DataFrame:
+    """Return the records; Spark fails the read if some are deleted before it comes to them."""
+    offsets = _offsets(topic, spans)
+    reader = spark.read.format("kafka").options(**options)
+    reader = reader.option("assign", json.dumps({topic: sorted(spans)}))
+    reader = reader.option("startingOffsets", offsets.starting)
+    return reader.option("endingOffsets", offsets.ending).load()
+
+
+def _offsets(topic: str, spans: Mapping[int, Span]) -> KafkaOffsets:
+    starts, ends = ({p: each[n] for p, each in spans.items()} for n in (0, 1))
+    return KafkaOffsets(*(json.dumps({topic: position_to_wire(each)}) for each in (starts, ends)))
+
+
+def _say_that_all_is_read(topic: str, spans: Mapping[int, Span]) -> None:
+    number = sum(each.end - each.start for each in spans.values())
+    if not number:
+        return
+    log.warning(
+        "topic %r: all %d offsets below the window's end cut are read, since it is not known where "
+        "the window begins in the partitions: own_segments=True tells that no two producers write "
+        "to one partition, and event_time='timestamp' that its records' timestamps are the times",
+        topic,
+        number,
+    )

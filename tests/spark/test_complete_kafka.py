@@ -1,0 +1,251 @@
+"""A batch read of a window has exactly its records of a Kafka topic, or says why not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import CompleteWindow, NotCompleteYet, Rejected, StreamCut, Unreachable
+from noted_time.kafka import Topic
+from reader_client import ReaderClient
+from spark_integration import complete_kafka, kafka_offsets, read_complete_kafka
+from spark_integration.complete_kafka import Span, gone, needed
+from tests.support.kafka import Broker
+from tests.support.served import Served
+
+START = 1_357_000_000_000
+SECONDS = range(4)
+
+
+def parsed(records: DataFrame) -> DataFrame:
+    """Parse records whose value is an event time in ms."""
+    return records.select(
+        F.timestamp_millis(F.col("value").cast("string").try_cast("long")).alias("at")
+    )
+
+
+class Hourly:
+    """A topic of two partitions, its stream, and reads of its windows of a second."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
+        self.spark, self.broker, self.served = spark, broker, controller
+        self.name = f"windows-{uuid4().hex[:8]}"
+        controller.create(self.name)
+        broker.create(self.name)
+
+    def send(self, *rows: tuple[int, int]) -> None:
+        """Write (partition, event time); the time is the timestamp and the value."""
+        self.broker.send(self.name, [(partition, str(time), time) for partition, time in rows])
+
+    def note(self, writer: str, time: int, position: Mapping[int, int], max_time: int) -> None:
+        """Note."""
+        wire = {str(partition): offset for partition, offset in position.items()}
+        note = {"writer": writer, "time": time, "position": wire, "max_time": max_time}
+        self.served.post(self.name, note)
+
+    def read(self, second: int, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
+        """Read the window of a second, by the timestamps unless something else is asked."""
+        start = START + 1000 * second
+        chosen = {"event_time": "timestamp", "controller_url": self.served.url, **asked}
+        return read_complete_kafka(
+            self.spark, self.name, start, start + 1000, bootstrap=self.broker.address, **chosen
+        )
+
+    def times(self, second: int, **asked: Any) -> list[int]:  # noqa: ANN401 - any parameter
+        """Return the event times of a window."""
+        frame = self.read(second, **asked)
+        return sorted(row[0] for row in frame.select(F.unix_millis(frame_time(asked))).collect())
+
+    def write(self, *, shared: bool) -> list[int]:
+        """Write and note second by second, records up to two seconds early; returns all times.
+
+        Two writers have a partition each, or share both.
+        """
+        chance, sent, largest, ends = random.Random(6), list[int](), [0, 0], [0, 0]
+        self.served.post(self.name, {"writer": "0"}, {"writer": "1"})
+        for second in SECONDS:
+            rows = [(n % 2, START + 1000 * second + chance.randrange(3000)) for n in range(16)]
+            self.send(*rows)
+            sent += [time for _, time in rows]
+            for partition, time in rows:
+                ends[partition] += 1
+                largest[partition] = max(largest[partition], time)
+            for writer in (0, 1):
+                position = dict(enumerate(ends)) if shared else {writer: ends[writer]}
+                newest = max(largest) if shared else largest[writer]
+                self.note(str(writer), START + 1000 * (second + 1), position, newest)
+        return sent
+
+
+def frame_time(asked: Mapping[str, Any]) -> str:
+    """Return the column with the event time."""
+    return str(asked.get("event_time", "timestamp"))
+
+
+@pytest.fixture
+def hourly(spark: SparkSession, broker: Broker, controller: Served) -> Hourly:
+    """Return a topic without a record."""
+    return Hourly(spark, broker, controller)
+
+
+PAYLOAD: dict[str, Any] = {"event_time": "at", "parse": parsed}
+
+
+@pytest.mark.spark
+@pytest.mark.acceptance
+@pytest.mark.parametrize(
+    ("shared", "asked", "said"),
+    [(True, {}, 0), (True, PAYLOAD, 4), (False, {**PAYLOAD, "own_segments": True}, 3)],
+    ids=["by timestamps", "all retained", "own partitions"],
+)
+def test_consecutive_windows_give_each_record_once(
+    hourly: Hourly,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    shared: bool,
+    asked: dict[str, Any],
+    said: int,
+) -> None:
+    """Wherever the read begins, which is said if it is at the first record retained."""
+    sent = hourly.write(shared=shared)
+    hourly.send((0, START + 1500))  # late: its window is complete
+    read = {second: hourly.times(second, **asked) for second in SECONDS}
+
+    def of(second: int) -> list[int]:
+        return sorted(t for t in sent if 0 <= t - START - 1000 * second < 1000)
+
+    assert read == {second: of(second) for second in SECONDS}
+    assert caplog.text.count("offsets below the window's end cut are read") == said
+
+
+@pytest.mark.spark
+@pytest.mark.acceptance
+def test_partitions_without_a_record_of_the_window_are_filled_in(hourly: Hourly) -> None:
+    """As Spark wants all of them with `subscribe`; here one was added, with records of its own."""
+    hourly.send((1, START + 1), (1, START + 2))
+    hourly.note("w", START + 1000, {1: 2}, START + 2)
+    hourly.broker.grow(hourly.name, 3)
+    hourly.send((0, START + 1), (2, START + 1))
+    with ReaderClient(hourly.served.url, hourly.name) as reader:
+        reader.catch_up()
+        (window,) = reader.windows(1000, after=START)
+    offsets = kafka_offsets(window, Topic(hourly.broker.config, hourly.name))
+    source = hourly.spark.read.format("kafka").option("subscribe", hourly.name)
+    source = source.option("kafka.bootstrap.servers", hourly.broker.address)
+    source = source.options(startingOffsets=offsets.starting, endingOffsets=offsets.ending)
+
+    assert offsets == (
+        f'{{"{hourly.name}": {{"0": 0, "1": 0, "2": 0}}}}',
+        f'{{"{hourly.name}": {{"0": 0, "1": 2, "2": 0}}}}',
+    )
+    assert source.load().count() == hourly.read(0).count() == 2
+
+
+@pytest.mark.spark
+@pytest.mark.acceptance
+def test_records_deleted_from_inside_the_window_are_an_error(
+    hourly: Hourly, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not those of before it; what is left can be asked for."""
+    hourly.send(*((0, START + 500 * n) for n in range(6)))
+    hourly.note("w", START + 3000, {0: 6}, START + 2500)
+    hourly.broker.truncate(hourly.name, {0: 1})
+    before = hourly.times(1)
+    hourly.broker.truncate(hourly.name, {0: 3})
+
+    assert before == [START + 1000, START + 1500]
+    with pytest.raises(Rejected, match=r"in the window .*: partition 0, 0 to 3; read it sooner"):
+        hourly.read(1)
+    assert hourly.times(1, deleted="accept") == [START + 1500]
+    assert "partition 0, 0 to 3" in caplog.text
+
+
+@pytest.mark.spark
+@pytest.mark.acceptance
+def test_a_window_that_cannot_be_read_says_why(
+    hourly: Hourly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time, a transaction that is open, another topic, an option that is ours, no field."""
+    monkeypatch.setattr(complete_kafka, "GRACE_S", 0.5)
+    broker, name = hourly.broker, hourly.name
+    committed = {"options": {"kafka.isolation.level": "read_committed"}}
+    hanging = Producer({**broker.config, "transactional.id": name})
+    hanging.init_transactions(60)
+    hanging.begin_transaction()
+    hanging.produce(name, "hangs", partition=0, timestamp=START)
+    hanging.flush(60)
+    hourly.send((0, START + 1))
+    hourly.note("w", START + 1000, {0: 2}, START + 1)
+
+    with pytest.raises(NotCompleteYet):
+        hourly.read(1)
+    with pytest.raises(Unreachable, match=r"partition 0: a transaction .* at 0, .* is at 2"):
+        hourly.read(0, **committed)
+    hanging.commit_transaction(60)
+    assert hourly.times(0, **committed) == [START, START + 1]
+    with pytest.raises(PySparkException, match=f"topic {name}, partition 0, offset 0 has no event"):
+        hourly.times(0, **PAYLOAD)
+    with pytest.raises(Rejected, match="option endingOffsets is set by read_complete_kafka"):
+        hourly.read(0, options={"endingoffsets": "latest"})
+    with pytest.raises(Rejected, match="no column at"):
+        hourly.read(0, event_time="at")
+    broker.create(name)
+    with pytest.raises(Rejected, match=r"partition 0 ends at 0, .* noted 2: .* was recreated"):
+        hourly.read(0)
+
+
+OFFSETS = st.integers(0, 12)
+TIMES = st.lists(st.integers(0, 30), max_size=12)
+
+
+@given(
+    logs=st.lists(TIMES, min_size=1, max_size=3),
+    begins=st.lists(OFFSETS, min_size=3, max_size=3),
+    ends=st.dictionaries(st.integers(0, 2), OFFSETS),
+    start=st.integers(0, 30),
+    in_order=st.booleans(),
+    exact=st.booleans(),
+)
+def test_what_is_needed_and_not_gone_is_all_of_a_window(  # noqa: PLR0913 - what a topic is
+    *,
+    logs: list[list[int]],
+    begins: list[int],
+    ends: dict[int, int],
+    start: int,
+    in_order: bool,
+    exact: bool,
+) -> None:
+    """From each of the offsets at which a read may begin; timestamps that go back are not seen."""
+    topic = {p: sorted(log) if in_order else log for p, log in enumerate(logs)}
+    begun = {p: min(begins[p], len(log)) for p, log in topic.items()}
+    to = {p: min(end, len(topic[p])) for p, end in ends.items() if p in topic}
+    inside = {
+        p: [n for n in range(end) if start <= topic[p][n] < start + 10] for p, end in to.items()
+    }
+    from_cut = {p: min([*inside[p], end]) for p, end in to.items()} if exact else {}
+    since = {
+        p: next((n for n in range(begun[p], len(log)) if log[n] >= start), len(log))
+        for p, log in topic.items()
+    }
+    cuts = StreamCut(from_cut), StreamCut({p: end for p, end in to.items() if end})
+    window = CompleteWindow(start, start + 10, *cuts, 1, 0, exact=exact)
+    lost = gone(window, begun, since)
+    reads = [needed(window, begun, firsts) for firsts in ({}, since, from_cut)]
+
+    assert all(read.keys() == topic.keys() for read in reads)
+    assert all(begun[p] <= start <= end for read in reads for p, (start, end) in read.items())
+    for p, offsets in inside.items():
+        left = {n for n in offsets if n >= begun[p]}
+        assert all(left <= set(range(*read[p])) for read in reads)
+        if (in_order or exact) and len(left) < len(offsets):
+            assert lost[p] == Span(from_cut.get(p, 0), min(begun[p], to[p]))
