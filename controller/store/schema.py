@@ -8,6 +8,8 @@ cannot know them.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -19,6 +21,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.types import TypeEngine
 
 REVISION = "0001"
 """The migration that leads to these tables; revisions are numbered in their order."""
@@ -38,148 +41,100 @@ metadata = MetaData(
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
-def _of_a_stream() -> Column[str]:
-    """Return the first column of a table whose rows are deleted with their stream."""
-    stream_id = ForeignKey("stream.id", ondelete="CASCADE")
-    return Column("stream_id", Name, stream_id, primary_key=True)
+def _key(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]] = Name) -> Column[Any]:
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
 
 
 def _record() -> Column[str]:
     """Return the last column of a table: the value of the port, as JSON."""
-    return Column("record", Text, nullable=False)
+    return _text("record")
+
+
+def _of_streams(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as a table's
+    """Return a table whose rows have a stream, with which they are deleted."""
+    stream_id = ForeignKey("stream.id", ondelete="CASCADE")
+    key = Column("stream_id", Name, stream_id, primary_key=True)
+    return Table(name, metadata, key, *columns, sqlite_with_rowid=False, **more)
 
 
 # One row for each bucket, created by the migration.
-bucket = Table(
-    "bucket",
-    metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("service_ms", BigInteger, nullable=False),
-)
+bucket = Table("bucket", metadata, _key("number", Integer), _number("service_ms"))
 
 # The controllers on a shared database, by the process of the server that serves their session.
-replica = Table(
-    "replica",
-    metadata,
-    Column("pid", Integer, primary_key=True, autoincrement=False),
-    Column("url", Text, nullable=False),
-)
+replica = Table("replica", metadata, _key("pid", Integer), _text("url"))
 
 stream = Table(
     "stream",
     metadata,
-    Column("id", Name, primary_key=True),
+    _key("id"),
     Column("name", Name, nullable=False),
     _record(),
     UniqueConstraint("name"),
 )
 
-scale = Table(
-    "scale",
-    metadata,
-    _of_a_stream(),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    _record(),
-    sqlite_with_rowid=False,
-)
+scale = _of_streams("scale", _key("seq", BigInteger), _record())
 
-member = Table(
+member = _of_streams(
     "member",
-    metadata,
-    _of_a_stream(),
-    Column("writer", Name, primary_key=True),
-    Column("state", Text, nullable=False),
-    Column("position", Text, nullable=False),
-    Column("times", Text, nullable=False),
-    Column("max_times", Text, nullable=False),
-    Column("noted_at", BigInteger, nullable=False),
-    Column("since", BigInteger, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
+    _key("writer"),
+    _text("state"),
+    _text("position"),
+    _text("times"),
+    _text("max_times"),
+    _number("noted_at"),
+    _number("since"),
+    _number("sequence"),
     Column("heard_at", BigInteger),
     Column("others", Text),  # the fields that few notes change, if they have any value
-    sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )
 
 # Of `cut` the offsets that moved since the mark before, or all of them if it is `whole`.
-mark = Table(
+mark = _of_streams(
     "mark",
-    metadata,
-    _of_a_stream(),
-    Column("domain", Name, primary_key=True),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    Column("lower", BigInteger, nullable=False),
-    Column("upper", BigInteger, nullable=False),
-    Column("cut", Text, nullable=False),
-    Column("written_at", BigInteger, nullable=False),
-    Column("excluded", Text, nullable=False),
-    Column("appended_at", BigInteger, nullable=False),
+    _key("domain"),
+    _key("seq", BigInteger),
+    _number("lower"),
+    _number("upper"),
+    _text("cut"),
+    _number("written_at"),
+    _text("excluded"),
+    _number("appended_at"),
     Column("upper_is_bound", Boolean, nullable=False),
     Column("final", Boolean, nullable=False),
     Column("whole", Boolean, nullable=False),
-    sqlite_with_rowid=False,
 )
 
-reader = Table(
-    "reader",
-    metadata,
-    _of_a_stream(),
-    Column("reader_group", Name, primary_key=True),
-    Column("reader", Name, primary_key=True),
-    _record(),
-    sqlite_with_rowid=False,
-)
+reader = _of_streams("reader", _key("reader_group"), _key("reader"), _record())
 
 # When a reader group has a backlog, and whether it had one when that was last looked at.
-backlog = Table(
-    "backlog",
-    metadata,
-    _of_a_stream(),
-    Column("reader_group", Name, primary_key=True),
-    _record(),
-    sqlite_with_rowid=False,
-)
+backlog = _of_streams("backlog", _key("reader_group"), _record())
 
 # Each mark that advanced without a writer, and each that learned of rows below the lower.
-ledger = Table(
-    "ledger",
-    metadata,
-    _of_a_stream(),
-    Column("domain", Name, primary_key=True),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", BigInteger, nullable=False),
-    _record(),
-    sqlite_with_rowid=False,
-)
+ledger = _of_streams("ledger", _key("domain"), _key("seq", BigInteger), _number("at"), _record())
 
 # What operators changed; numbers rise by one in each stream.
-change = Table(
-    "change",
-    metadata,
-    _of_a_stream(),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", BigInteger, nullable=False),
-    _record(),
-    sqlite_with_rowid=False,
-)
+change = _of_streams("change", _key("number", BigInteger), _number("at"), _record())
 
 # Of an alignment its settings alone; its members report again.
-alignment = Table(
-    "alignment",
-    metadata,
-    Column("name", Name, primary_key=True),
-    _record(),
-    sqlite_with_rowid=False,
-)
+alignment = Table("alignment", metadata, _key("name"), _record(), sqlite_with_rowid=False)
 
 token = Table(
     "token",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("digest", Text, nullable=False),
-    Column("scopes", Text, nullable=False),
-    Column("label", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    _text("digest"),
+    _text("scopes"),
+    _text("label"),
+    _number("created_at"),
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
 )
