@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from controller.store.port import (
+    OF_STREAMS,
     AlignmentRecord,
     AppendedMark,
     BacklogRecord,
@@ -19,6 +20,7 @@ from controller.store.port import (
     StreamSummary,
     Transaction,
     check_marks,
+    stream_of,
 )
 from controller.store.sqlite import SingleNodeLeases
 from controller.store.tokens import TokenRecord, Tokens
@@ -160,7 +162,9 @@ class MemoryStore(SingleNodeLeases):
     def _check(self, batch: Transaction) -> None:
         """Raise `Conflict` if the batch contradicts what is kept, or itself."""
         made = {record.id for record in batch.streams}
-        missing = _written(batch) - made - self._streams.keys()
+        parts = (getattr(batch, name) for name in OF_STREAMS if not name.startswith("forgotten"))
+        written = {stream_of(each) for part in parts for each in part}
+        missing = written - made - self._streams.keys()
         if missing:
             raise Conflict(f"there is no stream with the id {min(missing)!r}")
         self._check_names(batch)
@@ -282,15 +286,3 @@ def _copied(member: MemberRecord) -> MemberRecord:
         max_times=dict(member.max_times),
         exclusions=dict(member.exclusions),
     )
-
-
-def _written(batch: Transaction) -> set[str]:
-    """Return the ids of the streams to which it writes."""
-    ids = {stream_id for stream_id, _ in batch.members}
-    ids.update(stream_id for stream_id, _, _ in batch.scales)
-    ids.update(mark.stream_id for mark in batch.marks)
-    ids.update(reader.stream_id for reader in batch.readers)
-    ids.update(backlog.stream_id for backlog in batch.backlogs)
-    ids.update(entry.stream_id for entry in batch.ledger)
-    ids.update(change.stream_id for change in batch.changes)
-    return ids

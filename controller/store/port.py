@@ -15,7 +15,7 @@ The contract that every store keeps, checked by one suite of tests:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
 from noted_time import (
@@ -224,28 +224,32 @@ class Transaction:
         gone = set(self.dropped)
         if not gone:
             return self
-        return replace(
-            self,
-            streams=[record for record in self.streams if record.id not in gone],
-            scales=[scale for scale in self.scales if scale[0] not in gone],
-            forgotten_members=[each for each in self.forgotten_members if each[0] not in gone],
-            members=[member for member in self.members if member[0] not in gone],
-            marks=[mark for mark in self.marks if mark.stream_id not in gone],
-            readers=[reader for reader in self.readers if reader.stream_id not in gone],
-            backlogs=[each for each in self.backlogs if each.stream_id not in gone],
-            ledger=[entry for entry in self.ledger if entry.stream_id not in gone],
-            changes=[change for change in self.changes if change.stream_id not in gone],
-            forgotten_readers=[each for each in self.forgotten_readers if each[0] not in gone],
-            forgotten_backlogs=[each for each in self.forgotten_backlogs if each[0] not in gone],
-            forgotten_ledger=[each for each in self.forgotten_ledger if each[0] not in gone],
-            forgotten_changes=[each for each in self.forgotten_changes if each[0] not in gone],
-            forgotten=[forgotten for forgotten in self.forgotten if forgotten[0] not in gone],
-        )
+        kept: dict[str, Any] = {
+            name: [each for each in getattr(self, name) if stream_of(each) not in gone]
+            for name in OF_STREAMS
+        }
+        return replace(self, **kept)
 
     @property
     def records(self) -> int:
         """How many records of members it writes."""
         return len(self.members)
+
+
+OF_STREAMS = tuple(
+    each.name
+    for each in fields(Transaction)
+    if each.name not in {"clocks", "forgotten_alignments", "alignments", "dropped"}
+)
+"""The parts of a transaction that write to streams, or forget what streams have."""
+
+
+def stream_of(written: Any) -> str:  # noqa: ANN401 - an entry of one of these parts
+    """Return the id of the stream to which an entry of a transaction belongs."""
+    if isinstance(written, StreamRecord):
+        return written.id
+    stream_id: str = written[0] if isinstance(written, tuple) else written.stream_id
+    return stream_id
 
 
 @dataclass(frozen=True, slots=True)
