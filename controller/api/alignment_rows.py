@@ -126,9 +126,6 @@ class OwnRows(msgspec.Struct, frozen=True):
     alignments: list[AlignmentRow]
 
 
-_parts = msgspec.json.Decoder(OwnRows)
-
-
 class AlignmentRows:
     """Makes the list, from the database and what each controller reports."""
 
@@ -153,7 +150,7 @@ class AlignmentRows:
         query = {"limit": limit} if after is None else {"after": after, "limit": limit}
         own, others = await asyncio.gather(
             self.own(question, grant),
-            self._peers.ask(PATH, query, authorization, _parts.decode),
+            self._peers.ask(PATH, query, authorization, OwnRows),
         )
         known = {row.name: row for part in (*others, own) for row in part.alignments}
         answered = own.buckets.union(*(part.buckets for part in others))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import ConfigDict, Field, model_validator
 
 from controller.api import audit
@@ -16,7 +16,7 @@ from controller.api.alignment_rows import (
 )
 from controller.api.audit import Attempt
 from controller.api.calls import FORWARDED, Call
-from controller.api.deps import CallDep, ControllerDep, Limit
+from controller.api.deps import CallDep, ControllerDep, Limit, part_of_the_app
 from controller.api.group_times import GroupTimes
 from controller.api.problems import PROBLEMS, problem
 from controller.api.replies import reply, shape
@@ -74,20 +74,8 @@ class MemberReport(Body):
 router = APIRouter(prefix="/alignments", tags=["alignments"], responses=PROBLEMS)
 
 
-async def the_rows(request: Request) -> AlignmentRows:
-    """Return what makes the list of alignments."""
-    rows: AlignmentRows = request.app.state.alignment_rows
-    return rows
-
-
-async def the_times(request: Request) -> GroupTimes:
-    """Return what asks the owners of streams."""
-    times: GroupTimes = request.app.state.group_times
-    return times
-
-
-RowsDep = Annotated[AlignmentRows, Depends(the_rows)]
-TimesDep = Annotated[GroupTimes, Depends(the_times)]
+RowsDep = Annotated[AlignmentRows, part_of_the_app("alignment_rows")]
+TimesDep = Annotated[GroupTimes, part_of_the_app("group_times")]
 AlignmentName = Annotated[Name, Path(description="name of an alignment")]
 
 

@@ -57,9 +57,6 @@ class OwnStreams(msgspec.Struct, frozen=True):
     streams: list[StreamRow]
 
 
-_parts = msgspec.json.Decoder(OwnStreams)
-
-
 class Gathering:
     """Makes the overview, from the database and what each controller reports."""
 
@@ -78,14 +75,10 @@ class Gathering:
         self, question: OverviewQuery, may_read: Callable[[str], bool], authorization: str | None
     ) -> OverviewPage:
         """Return the page of all streams; raises `StoreUnavailable`."""
-        query = question._asdict()
-        others = self._peers.ask(OVERVIEW, query, authorization, _parts.decode)
-        asked = asyncio.create_task(others)
-        try:
-            owned = await self._ranked(question, may_read)
-            parts = await asked
-        finally:
-            asked.cancel()
+        owned, parts = await asyncio.gather(
+            self._ranked(question, may_read),
+            self._peers.ask(OVERVIEW, question._asdict(), authorization, OwnStreams),
+        )
         places: list[Place] = [(each.rank, each.stream) for each in owned.streams]
         covered, total = set(owned.buckets), len(places)
         for part in parts:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from controller.api.calls import MARKED
 from controller.service.ownership import Ownership
@@ -26,15 +28,11 @@ class Peers:
         self._http_client = http_client
 
     async def ask(
-        self,
-        path: str,
-        query: Mapping[str, Any],
-        authorization: str | None,
-        decode: Callable[[bytes], T],
+        self, path: str, query: Mapping[str, Any], authorization: str | None, kind: type[T]
     ) -> list[T]:
-        """Return the answers to a marked GET that come in time; each reports its own streams.
+        """Return the answers of that kind to a marked GET that come in time.
 
-        They are shown the caller's token.
+        Each reports its own streams; they are shown the caller's token.
         """
         client, urls = self._http_client, {*self._ownership.leases.others.values()} - {""}
         if client is None:
@@ -47,7 +45,7 @@ class Peers:
                     reply = await client.get(
                         f"{url}{path}", params=dict(query), headers=[*shown, MARKED]
                     )
-                return decode(reply.raise_for_status().content)
+                return msgspec.json.decode(reply.raise_for_status().content, type=kind)
             except Exception:  # noqa: BLE001 - an advertised URL may be anything
                 self._ownership.refresh_soon()
                 return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from controller.api import shapes
 from controller.api.access import OVERVIEW
@@ -17,6 +17,7 @@ from controller.api.deps import (
     Limit,
     Start,
     StreamName,
+    part_of_the_app,
 )
 from controller.api.gathering import Gathering, OverviewQuery
 from controller.api.problems import PROBLEMS
@@ -27,12 +28,6 @@ router = APIRouter(tags=["views"], responses=PROBLEMS)
 Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
 
 
-async def the_gathering(request: Request) -> Gathering:
-    """Return what makes the overview."""
-    gathering: Gathering = request.app.state.gathering
-    return gathering
-
-
 @router.get(
     OVERVIEW.removeprefix("/v1"),
     response_model=shape(OverviewPage),
@@ -40,7 +35,7 @@ async def the_gathering(request: Request) -> Gathering:
 )
 async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     request: Request,
-    gathering: Annotated[Gathering, Depends(the_gathering)],
+    gathering: Annotated[Gathering, part_of_the_app("gathering")],
     call: CallDep,
     *,
     search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
