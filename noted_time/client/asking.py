@@ -191,18 +191,16 @@ def run(
     >>> run(greeting(), {"who is there?": "reader"}.get)
     'hello, reader'
     """
+
+    async def performed(effect: Effect) -> Outcome:
+        return perform(effect)
+
     try:
-        effect = next(routine)
-        while True:
-            try:
-                outcome = perform(effect)
-            except Exception as error:  # noqa: BLE001 - the routine's to handle
-                effect = routine.throw(error)
-            else:
-                effect = routine.send(outcome)
+        run_async(routine, performed).send(None)  # it awaits nothing, so this runs it to its end
     except StopIteration as end:
         result: Result = end.value
         return result
+    raise AssertionError("a routine that is performed by calls was suspended")
 
 
 async def run_async(
