@@ -22,8 +22,7 @@ def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> o
     Raises `AttributeError` for another name, and `ImportError` that says what to install.
     """
     if name not in names:
-        message = f"module {package!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, extra = names[name]
     try:
         return getattr(import_module(module), name)

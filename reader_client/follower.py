@@ -59,8 +59,7 @@ class Follower:
     def __init__(self, domain: str, *, keep_last: int, since: Since = ANY) -> None:
         """Start without marks; at most an eighth more than `keep_last` marks are kept."""
         if keep_last < 1:
-            message = f"keep_last must be at least 1, got {keep_last}"
-            raise Rejected(message)
+            raise Rejected(f"keep_last must be at least 1, got {keep_last}")
         self.domain = domain
         self.needs_stream = True
         self.stream_id: str | None = None

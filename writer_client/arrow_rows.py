@@ -73,8 +73,7 @@ def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
 
 def _check_differences(differences: Sequence[str]) -> None:
     if differences:
-        message = f"the rows differ from the segment's schema: {'; '.join(differences)}"
-        raise Rejected(message)
+        raise Rejected(f"the rows differ from the segment's schema: {'; '.join(differences)}")
 
 
 def span_of(table: pa.Table, column: str) -> Span:
@@ -84,12 +83,10 @@ def span_of(table: pa.Table, column: str) -> Span:
     nor a timestamp (any unit; without a zone it is UTC).
     """
     if column not in table.column_names:
-        message = f"no event-time column {column!r} among {', '.join(table.column_names)}"
-        raise Rejected(message)
+        raise Rejected(f"no event-time column {column!r} among {', '.join(table.column_names)}")
     values = table.column(column)
     if values.null_count:
-        message = f"event-time column {column!r} has {values.null_count} nulls"
-        raise Rejected(message)
+        raise Rejected(f"event-time column {column!r} has {values.null_count} nulls")
     ends = pc.min_max(values)
     unit = _unit(column, values.type)
     least, largest = (pc.cast(ends[end], pa.int64()).as_py() for end in ("min", "max"))
@@ -161,8 +158,7 @@ def _unit(column: str, kind: pa.DataType) -> str:
         return "ms"
     if pa.types.is_timestamp(kind):
         return str(kind.unit)
-    message = f"event-time column {column!r} is {kind}, neither int64 (ms) nor a timestamp"
-    raise Rejected(message)
+    raise Rejected(f"event-time column {column!r} is {kind}, neither int64 (ms) nor a timestamp")
 
 
 def _declares_no_zone(schema: pa.Schema | None, column: str) -> bool:
@@ -196,8 +192,7 @@ def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
     if isinstance(rows, Sequence) and all(isinstance(row, dict) for row in rows):
         return _from_dicts(rows, schema)
     kind = type(rows).__name__
-    message = f"rows are {kind}, neither a DataFrame, nor an Arrow table, nor a list of dicts"
-    raise Rejected(message)
+    raise Rejected(f"rows are {kind}, neither a DataFrame, nor an Arrow table, nor a list of dicts")
 
 
 def storable(table: pa.Table) -> pa.Table:
@@ -225,8 +220,7 @@ def _from_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
     try:
         table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        message = f"the rows have no common form: {error}"
-        raise Rejected(message) from error
+        raise Rejected(f"the rows have no common form: {error}") from error
     return table.replace_schema_metadata(None)
 
 
@@ -235,14 +229,12 @@ def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> 
     known = schema.names if schema is not None else list(names)
     unknown = [name for name in names if name not in known]
     if unknown:
-        message = f"the rows differ from the segment's schema: no column {', '.join(unknown)}"
-        raise Rejected(message)
+        raise Rejected(f"the rows differ from the segment's schema: no column {', '.join(unknown)}")
     try:
         columns = {name: [row.get(name) for row in rows] for name in known}
         return pa.table(columns, schema=schema)
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        message = f"the rows have no common form: {error}"
-        raise Rejected(message) from error
+        raise Rejected(f"the rows have no common form: {error}") from error
 
 
 def _differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:

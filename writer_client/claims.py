@@ -275,5 +275,4 @@ def check_int64(what: str, value: int) -> None:
     """Raise `Rejected` if a number is not an int64, or either end, which stands for no time."""
     if not MIN_INT64 < value < MAX_INT64:
         ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
-        message = f"{what} {value} is not an int64{ends}"
-        raise Rejected(message)
+        raise Rejected(f"{what} {value} is not an int64{ends}")

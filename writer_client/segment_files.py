@@ -112,8 +112,7 @@ class SegmentFiles:
 
     def _linked(self, hidden: Path, rows: int) -> bool:
         if self.end + rows > MAX_INT64:
-            message = f"segment {self.segment} is full: it ends at {self.end}"
-            raise Rejected(message)
+            raise Rejected(f"segment {self.segment} is full: it ends at {self.end}")
         target = self._path(self.end)
         try:
             os.link(hidden, target)
@@ -128,8 +127,7 @@ class SegmentFiles:
         with opened(path) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
         if not rows:
-            message = f"{path} holds no rows, so nothing can follow it"
-            raise Rejected(message)
+            raise Rejected(f"{path} holds no rows, so nothing can follow it")
         self._last, self.end, self.schema = path, start + rows, schema.remove_metadata()
 
     def _largest_in(self, path: Path, column: str) -> int | None:

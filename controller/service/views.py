@@ -82,8 +82,7 @@ class Views:
         if start is None:
             start = end if trend.first_at is None else min(trend.first_at, end)
         elif start >= end:
-            message = f"`from` {start} is not before `to` {end}"
-            raise Rejected(message)
+            raise Rejected(f"`from` {start} is not before `to` {end}")
         found = await asyncio.to_thread(trend.points, start, end, points)
         return Period(now, start, end, trend.first_at, trend.lower_before(start), found)
 

@@ -43,8 +43,7 @@ class Controllers:
             raise Rejected(message)
         self.urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self.urls:
-            message = "not the URL of a controller: use http://127.0.0.1:7464"
-            raise Rejected(message)
+            raise Rejected("not the URL of a controller: use http://127.0.0.1:7464")
         for url in self.urls:
             _check(url)
         self._at = 0

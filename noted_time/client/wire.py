@@ -74,8 +74,7 @@ def mark_from_wire(wire: Json) -> Mark:
             final=wire["final"],
         )
     except KeyError as missing:
-        message = f"a mark without {missing}"
-        raise Rejected(message) from missing
+        raise Rejected(f"a mark without {missing}") from missing
 
 
 def complete_window_from_wire(wire: Json) -> CompleteWindow:
@@ -93,8 +92,7 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
             missing=_missing(wire),
         )
     except KeyError as missing:
-        message = f"a window without {missing}"
-        raise Rejected(message) from missing
+        raise Rejected(f"a window without {missing}") from missing
 
 
 def _missing(wire: Json) -> Missing:
@@ -109,13 +107,11 @@ def _missing(wire: Json) -> Missing:
 
 def _segment(name: str) -> int:
     if not (name.isascii() and name.isdigit()) or (len(name) > 1 and name.startswith("0")):
-        message = f"segment {name[:40]!r} is not a decimal integer"
-        raise Rejected(message)
+        raise Rejected(f"segment {name[:40]!r} is not a decimal integer")
     return int(name)
 
 
 def _integer(segment: str, offset: object) -> int:
     if isinstance(offset, bool) or not isinstance(offset, int):
-        message = f"offset of segment {segment} is not an integer"
-        raise Rejected(message)
+        raise Rejected(f"offset of segment {segment} is not an integer")
     return offset

@@ -36,8 +36,7 @@ class Tiling:
 
     def __post_init__(self) -> None:
         if not 1 <= self.size_ms <= MAX_INT64:
-            message = f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms"
-            raise Rejected(message)
+            raise Rejected(f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms")
 
     def start_of(self, time: int) -> int:
         """Return the start of the window that `time` lies in."""

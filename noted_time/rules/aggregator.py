@@ -318,8 +318,7 @@ class Aggregator:
         """Apply changed settings; domains can be added, but not removed (raises `Rejected`)."""
         missing = [name for name in self.settings.domains if name not in settings.domains]
         if missing:
-            message = f"domains can be added, but not removed: {', '.join(missing)} missing"
-            raise Rejected(message)
+            raise Rejected(f"domains can be added, but not removed: {', '.join(missing)} missing")
         added = [name for name in settings.domains if name not in self.domains.numbers]
         if added:
             self._check_open("domains")

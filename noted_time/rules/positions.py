@@ -40,8 +40,7 @@ class CorrectionRequest:
             raise Rejected("position and above must name the same segments, at least one")
         for segment, offset in self.position.items():
             if offset >= self.above[segment]:
-                message = f"segment {segment}: {offset} is not below {self.above[segment]}"
-                raise Rejected(message)
+                raise Rejected(f"segment {segment}: {offset} is not below {self.above[segment]}")
 
 
 @dataclass(frozen=True, slots=True)

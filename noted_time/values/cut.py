@@ -35,11 +35,9 @@ class StreamCut:
     def __init__(self, offsets: Mapping[int, int]) -> None:
         for segment, offset in offsets.items():
             if not 0 <= segment <= MAX_INT64:
-                message = f"segment {segment} is not an integer from 0 to {MAX_INT64}"
-                raise Rejected(message)
+                raise Rejected(f"segment {segment} is not an integer from 0 to {MAX_INT64}")
             if not 0 <= offset <= MAX_INT64:
-                message = f"offset {offset} of segment {segment} is not from 0 to {MAX_INT64}"
-                raise Rejected(message)
+                raise Rejected(f"offset {offset} of segment {segment} is not from 0 to {MAX_INT64}")
         self.offsets = offsets
 
     def reaches(self, other: StreamCut) -> bool:

@@ -58,8 +58,7 @@ class StreamSettings:
 
     def __post_init__(self) -> None:
         if not self.domains or len(set(self.domains)) != len(self.domains):
-            message = f"domains must be one or more different names, not {list(self.domains)}"
-            raise Rejected(message)
+            raise Rejected(f"domains must be one or more different names, not {list(self.domains)}")
         for domain in self.domains:
             checked_name("domain", domain)
         for writer in self.expected_writers:

@@ -33,8 +33,7 @@ def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[l
         if answer.status_code == until:
             return acknowledged, noted
         noted += 1
-    message = f"no answer {until} within a minute"
-    raise AssertionError(message)
+    raise AssertionError(f"no answer {until} within a minute")
 
 
 @pytest.mark.parametrize("trouble", [full, locked, moved])

@@ -83,8 +83,7 @@ def tab_to(visit: Visit, name: str) -> None:
         visit.page.keyboard.press("Tab")
         if (visit.page.evaluate(focused) or "").strip() == name:
             return
-    message = f"{name} is not reached by the keyboard"
-    raise AssertionError(message)
+    raise AssertionError(f"{name} is not reached by the keyboard")
 
 
 def test_the_keyboard_alone_opens_a_stream_and_leaves_a_dialog(

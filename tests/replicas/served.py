@@ -52,8 +52,7 @@ def stream_of(replica: ServeProcess, prefix: str = "s") -> str:
         if bucket_of(name, BUCKETS) not in seen and has(replica, name):
             return name
         seen.add(bucket_of(name, BUCKETS))
-    message = "the replica has no bucket"
-    raise AssertionError(message)
+    raise AssertionError("the replica has no bucket")
 
 
 def make(replica: ServeProcess, stream: str, **settings: Any) -> str:  # noqa: ANN401 - any setting
