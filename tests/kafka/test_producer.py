@@ -1,11 +1,12 @@
 """The producer on a real broker: every mark it leads to is judged against every record."""
 
-from __future__ import annotations
-
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from noted_time import (
     UnknownStream,
     Unreachable,
 )
+from tests.support.calls import Calls
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import Verdict, judged
+from tests.support.processes import ServeProcess, environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 from writer_client import KafkaNotedProducer, kafka_producer
@@ -28,6 +31,7 @@ from writer_client import KafkaNotedProducer, kafka_producer
 pytestmark = pytest.mark.acceptance
 
 NOON = 1_357_041_600_000
+PROGRAM = str(Path(__file__).parent / "programs" / "departures.py")
 
 Start = Callable[..., KafkaNotedProducer]
 
@@ -83,7 +87,7 @@ def give_up() -> None:
     raise ZeroDivisionError
 
 
-def faultless(broker: Broker, served: Served, topic: str) -> Verdict:
+def faultless(broker: Broker, served: Calls, topic: str) -> Verdict:
     """Return the verdict, which has marks and no violation."""
     verdict = judged(broker, topic, controller=served)
     assert verdict.violations == ()
@@ -91,7 +95,7 @@ def faultless(broker: Broker, served: Served, topic: str) -> Verdict:
     return verdict
 
 
-def lower(served: Served, topic: str) -> int | None:
+def lower(served: Calls, topic: str) -> int | None:
     """Return the lower of the stream's last mark."""
     found: int | None = served.get(f"{topic}/explain")["lower"]
     return found
@@ -259,6 +263,47 @@ def test_notes_wait_for_a_broker_and_for_a_controller_that_were_away(
 
     assert faultless(broker, served, topic).records == 4
     assert lower(served, topic) == NOON + 4
+
+
+@pytest.mark.parametrize("transactions", [(), ("departures",)], ids=["plain", "transactional"])
+def test_kills_of_any_process_leave_no_record_behind(
+    broker: Broker, transactions: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The next run of a producer covers what the one before wrote and did not note."""
+    topic = f"departures-{len(transactions)}"
+    broker.create(topic, 3)
+
+    def begin() -> subprocess.Popen[bytes]:
+        words = [sys.executable, PROGRAM, broker.address, topic, controller.url, *transactions]
+        return subprocess.Popen(words, env=environment())
+
+    def advance(rounds: int) -> None:
+        reached = (lower(controller, topic) or NOON) + 1000 * rounds
+        wait_until(lambda: (lower(controller, topic) or 0) >= reached)
+
+    with ServeProcess(tmp_path).ready() as first:
+        controller = first
+        controller.make(topic)
+        for killed in ("controller", "broker"):
+            producer = begin()
+            advance(10)
+            if killed == "controller":
+                controller.kill()
+                controller = ServeProcess(tmp_path, port=first.port).ready()
+            if killed == "broker":
+                broker.kill()
+                broker.start()
+            advance(5)
+            producer.kill()
+            producer.wait()
+        producer = begin()
+        advance(5)
+        producer.terminate()
+        producer.wait()
+        verdict = faultless(broker, controller, topic)
+        controller.kill()
+
+    assert verdict.records > 2000
 
 
 def test_the_clock_is_noted_up_to_what_is_delivered(

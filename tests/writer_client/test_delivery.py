@@ -1,7 +1,5 @@
 """The laws of `DeliveryTracker`, for programs that keep their promises over a log that may fail."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Mapping
