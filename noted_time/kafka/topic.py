@@ -81,8 +81,9 @@ class Topic:
         own = {k: v for k, v in config.items() if k in OF_THE_CONNECTION or k.startswith(SECURITY)}
         if not self._servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
+        self._config = {"log_level": FATAL_ONLY, **own}
         try:
-            self._admin = AdminClient({"log_level": FATAL_ONLY, **own})
+            self._admin = AdminClient(self._config)
         except (KafkaException, TypeError, ValueError) as error:
             raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
@@ -125,7 +126,18 @@ class Topic:
         return {p: at.timestamp for p, at in found.items() if at.timestamp >= 0}
 
     def _described(self, timeout_s: float) -> tuple[str | None, list[int]]:
-        """Return the topic's id and its partitions."""
+        """Return the topic's id and its partitions.
+
+        A client asks the broker that it knows as the controller, and with KRaft that may be any.
+        After the end of that broker it asks in vain for minutes, but a new client finds another.
+        """
+        try:
+            return self._describe(timeout_s / 2)
+        except Unreachable:
+            self._admin = AdminClient(self._config)
+            return self._describe(timeout_s / 2)
+
+    def _describe(self, timeout_s: float) -> tuple[str | None, list[int]]:
         asked = TopicCollection([self.name])
         futures = self._admin.describe_topics(asked, request_timeout=timeout_s)
         try:

@@ -14,7 +14,16 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from noted_time import NotedTimeError
 from noted_time.kafka.topic import FATAL_ONLY, Topic
@@ -45,6 +54,8 @@ _OF_ONE_NODE = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 1,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
 }
 _WITHOUT_WAITING = {
     "group.initial.rebalance.delay.ms": 0,
@@ -95,10 +106,21 @@ class Broker:
     Retention deletes nothing. Topics are created by `create` alone.
     """
 
-    def __init__(self, root: Path, *, port: int = 0, settings: Settings | None = None) -> None:
-        """Leave it to `start`, or to a `with` block, to start it; port 0 is any free one."""
+    def __init__(
+        self,
+        root: Path,
+        *,
+        port: int = 0,
+        beside: Broker | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """Leave it to `start`, or to a `with` block, to start it; port 0 is any free one.
+
+        `beside` another it is the second node of that cluster: it leads partitions, and no more.
+        """
         self._root = root
-        self._port, controller = port or free_port(), free_port()
+        self._port = port or free_port()
+        self._controller: int = beside._controller if beside else free_port()
         self.address = f"127.0.0.1:{self._port}"
         self.config: dict[str, Any] = {"bootstrap.servers": self.address}
         self._process: subprocess.Popen[bytes] | None = None
@@ -106,11 +128,12 @@ class Broker:
             **_OF_ONE_NODE,
             **_WITHOUT_WAITING,
             **_SMALL,
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "log.dirs": root / "data",
             "log.retention.ms": -1,
+            **(_second(self.address) if beside else {}),
             **(settings or {}),
         }
 
@@ -185,6 +208,12 @@ class Broker:
         found = self.admin.list_topics(timeout=60).topics
         return {name: len(each.partitions) for name, each in found.items() if name[:2] != "__"}
 
+    def hide(self, topic: str) -> None:
+        """Take the right to describe a topic from all clients; deleting it gives that back."""
+        everyone = ("User:*", "*", AclOperation.DESCRIBE, AclPermissionType.DENY)
+        hidden = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, *everyone)
+        self.admin.create_acls([hidden])[hidden].result()
+
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions, up to that many, and return once each has a leader."""
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
@@ -257,6 +286,11 @@ class Broker:
         assert not ended, (self._root / "out").read_text()[-2000:]
         with closing(socket.socket()) as probe:
             return probe.connect_ex(("127.0.0.1", self._port)) == 0
+
+
+def _second(address: str) -> Settings:
+    """Return the settings in which a second node differs."""
+    return {"node.id": 2, "process.roles": "broker", "listeners": f"PLAINTEXT://{address}"}
 
 
 def _record(message: Message) -> Record:
