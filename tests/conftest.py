@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import certifi
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 from xdist.remote import Producer
@@ -21,6 +23,7 @@ from tests.support.postgres import Server
 
 if TYPE_CHECKING:
     from tests.support.kafka import Broker
+    from tests.support.served import Served
 
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
@@ -71,6 +74,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
     return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.fixture(autouse=True, scope="session")
+def quiet_log() -> None:
+    """Keep the controller's log out of the tests' output."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Run coroutines on asyncio, as the server does."""
@@ -85,6 +94,15 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("migrated") / "empty.db"
     migrate(f"sqlite:///{file}")
     return file
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Served]:
+    """Return a controller that the tests of a process share; each has streams of its own."""
+    from tests.support.served import Served  # noqa: PLC0415 - a second, for few tests
+
+    with Served() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

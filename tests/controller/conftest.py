@@ -1,17 +1,9 @@
-import logging
 import shutil
 from pathlib import Path
 
 import pytest
-import structlog
 
 from tests.support.controllers import GivenTime, Watched, WatchedMemory, WatchedSqlite
-
-
-@pytest.fixture(autouse=True, scope="session")
-def quiet_log() -> None:
-    """Keep the controller's log out of the tests' output."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 @pytest.fixture

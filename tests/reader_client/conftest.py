@@ -1,6 +1,5 @@
-"""One real controller for the tests of this directory; each test has a stream of its own."""
+"""Each test has a stream of its own."""
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -8,13 +7,6 @@ import pytest
 from tests.support.served import Served
 
 _numbers = count()
-
-
-@pytest.fixture(scope="session")
-def served() -> Iterator[Served]:
-    """Return a controller that serves."""
-    with Served() as controller:
-        yield controller
 
 
 @pytest.fixture

@@ -26,7 +26,10 @@ from controller.store.port import StoreUnavailable
 from controller.store.schema import REVISION, metadata
 from controller.store.sqlite import check_references, file_of, migration_engine
 from noted_time import Rejected
+from tests.store.conftest import DURABLE
 from tests.store.models import check_models
+from tests.support.postgres import Server
+from tests.support.processes import ROOT
 from tests.support.stored import of_one_stream, seqs
 
 
@@ -34,6 +37,15 @@ from tests.support.stored import of_one_stream, seqs
 def url(tmp_path: Path) -> str:
     """The URL of a database that is not there yet."""
     return f"sqlite:///{tmp_path / 'noted-time.db'}"
+
+
+@pytest.fixture(params=DURABLE)
+def empty(request: pytest.FixtureRequest, url: str) -> str:
+    """The URL of a database without tables, of each kind."""
+    if request.param == "sqlite":
+        return url
+    server: Server = request.getfixturevalue("server")
+    return server.make_database()
 
 
 def at_revision(url: str, number: str) -> str:
@@ -74,7 +86,7 @@ def test_to_migrate_again_changes_nothing(url: str) -> None:
         assert seqs(store) == [1, 2]
 
 
-def test_six_processes_migrate_at_once(url: str, tmp_path: Path) -> None:
+def test_six_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
     """One does it, the others wait and find it done; none fails."""
     go = tmp_path / "go"
     code = (
@@ -83,7 +95,7 @@ def test_six_processes_migrate_at_once(url: str, tmp_path: Path) -> None:
         "while not Path(sys.argv[2]).exists(): time.sleep(0.001)\n"
         "migrate(sys.argv[1])"
     )
-    command = [sys.executable, "-c", code, url, str(go)]
+    command = [sys.executable, "-c", code, empty, str(go)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(6)]
     for process in processes:
         assert process.stdout
@@ -94,7 +106,7 @@ def test_six_processes_migrate_at_once(url: str, tmp_path: Path) -> None:
         assert process.stdout
         process.stdout.close()
 
-    assert (codes, revision(url)) == ([0] * 6, REVISION)
+    assert (codes, revision(empty)) == ([0] * 6, REVISION)
 
 
 def test_a_database_that_is_not_there_is_to_be_migrated(url: str) -> None:
@@ -175,11 +187,11 @@ def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -
             check_references(connection)
 
 
-def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
+def test_the_migrations_lead_to_the_tables_of_the_schema(empty: str) -> None:
     """Alembic finds nothing to do between the last revision and the models."""
-    migrate(url)
+    migrate(empty)
 
-    check_models(url)
+    check_models(empty)
 
 
 def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,12 +244,11 @@ def test_a_url_of_no_store_is_rejected(url: str) -> None:
         open_store(url)
 
 
-def test_alembic_itself_finds_the_migrations(url: str) -> None:
+def test_alembic_itself_finds_the_migrations(empty: str) -> None:
     """Its command line works in the database that it is given, as developers use it."""
-    root = Path(__file__).parents[2]
-    alembic = [sys.executable, "-m", "alembic", "-x", f"database={url}"]
+    alembic = [sys.executable, "-m", "alembic", "-x", f"database={empty}"]
 
     for command in (["upgrade", "head"], ["check"]):
-        subprocess.run([*alembic, *command], cwd=root, check=True, capture_output=True)
+        subprocess.run([*alembic, *command], cwd=ROOT, check=True, capture_output=True)
 
-    assert revision(url) == REVISION
+    assert revision(empty) == REVISION

@@ -1,12 +1,9 @@
 """What a server can do to a store: end its session, go away, come back, be locked by another."""
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +14,7 @@ from controller.store.postgres import PostgresStore, connect
 from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
-from tests.store.models import check_models
 from tests.support.postgres import PASSWORD, Server
-from tests.support.processes import ROOT
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
 
 
@@ -116,34 +111,6 @@ def test_every_commit_is_synced(store: PostgresStore) -> None:
     assert found == ("on",)
 
 
-def test_six_processes_migrate_an_empty_database_at_once(server: Server, tmp_path: Path) -> None:
-    """One does it, the others wait and find it done; none fails."""
-    url, go = server.make_database(), tmp_path / "go"
-    code = (
-        "import sys, time; from pathlib import Path; from controller.store.migrate import migrate\n"
-        "print(flush=True)\n"
-        "while not Path(sys.argv[2]).exists(): time.sleep(0.001)\n"
-        "migrate(sys.argv[1])"
-    )
-    command = [sys.executable, "-c", code, url, str(go)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(6)]
-    for process in processes:
-        assert process.stdout
-        process.stdout.readline()
-    go.touch()
-    codes = [process.wait(60) for process in processes]
-    for process in processes:
-        assert process.stdout
-        process.stdout.close()
-
-    assert (codes, revision(url)) == ([0] * 6, REVISION)
-
-
-def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
-    """Alembic finds nothing to do between the last revision and the models."""
-    check_models(url)
-
-
 def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(server: Server) -> None:
     """The sentence is that of every database, with the URL without its password."""
     url = server.make_database()
@@ -157,16 +124,6 @@ def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(serv
         f"the schema of {shown_url} is at 0000, older than {REVISION}: "
         f"run `noted-time migrate --database '{shown_url}'`"
     )
-
-
-def test_alembic_itself_finds_the_migrations(server: Server) -> None:
-    """Its command line works in the database that it is given, as developers use it."""
-    url = server.make_database()
-    alembic = [sys.executable, "-m", "alembic", "-x", f"database={url}"]
-    for command in (["upgrade", "head"], ["check"]):
-        subprocess.run([*alembic, *command], cwd=ROOT, check=True, capture_output=True)
-
-    assert revision(url) == REVISION
 
 
 def test_tokens_are_kept_while_a_controller_serves(store: PostgresStore, url: str) -> None:
