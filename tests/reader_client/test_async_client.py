@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,7 +59,7 @@ class App:
         return AsyncReaderClient("http://localhost", stream, transport=Transport(), **options)
 
 
-@asynccontextmanager
+@pytest.fixture
 async def app() -> AsyncIterator[App]:
     """Yield the app with a stream that has one mark: lower 10 at offset 100."""
     async with answering(Controller(MemoryStore())) as caller:
@@ -70,75 +69,52 @@ async def app() -> AsyncIterator[App]:
         yield made
 
 
-def play(act: Callable[[App], Awaitable[None]]) -> None:
-    """Run a test in a loop of its own."""
-
-    async def run() -> None:
-        async with app() as made:
-            await act(made)
-
-    asyncio.run(asyncio.wait_for(run(), LONG))
-
-
-def test_a_position_is_a_window_without_a_round_trip() -> None:
+async def test_a_position_is_a_window_without_a_round_trip(app: App) -> None:
     """The local calls are not awaited."""
+    async with app.reader() as reader:
+        await reader.catch_up()
+        reader.advance({0: 100})
+        seen = reader.position, reader.get_time_window(), reader.cut_at(10).seq
 
-    async def act(app: App) -> None:
-        async with app.reader() as reader:
-            await reader.catch_up()
-            reader.advance({0: 100})
-            seen = reader.position, reader.get_time_window(), reader.cut_at(10).seq
-
-        assert seen == ({0: 100}, TimeWindow(10, None, 1, None), 1)
-
-    play(act)
+    assert seen == ({0: 100}, TimeWindow(10, None, 1, None), 1)
 
 
-def test_a_time_is_awaited() -> None:
+async def test_a_time_is_awaited(app: App) -> None:
     """The mark arrives by long poll; a date is as good as a number."""
+    async with app.reader() as reader:
+        waiting = asyncio.create_task(reader.wait_for(datetime.fromtimestamp(0.02, UTC), LONG))
+        await reader.catch_up()
+        await app.note(20, 200)
 
-    async def act(app: App) -> None:
-        async with app.reader() as reader:
-            waiting = asyncio.create_task(reader.wait_for(datetime.fromtimestamp(0.02, UTC), LONG))
-            await reader.catch_up()
-            await app.note(20, 200)
-
-            assert (await waiting).seq == 2
-
-    play(act)
+        assert (await waiting).seq == 2
 
 
-def test_marks_are_an_async_iterator() -> None:
+async def test_marks_are_an_async_iterator(app: App) -> None:
     """Those that are known, then those that come, until the client is closed."""
+    seen: list[int] = []
+    reader = app.reader()
 
-    async def act(app: App) -> None:
-        seen: list[int] = []
-        reader = app.reader()
+    async def follow() -> None:
+        async for mark in reader.marks(wait=None):
+            seen.append(mark.lower)
+            if mark.lower == 20:
+                await reader.close()
 
-        async def follow() -> None:
-            async for mark in reader.marks(wait=None):
-                seen.append(mark.lower)
-                if mark.lower == 20:
-                    await reader.close()
+    async with reader:
+        following = asyncio.create_task(follow())
+        await reader.catch_up()
+        await app.note(20, 200)
+        await following
+        known = [mark.lower async for mark in reader.marks(after=1)]
 
-        async with reader:
-            following = asyncio.create_task(follow())
-            await reader.catch_up()
-            await app.note(20, 200)
-            await following
-            known = [mark.lower async for mark in reader.marks(after=1)]
-
-        assert (seen, known) == ([10, 20], [20])
-
-    play(act)
+    assert (seen, known) == ([10, 20], [20])
 
 
-def test_a_controller_that_is_away_is_named_when_time_is_up(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_controller_that_is_away_is_named_when_time_is_up(
+    app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And followed again when it is back, which is logged like its absence."""
-
-    async def act(app: App) -> None:
+    with caplog.at_level(logging.WARNING, "noted_time.reader"):
         async with app.reader(wait_ms=10) as reader:
             await reader.catch_up()
             app.away = True
@@ -150,9 +126,6 @@ def test_a_controller_that_is_away_is_named_when_time_is_up(
             with pytest.raises(NotCompleteYet, match="the lower is 99"):
                 await reader.wait_for(100, 0.01)
 
-    with caplog.at_level(logging.WARNING, "noted_time.reader"):
-        play(act)
-
     words = [message.split(",")[0].split(" s' ")[-1] for message in caplog.messages]
     assert words == [
         "the reader of stream 's': no response",
@@ -160,8 +133,8 @@ def test_a_controller_that_is_away_is_named_when_time_is_up(
     ]
 
 
-def test_a_fault_of_the_client_is_raised_by_every_later_call(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_fault_of_the_client_is_raised_by_every_later_call(
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its cause."""
     fault = ZeroDivisionError("a defect")
@@ -171,42 +144,31 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
 
     monkeypatch.setattr(Follower, "take_marks", take_marks)
 
-    async def act(app: App) -> None:
-        async with app.reader() as reader:
-            with pytest.raises(ClientFailed) as raised:
-                await reader.wait_for(10, LONG)
-            with pytest.raises(ClientFailed):
-                reader.get_time_window()
+    async with app.reader() as reader:
+        with pytest.raises(ClientFailed) as raised:
+            await reader.wait_for(10, LONG)
+        with pytest.raises(ClientFailed):
+            reader.get_time_window()
 
-        assert raised.value.__cause__ is fault
-
-    play(act)
+    assert raised.value.__cause__ is fault
 
 
-def test_closing_leaves_no_task_behind() -> None:
+async def test_closing_leaves_no_task_behind(app: App) -> None:
     """Nor does it wait for the long poll under way; a second call does nothing."""
+    before = asyncio.all_tasks()
+    async with app.reader(group="g", reader="r") as reader:
+        await reader.catch_up()
+        during = asyncio.all_tasks() - before
+    await reader.close()
 
-    async def act(app: App) -> None:
-        before = asyncio.all_tasks()
-        async with app.reader(group="g", reader="r") as reader:
-            await reader.catch_up()
-            during = asyncio.all_tasks() - before
-        await reader.close()
-
-        names = {task.get_name() for task in during}
-        assert names >= {"noted-time reader s default", "noted-time reader s group"}
-        assert {task for task in during if not task.done()} == set()
-        with pytest.raises(Rejected, match="is closed"):
-            await reader.wait_for(99, LONG)
-
-    play(act)
+    names = {task.get_name() for task in during}
+    assert names >= {"noted-time reader s default", "noted-time reader s group"}
+    assert {task for task in during if not task.done()} == set()
+    with pytest.raises(Rejected, match="is closed"):
+        await reader.wait_for(99, LONG)
 
 
-def test_a_reader_that_is_not_open_explains_how_to_open_it() -> None:
+async def test_a_reader_that_is_not_open_explains_how_to_open_it(app: App) -> None:
     """It would wait for ever, as nothing is followed."""
-
-    async def act(app: App) -> None:
-        with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
-            await app.reader().wait_for(10, LONG)
-
-    play(act)
+    with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
+        await app.reader().wait_for(10, LONG)

@@ -113,23 +113,24 @@ def test_a_callback_that_fails_is_logged_and_the_reader_continues(
     assert "a callback of on_backlog failed; the reader continues" in caplog.messages
 
 
-def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> None:
+async def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> None:
     """The callback is called in the loop."""
     set_policy(served, stream, 5)
     served.note(stream, 20, {"0": 200})
+    found: asyncio.Queue[BacklogState] = asyncio.Queue()
+    async with (
+        AsyncReaderClient(served.url, stream, reader="r", **OPTIONS) as reader,
+        asyncio.timeout(20),
+    ):
+        reader.on_backlog(found.put_nowait)
+        states = [await found.get()]
+        reader.set_backlog(None)
+        reader.advance({0: 200})
+        states.append(await found.get())
+        assert reader.backlog() == states[-1]
 
-    async def changes() -> list[tuple[bool, tuple[str, ...]]]:
-        found: asyncio.Queue[BacklogState] = asyncio.Queue()
-        async with AsyncReaderClient(served.url, stream, reader="r", **OPTIONS) as reader:
-            reader.on_backlog(found.put_nowait)
-            states = [await found.get()]
-            reader.set_backlog(None)
-            reader.advance({0: 200})
-            states.append(await found.get())
-            assert reader.backlog() == states[-1]
-        return [(state.backlog, state.because) for state in states]
-
-    assert asyncio.run(asyncio.wait_for(changes(), 20)) == [(True, ("behind",)), (False, ())]
+    changes = [(state.backlog, state.because) for state in states]
+    assert changes == [(True, ("behind",)), (False, ())]
 
 
 def test_what_changes_meanwhile_is_reported_next() -> None:

@@ -87,25 +87,22 @@ def test_what_cannot_be_answered_is_refused(served: Served, stream: str) -> None
         next(nobody.windows(wait=30))
 
 
-def test_windows_are_an_async_iterator(served: Served, stream: str) -> None:
+async def test_windows_are_an_async_iterator(served: Served, stream: str) -> None:
     """With the same windows."""
+    found = []
+    async with AsyncReaderClient(served.url, stream, backoff=SOON) as client:
+        await client.catch_up()
+        async for window in client.windows(10, after=0, wait=30):
+            found.append(window)
+            if window.end == 20:
+                break
+            await asyncio.to_thread(served.note, stream, 20, {"0": 200})
+        found += [window async for window in client.windows(10, after=20, wait=0.01)]
 
-    async def read() -> list[CompleteWindow]:
-        found = []
-        async with AsyncReaderClient(served.url, stream, backoff=SOON) as client:
-            await client.catch_up()
-            async for window in client.windows(10, after=0, wait=30):
-                found.append(window)
-                if window.end == 20:
-                    break
-                await asyncio.to_thread(served.note, stream, 20, {"0": 200})
-            found += [window async for window in client.windows(10, after=20, wait=0.01)]
-        return found
-
-    assert [(window.start, window.seq) for window in asyncio.run(read())] == [(0, 1), (10, 2)]
+    assert [(window.start, window.seq) for window in found] == [(0, 1), (10, 2)]
 
 
-def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) -> None:
+async def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) -> None:
     """Those that the controller names; while it is away they are unknown."""
     served.note(stream, 20, {"0": 150})
     served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "depot", "time": 20}]})
@@ -114,15 +111,13 @@ def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) 
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
         found = [window.missing for window in client.windows(10, after=10)]
-
-    async def awaited() -> list[Missing]:
-        async with AsyncReaderClient(served.url, stream, backoff=SOON) as client:
-            await client.catch_up()
-            return [window.missing async for window in client.windows(10, after=10)]
+    async with AsyncReaderClient(served.url, stream, backoff=SOON) as client:
+        await client.catch_up()
+        awaited = [window.missing async for window in client.windows(10, after=10)]
 
     assert [[each.writer for each in one.writers] for one in found] == [[], ["depot"], ["depot"]]
     assert [one.is_known for one in found] == [True] * 3
-    assert asyncio.run(awaited()) == found
+    assert awaited == found
 
 
 def test_windows_are_given_while_the_controller_is_away() -> None:
