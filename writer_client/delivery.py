@@ -364,10 +364,10 @@ class DeliveryTracker:
         """Report how many rows were written in all, and those settled that are late."""
         new, self._told = max(0, rows - self._told), max(self._told, rows)
         late, self._settled.late = self._settled.late, None
-        if late is not None:
-            self._client.wrote_late(late.rows, late.least, domain=self._domain)
         if new:
             self._client.wrote(rows=new)
+        if late is not None:
+            self._client.wrote_late(late.rows, late.least, domain=self._domain)
 
 
 def _joined(known: LateRows | None, late: LateRows | None) -> LateRows | None:

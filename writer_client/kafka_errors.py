@@ -77,11 +77,11 @@ def lasting(producer: Producer, error: KafkaError) -> KafkaError | None:
     return error if error.fatal() else None
 
 
-def ended(error: KafkaError, writer: str, transactions: str | None, rows: int) -> NotedTimeError:
+def ended(error: KafkaError, writer: str, transactions: str | None) -> NotedTimeError:
     """Return the error that a producer raises from now on."""
     if is_fenced(error):
         label = f"another producer with transactional.id {transactions!r}"
-        return Fenced(writer, Session(None, label, unix_ms()), rows)
+        return Fenced(writer, Session(None, label, unix_ms()), 0)
     return ClientFailed(
         f"Kafka's client of writer {writer!r} failed for good: {error.str()}; create a new "
         "producer, which begins at the ends of the topic"

@@ -105,7 +105,7 @@ class KafkaNotedProducer:
         """
         config = checked(config)
         self.topic = topic
-        self._own: OnDelivery | None = config.pop("on_delivery", None)
+        self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
         self._on_delivery: OnDelivery | None = self._first_delivery
         self._producer = created(config, _log)
         self._ends = TopicEnds(config, topic, domain, timeout_s=BEGIN_S)
@@ -124,10 +124,12 @@ class KafkaNotedProducer:
         """The client that notes: its state, the stream's lower, the position noted."""
         open_clients.discard(self.client)  # it is closed after what was produced is delivered
         self._tracker = DeliveryTracker(self.client, domain=domain, look_again=self._begin)
+        self._reporting = threading.RLock()  # one thread at a time has deliveries reported
         self._transactions = Transactions(
             writer,
             self._producer,
             self._tracker,
+            reporting=self._reporting,
             deliver=self._deliver,
             named=self._named,
         )
@@ -139,7 +141,6 @@ class KafkaNotedProducer:
         self._since_poll = self._polls = 0
         self._pid = os.getpid()
         self._wake = threading.Event()
-        self._reporting = threading.RLock()  # one thread at a time has deliveries reported
         try:
             self._begin()
             self.client.flush(BEGIN_S)
@@ -155,7 +156,7 @@ class KafkaNotedProducer:
     def kafka(self) -> Producer:
         """The producer of confluent-kafka, for `send_offsets_to_transaction` or `list_topics`.
 
-        What is produced with it is not noted.
+        What is produced with it is not noted; it is polled and flushed here alone.
         """
         return self._producer
 
@@ -366,8 +367,9 @@ class KafkaNotedProducer:
         """Deliver all events, and return their ends."""
         self.check()
         self._deliver(until)
-        self._rests = True
-        return self._tracker.ends()
+        with self._tracker.lock:
+            self._rests = True
+            return self._tracker.ends()
 
     def _deliver(self, until: float) -> None:
         """Wait until no event is under way."""
@@ -430,8 +432,7 @@ class KafkaNotedProducer:
         """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""
         last = lasting(self._producer, error_of(error))
         if last is not None:
-            rows = self._tracker.under_way
-            self._fault = ended(last, self.client.writer, self._transactional, rows)
+            self._fault = ended(last, self.client.writer, self._transactional)
             return self._fault
         return Rejected(f"Kafka's client refuses: {error_of(error).str()}")
 
@@ -480,7 +481,9 @@ class KafkaNotedProducer:
         if self._period_s is None or now < self._next_beat:
             return
         self._next_beat = now + self._period_s
-        if not (self._rests or self._is_held or self._closed or self._fault):
+        with self._tracker.lock:
+            if self._rests or self._is_held or self._closed or self._fault:
+                return
             time, last = unix_ms_of(self._clock()) - self._delay_ms, self._tracker.time
             if last is None or time >= last:
                 self._note(time)

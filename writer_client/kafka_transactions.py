@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time as clocks
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,9 @@ SLICE_S = 1.0
 COMMIT_S = 60.0
 """How long a commit or an abort is tried, as Kafka's own transaction.timeout.ms."""
 
+FLUSH_S = 10.0
+"""How long an abort waits for deliveries first."""
+
 Call = Callable[[float], None]
 
 
@@ -27,18 +31,20 @@ class Transactions:
     A commit whose outcome is unknown is completed before the next transaction begins.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it acts on, and what it leaves to the producer
         self,
         writer: str,
         producer: Producer,
         tracker: DeliveryTracker,
         *,
+        reporting: threading.RLock,
         deliver: Callable[[float], None],
         named: Callable[[KafkaException], NotedTimeError],
     ) -> None:
         self._writer = writer
         self._producer = producer
         self._tracker = tracker
+        self._reporting = reporting
         self._deliver = deliver
         self._named = named
         self._unresolved: Call | None = None
@@ -58,11 +64,11 @@ class Transactions:
     def _resolve(self, call: Call) -> None:
         """Complete what Kafka did not answer; if that was a commit it may turn out as an abort."""
         try:
-            _complete(call)
+            self._complete(call)
         except KafkaException as error:
             if not error_of(error).txn_requires_abort():
                 raise
-            _complete(self._producer.abort_transaction)
+            self._complete(self._producer.abort_transaction)
         self._unresolved = None
 
     def commit(self) -> None:
@@ -73,7 +79,7 @@ class Transactions:
         """
         is_certain = False
         try:
-            _complete(self._producer.commit_transaction)
+            self._complete(self._producer.commit_transaction)
             is_certain = True
         except KafkaException as error:
             if error_of(error).txn_requires_abort():
@@ -100,23 +106,23 @@ class Transactions:
         """
         try:
             with suppress(NotedTimeError):
-                self._deliver(clocks.monotonic() + COMMIT_S)
-            _complete(self._producer.abort_transaction)
+                self._deliver(clocks.monotonic() + FLUSH_S)
+            self._complete(self._producer.abort_transaction)
         except KafkaException as error:  # a fatal one is raised by what comes next
             if error_of(error).retriable():
                 self._unresolved = self._producer.abort_transaction
         finally:
             self._tracker.abort()
 
-
-def _complete(call: Call) -> None:
-    """Repeat a call until it has an outcome, or for a minute."""
-    until = clocks.monotonic() + COMMIT_S
-    while True:
-        try:
-            call(SLICE_S)
-        except KafkaException as error:
-            if not error_of(error).retriable() or clocks.monotonic() > until:
-                raise
-        else:
-            return
+    def _complete(self, call: Call) -> None:
+        """Repeat a call until it has an outcome, or for a minute."""
+        until = clocks.monotonic() + COMMIT_S
+        while True:
+            try:
+                with self._reporting:
+                    call(SLICE_S)
+            except KafkaException as error:
+                if not error_of(error).retriable() or clocks.monotonic() > until:
+                    raise
+            else:
+                return

@@ -26,7 +26,7 @@ from tests.support.kafka_judge import Verdict, judged
 from tests.support.processes import ServeProcess, environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
-from writer_client import KafkaNotedProducer, kafka_producer
+from writer_client import KafkaNotedProducer, kafka_producer, kafka_transactions
 
 pytestmark = pytest.mark.acceptance
 
@@ -105,7 +105,7 @@ def test_threads_produce_and_note_while_partitions_are_added(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Three producers with two threads each: no record below a lower lies beyond its cut."""
-    quick = {"topic.metadata.refresh.interval.ms": 200}
+    quick = {"topic.metadata.refresh.interval.ms": 200, "queue.buffering.max.messages": 100}
     producers = [start(name, quick, timeout_ms=60_000) for name in ("berlin", "lima", "oslo")]
     barrier = threading.Barrier(6, lambda: None)
 
@@ -181,6 +181,31 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
     assert producer.flush(60).lower == NOON + 20
 
 
+def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
+    broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What became of it is found out before the next transaction begins."""
+    monkeypatch.setattr(kafka_transactions, "COMMIT_S", 1.0)
+    producer = start(config=transactional(topic))
+
+    def write() -> None:
+        producer.produce("a", event_time=NOON)
+        producer.note_time(NOON + 10)
+        producer.flush(60)
+        broker.stop()
+
+    with pytest.raises(Unreachable, match="is committed is unknown"), producer.transaction():
+        write()
+    broker.start()
+    monkeypatch.undo()
+    with producer.transaction():
+        producer.produce("b", event_time=NOON + 1)
+        producer.note_time(NOON + 5)
+
+    assert producer.flush(60).lower == NOON + 5
+    assert faultless(broker, served, topic).records == 2
+
+
 def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -218,7 +243,7 @@ def test_of_two_producers_of_one_name_the_younger_continues(
     older.note_time(NOON)
     older.flush(60)
     older.produce("b", event_time=NOON + 2)
-    older.kafka.flush(60)
+    older.flush(60)
     younger = start()
     younger.note_time(NOON + 10)
     younger.flush(60)
@@ -334,6 +359,27 @@ def test_the_clock_is_noted_up_to_what_is_delivered(
         assert eventually(lambda: lower(served, topic), now - 5)
 
     assert faultless(broker, served, topic).records > 1800
+
+
+def test_rows_below_a_time_noted_are_late_and_idle_is_not_waited_for(
+    served: Served, topic: str, start: Start
+) -> None:
+    """In the one domain that the producer vouches for; an event brings it back."""
+    served.make(topic, domains=["default", "ordered"])
+    with start(domain="ordered") as producer:
+        producer.produce("a", event_time=NOON)
+        producer.note_time(NOON + 10)
+        for late in (NOON + 3, NOON + 9):
+            producer.produce("a", event_time=late)
+        producer.note_time(NOON + 20)
+        assert producer.flush(60).late_rows == 2
+        producer.idle()
+        producer.flush(60)
+        assert served.get(f"{topic}/writers/berlin")["state"] == "idle"
+        producer.produce("a", event_time=NOON + 30)
+        row = served.get(f"{topic}/writers/berlin")
+
+    assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
 def test_a_recreated_topic_is_reported_by_who_writes_to_it_and_by_who_starts(
