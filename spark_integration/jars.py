@@ -30,6 +30,9 @@ from noted_time import Rejected, Unreachable
 PATIENCE_S = 60.0
 """How long Ivy may print nothing before it is ended: it prints a dot for each part of a file."""
 
+NAMED = 4
+"""How many jars an error names at most."""
+
 FETCHED = re.compile(rb"\[SUCCESSFUL \] \S+#(\S+);(\S+)!")
 IVY = """<ivy-module version="2.0">
   <info organisation="noted-time" module="jars"/>
@@ -220,8 +223,10 @@ def _keep(jars: Sequence[Jar], scratch: Path, directory: Path, printed: str) -> 
     """Move the jars into the directory, all or none."""
     absent = [jar.file for jar in jars if not (scratch / jar.file).exists()]
     if absent:
+        more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
+        named = ", ".join(absent[:NAMED]) + more
         cause = _cause(printed)
-        raise Unreachable(f"{', '.join(absent)} could not be fetched ({cause}): {ELSEWHERE}")
+        raise Unreachable(f"{named} could not be fetched ({cause}): {ELSEWHERE}")
     wrong = [jar.file for jar in jars if not jar.is_in(scratch)]
     if wrong:
         raise Rejected(

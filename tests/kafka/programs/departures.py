@@ -33,4 +33,5 @@ def main(bootstrap: str, topic: str, url: str, transactional_id: str = "") -> No
                 producer.flush(60)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])
