@@ -23,8 +23,8 @@ BENCHMARKS = {
     "windows": "time_windows",
     "spark": "spark_read",
 }
-AT_REQUEST = {"takeover": "takeover"}
-"""Benchmarks that need more than a machine with two cores."""
+AT_REQUEST = {"takeover": "takeover", "kafka": "kafka"}
+"""Benchmarks that need more than a machine with two cores, or that take ten minutes."""
 
 ALL = BENCHMARKS | AT_REQUEST
 BUILD = Path(__file__).parent.parent / "build"

@@ -34,7 +34,7 @@ from spark_integration.sources import reader_for
 from spark_integration.watermark import MARK_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -162,21 +162,21 @@ def _rows(chance: np.random.Generator, count: int) -> pa.Table:
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
+def spark_session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Yield a local session on all cores, which finds the packages of this clone."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    spark = (
+    builder = (
         SparkSession.builder.master("local[*]")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
     )
+    spark = builder.config(map=dict(settings or {})).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from noted_time import NotedTimeError
+from tests.chaos import trial
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now
-from tests.chaos.trial import hold
+from tests.chaos.kafka import trial as kafka_trial
+from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.turns import Plan, each_once, mixed
 from tests.chaos.verdict import tables
+from tests.support import kafka as jars
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from tests.chaos.turns import Killing, Turn
+    from tests.chaos.verdict import Verdict
+
+    Announce = Callable[[str], None]
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 MINUTES = 10.0
@@ -33,7 +40,7 @@ console = Console()
 
 
 @app.command()
-def chaos(
+def chaos(  # noqa: PLR0913 - the options of a command
     *,
     minutes: Annotated[
         float | None, typer.Option(min=0, help=f"How long; {MINUTES:.0f} where nothing is said.")
@@ -41,17 +48,23 @@ def chaos(
     kills: Annotated[int, typer.Option(min=0, help="Go on until so many were killed.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Of all that is left to chance.")] = None,
     fault: Annotated[
-        list[str] | None, typer.Option(help=f"Only these: {', '.join(FAULTS)}.")
+        list[str] | None,
+        typer.Option(help=f"Only these: {', '.join(FAULTS)}; of Kafka: {', '.join(KAFKA_FAULTS)}."),
     ] = None,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="A broker, producers and a Spark query instead.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Each fault once, in order.")] = False,
 ) -> None:
     """Make replicas and their database fail under load, and check that nothing was lost or wrong.
+
+    With --kafka it is one controller, a broker, producers and a query that fail.
 
     With --minutes and --kills it ends when both are reached. What happened is written to
     build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 if the cause may be that
     the machine was too busy to run the trial.
     """
-    faults = _known(fault or list(FAULTS))
+    faults = _known(fault, KAFKA_FAULTS if kafka else FAULTS)
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     until = now() + 60 * (MINUTES if minutes is None and not kills else minutes or 0.0)
 
@@ -61,26 +74,43 @@ def chaos(
         chance = random.Random(seed)
         return mixed(faults, chance, lambda: now() < until or arena.kills < kills)
 
-    raise typer.Exit(_hold(Plan(seed, turns, 0.0 if quick else QUICK_TO_GO_ON)))
+    plan = Plan(seed, turns, 0.0 if quick else QUICK_TO_GO_ON)
+    raise typer.Exit(_of_kafka(plan) if kafka else _of_replicas(plan))
 
 
-def _known(faults: list[str]) -> list[str]:
-    unknown = [fault for fault in faults if fault not in FAULTS]
+def _known(faults: list[str] | None, known: Mapping[str, object]) -> list[str]:
+    unknown = [fault for fault in faults or () if fault not in known]
     if unknown:
         raise typer.BadParameter(f"no fault is called {', '.join(unknown)}")
-    return faults
+    return faults or list(known)
 
 
-def _hold(plan: Plan) -> int:
-    """Hold the trial and show what came of it; returns the exit status."""
+def _of_replicas(plan: Plan) -> int:
+    """Hold a trial of replicas, if there is PostgreSQL; returns the exit status."""
     directory = binaries()
     if directory is None:
         console.print(NO_SERVER)
         return 2
+    with Server(directory) as server:
+        return _hold(plan, lambda kept, announce: trial.hold(server, kept, plan, announce))
+
+
+def _of_kafka(plan: Plan) -> int:
+    """Hold a trial of Kafka, if a broker is or can be installed; returns the exit status."""
+    try:
+        jars.install()
+    except NotedTimeError as error:
+        console.print(f"chaos --kafka needs a broker: {error}")
+        return 2
+    return _hold(plan, lambda kept, announce: kafka_trial.hold(kept, plan, announce))
+
+
+def _hold(plan: Plan, hold: Callable[[Path, Announce], Coroutine[None, None, Verdict]]) -> int:
+    """Hold the trial and show what came of it; returns the exit status."""
     kept = BUILD / f"chaos-{plan.seed}"
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
-    with Server(directory) as server, console.status("") as status:
+    with console.status("") as status:
 
         def announce(what: str) -> None:
             status.update(what)
@@ -88,7 +118,7 @@ def _hold(plan: Plan) -> int:
                 console.print(what)
 
         console.print(f"seed {plan.seed}; what happens is written to {kept}")
-        verdict = asyncio.run(hold(server, kept, plan, announce))
+        verdict = asyncio.run(hold(kept, announce))
     console.print(tables(verdict))
     if verdict.is_starved:
         return 3

@@ -1,0 +1,318 @@
+"""What noted time costs a producer and a Spark query of Kafka, on one real broker.
+
+Each in turn with its floor: a windowed count of a topic that is there, how long after its note a
+window is at the sink, and what an event costs a producer.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from confluent_kafka import Producer
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.processes import TICKS, controller
+from benchmarks.spark_read import BEGUN_MS, DAY_MS, spark_session
+from benchmarks.stored import sqlite_url
+from spark_integration import read_noted_kafka
+from tests.support.kafka import Broker, connector, installed
+from writer_client import KafkaNotedProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PARTITIONS = 4
+VALUE = b"EWR to LAX, 17 minutes late, a Boeing 737 of United"
+QUEUE = {"queue.buffering.max.messages": 1_000_000}
+NOTED = 1000
+"""How many events a producer writes between two notes."""
+
+EACH_S = 0.05
+"""While a query is watched, an event is written each time that this has passed."""
+
+PATIENCE_S = 120.0
+RATE = Target("ratio", "at least", 0.9)
+PYTHON = Target("value", "at most", 1.3)
+LAG = Target("ratio", "at most", 1.1)
+EVENT = Target("value", "at most", 1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A broker, a controller and a Spark session, and a directory for checkpoints."""
+
+    broker: Broker
+    url: str
+    spark: SparkSession
+    directory: Path
+
+    def noted(self, topic: str, checkpoint: str) -> DataFrame:
+        """Return the records under noted time."""
+        return read_noted_kafka(
+            self.spark,
+            topic,
+            bootstrap=self.broker.address,
+            controller_url=self.url,
+            checkpoint_location=checkpoint,
+            event_time="timestamp",
+            strict=False,
+        )
+
+    def native(self, topic: str, _: str) -> DataFrame:
+        """Return the records under Spark's own watermark, without a delay."""
+        reader = self.spark.readStream.format("kafka").option("subscribe", topic)
+        reader = reader.option("kafka.bootstrap.servers", self.broker.address)
+        records = reader.option("startingOffsets", "earliest").load()
+        return records.withWatermark("timestamp", "0 seconds")
+
+    def producer(self, topic: str) -> KafkaNotedProducer:
+        """Return a producer of a topic, its only writer."""
+        return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, self.url, "w")
+
+    def create(self, topic: str) -> None:
+        """Create a topic, and a stream of its name."""
+        self.broker.create(topic, PARTITIONS)
+        httpx.put(f"{self.url}/v1/streams/{topic}", json={}).raise_for_status()
+
+    @contextmanager
+    def checkpoint(self) -> Iterator[str]:
+        """Yield a directory that is removed afterwards."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            yield directory
+
+
+Way = Callable[[str, str], Any]
+"""Makes the events of a topic, for a query with that checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much to measure: records that are read, seconds that are watched, events produced."""
+
+    rows: int
+    seconds: int
+    events: int
+
+
+FULL, QUICK = Size(4_000_000, 30, 400_000), Size(400_000, 9, 50_000)
+
+
+def measure(run: Run) -> list[Figure]:
+    """Measure all three, or nothing if no broker is installed, which is reported."""
+    if not installed():
+        run.say("left out: no Kafka broker is installed")
+        return []
+    with (
+        controller(sqlite_url(run.directory / "kafka.db")) as server,
+        Broker(run.directory / "kafka") as broker,
+        spark_session({"spark.jars": ",".join(connector())}) as spark,
+    ):
+        cluster = Cluster(broker, f"http://127.0.0.1:{server.port}", spark, run.directory)
+        return measured(cluster, run, QUICK if run.quick else FULL)
+
+
+def measured(cluster: Cluster, run: Run, size: Size) -> list[Figure]:
+    """Measure all three."""
+    read = _read(cluster, run, size.rows)
+    return [*read, _lag(cluster, run, size.seconds), _produce(cluster, run, size.events)]
+
+
+# A topic that is there
+
+
+def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
+    run.say(f"Kafka: writing {rows} records")
+    cluster.create("counted")
+    with cluster.producer("counted") as producer:
+        for number in range(rows):
+            producer.produce(VALUE, event_time=BEGUN_MS + number * DAY_MS // rows)
+        producer.note_time(BEGUN_MS + DAY_MS)
+        producer.flush()
+        producer.finish()
+    ways = cluster.noted, cluster.native
+    for way in ways:
+        run.say(f"Kafka: warming up {way.__name__}")
+        _count(cluster, way, rows)
+    taken, spent = [], []
+    for number in range(run.repeats(full=5, quick=1)):
+        run.say(f"Kafka: reading, round {number + 1}")
+        (ours, our_s), (native_rate, native_s) = (_count(cluster, way, rows) for way in ways)
+        taken.append((ours, native_rate))
+        spent.append(our_s - native_s)
+    noted, native = (Samples(tuple(rates)) for rates in zip(*taken, strict=True))
+    python = Samples(tuple(spent))
+    name, floor = "Kafka: windowed count under noted time", "Spark's own watermark, same source"
+    return [
+        Figure(name, "rows/s", noted, native, floor, RATE),
+        Figure(f"{name}: Python's CPU a run, beyond native's", "s", python, target=PYTHON),
+    ]
+
+
+def _count(cluster: Cluster, way: Way, rows: int) -> tuple[float, float]:
+    """Count all records per hour; returns rows a second within triggers, and Python's CPU in s.
+
+    Raises `WrongResult` if others were read.
+    """
+    begun = _python_s()
+    with cluster.checkpoint() as checkpoint:
+        counts = way("counted", checkpoint).groupBy(F.window("timestamp", "1 hour")).count()
+        writer = counts.writeStream.format("noop").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", checkpoint).start()
+        query.awaitTermination()
+    batches = query.recentProgress
+    read = sum(batch.numInputRows for batch in batches)
+    if not rows <= read <= rows + len(batches):
+        raise WrongResult(f"{read} rows read of {rows}")
+    took_ms = sum(batch.durationMs["triggerExecution"] for batch in batches)
+    return rows * 1000 / took_ms, _python_s() - begun
+
+
+def _python_s() -> float:
+    """Return the CPU seconds so far of this process and of all that Spark's Java has started."""
+    table, java = _processes(), _java()
+    found, waiting = 0, [java]
+    while waiting:
+        parent = waiting.pop()
+        found += table[parent][2] + (parent != java) * table[parent][1]
+        waiting += [child for child, (of, *_) in table.items() if of == parent]
+    return found / TICKS + time.process_time()
+
+
+def _java() -> int:
+    """Return the process of Spark's Java."""
+    own = [child for child, (of, *_) in _processes().items() if of == os.getpid()]
+    (java,) = (each for each in own if b"SparkSubmit" in Path(f"/proc/{each}/cmdline").read_bytes())
+    return java
+
+
+def _processes() -> dict[int, tuple[int, int, int]]:
+    """Return of each process its parent, its own ticks and those of its ended children."""
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = [int(each) for each in file.read_text().rpartition(")")[2].split()[1:15]]
+        except OSError:  # it has ended
+            continue
+        found[int(file.parent.name)] = fields[0], sum(fields[10:12]), sum(fields[12:14])
+    return found
+
+
+# From a note to the sink
+
+
+def _lag(cluster: Cluster, run: Run, seconds: int) -> Figure:
+    taken = []
+    for number in range(run.repeats(full=3, quick=1)):
+        run.say(f"Kafka: from note to row, round {number + 1}")
+        ways = (cluster.noted, cluster.native)
+        taken.append([_watch(cluster, way, f"{way.__name__}-{number}", seconds) for way in ways])
+    noted, native = (Samples(each) for each in zip(*taken, strict=True))
+    name, floor = "Kafka: note to row at the sink, 3 s trigger", "Spark's own, without a delay"
+    return Figure(name, "s", noted, native, floor, LAG, "mean of all seconds")
+
+
+def _watch(cluster: Cluster, way: Way, topic: str, seconds: int) -> float:
+    """Return for how many seconds, on average, a second that was noted was not yet at the sink."""
+    cluster.create(topic)
+    noted: dict[int, float] = {}
+    given: dict[int, float] = {}
+
+    def keep(batch: DataFrame, _: int) -> None:
+        for row in batch.select(F.unix_seconds("window.end").alias("end")).collect():
+            given[row.end] = time.monotonic()
+
+    with cluster.checkpoint() as checkpoint, cluster.producer(topic) as producer:
+        counts = way(topic, checkpoint).groupBy(F.window("timestamp", "1 second")).count()
+        writer = counts.writeStream.foreachBatch(keep).trigger(processingTime="3 seconds")
+        query = writer.option("checkpointLocation", checkpoint).start()
+        try:
+            while len(lags := _lags(noted, given)) < seconds:
+                _write_a_second(producer, noted)
+                _check(query, noted)
+        finally:
+            query.stop()
+        producer.flush()
+        producer.finish()
+    return fmean(lags[:seconds])
+
+
+def _write_a_second(producer: KafkaNotedProducer, noted: dict[int, float]) -> None:
+    """Write events until a second of the clock is over, and note that."""
+    begun = int(time.time())
+    while int(now := time.time()) == begun:
+        producer.produce(VALUE, event_time=int(now * 1000))
+        time.sleep(EACH_S)
+    producer.note_time((begun + 1) * 1000)
+    noted[begun + 1] = time.monotonic()
+
+
+def _lags(noted: dict[int, float], given: dict[int, float]) -> list[float]:
+    """Return the lag of each second that was noted after the first was given out."""
+    first = min(given.values(), default=0.0)
+    return [at - noted[end] for end, at in sorted(given.items()) if noted.get(end, 0.0) > first]
+
+
+def _check(query: StreamingQuery, noted: dict[int, float]) -> None:
+    if not query.isActive:
+        raise WrongResult(str(query.exception()))
+    if len(noted) > PATIENCE_S:
+        raise WrongResult(f"no row for {PATIENCE_S:.0f} s")
+
+
+# What an event costs
+
+
+def _produce(cluster: Cluster, run: Run, events: int) -> Figure:
+    taken = []
+    for number in range(run.repeats(full=7, quick=3)):
+        run.say(f"Kafka: producing, round {number + 1}")
+        topic = f"produced-{number}"
+        cluster.create(topic)
+        taken.append((_noted_us(cluster, topic, events), _bare_us(cluster, topic, events)))
+    extra = Samples(tuple(noted - bare for noted, bare in taken))
+    bare = Samples(tuple(bare for _, bare in taken)).median
+    remark = f"a bare produce costs {bare:.2f} µs"
+    return Figure("Kafka: extra CPU an event", "µs", extra, target=EVENT, remark=remark)
+
+
+def _noted_us(cluster: Cluster, topic: str, events: int) -> float:
+    """Return the µs of CPU of an event that is produced and, a thousand at a time, noted."""
+    with cluster.producer(topic) as producer:
+        first = time.time_ns() // 1_000_000
+        begun = time.process_time()
+        for number in range(events):
+            producer.produce(VALUE, event_time=first + number)
+            if number % NOTED == 0:
+                producer.note_time(first + number)
+        producer.flush()
+        took = time.process_time() - begun
+        producer.finish()
+    return took / events * 1e6
+
+
+def _bare_us(cluster: Cluster, topic: str, events: int) -> float:
+    """Return the same of a producer without notes and reports."""
+    producer = Producer(
+        {"enable.idempotence": True, "log_level": 2, **cluster.broker.config, **QUEUE}
+    )
+    first = time.time_ns() // 1_000_000
+    begun = time.process_time()
+    for number in range(events):
+        producer.produce(topic, VALUE, timestamp=first + number)
+        if number % NOTED == 0:
+            producer.poll(0)
+    producer.flush()
+    return (time.process_time() - begun) / events * 1e6

@@ -1,0 +1,27 @@
+"""The benchmarks of Kafka, as small as can be."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.figures import Run
+from benchmarks.kafka import Cluster, Size, measured
+from tests.support.kafka import Broker
+from tests.support.served import Served
+
+
+@pytest.mark.spark
+@pytest.mark.acceptance
+def test_reading_lag_and_producing_are_measured(
+    broker: Broker, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each in turn with its floor, and all rows are counted by both."""
+    run = Run(quick=True, directory=tmp_path, say=lambda _: None)
+    with Served() as served:
+        cluster = Cluster(broker, served.url, spark, tmp_path)
+        rate, python, lag, event = measured(cluster, run, Size(1000, 3, 1000))
+
+    assert all(value > 0 for value in (*rate.ours.values, *lag.ours.values))
+    assert len(python.ours.values) == 1
+    assert len(event.ours.values) == 3

@@ -1,0 +1,294 @@
+"""Where a trial of Kafka runs: a broker, a controller, producers and a query, each a process."""
+
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.chaos.calls import comes_true
+from tests.chaos.history import LIVE, History
+from tests.chaos.kafka import counting, writing
+from tests.chaos.kafka.checks import Batches, Counted
+from tests.chaos.kafka.writing import Kind
+from tests.support.kafka import Broker
+from tests.support.processes import ServeProcess, environment
+
+TOPIC = "flights"
+PARTITIONS = 3
+WRITERS: Mapping[str, Kind] = {"UA": "transactions", "DL": "transactions", "AA": "plain"}
+PATIENCE_S = 120.0
+"""A producer, the broker or a controller starts, or notices its end, within this time."""
+
+RESTART_S = 0.5
+ERROR = re.compile(r"^((?:\w+\.)+[A-Z]\w+): ", re.MULTILINE)
+DOCUMENTED = {
+    f"noted_time.{name}" for name in ("Conflict", "DeliveryFailed", "Fenced", "Unreachable")
+}
+"""What a producer may end by: its name is taken, or what it relies on does not answer."""
+
+
+class Program:
+    """A module that is run again whenever it ends by itself, as by a supervisor.
+
+    It has a process group of its own, so that killing it leaves no Java behind. What it prints and
+    logs goes to files, one pair a run. A fault that makes it fail holds `busy`.
+    """
+
+    def __init__(self, name: str, module: str, given: object, directory: Path) -> None:
+        self.name = name
+        self.busy = asyncio.Lock()
+        self._words = [sys.executable, "-m", module, json.dumps(given)]
+        self._logs = directory / name
+        self._logs.mkdir(parents=True)
+        self._runs = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        self._runs += 1
+        with self._file("printed").open("wb") as printed, self._file("log").open("wb") as log:
+            self._process = subprocess.Popen(
+                self._words,
+                env=environment(JAVA_TOOL_OPTIONS=os.environ.get("JAVA_TOOL_OPTIONS", QUICK)),
+                stdout=printed,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def status(self) -> int | None:
+        """Return its exit status, `None` while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send it a signal, with all that it started."""
+        if self._process is not None and self.status() is None:
+            os.killpg(self._process.pid, what)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def log(self) -> str:
+        """Return what its last run logged."""
+        return self._file("log").read_text(errors="replace")
+
+    def error(self) -> str:
+        """Return the class of the error that ended its last run, with its modules, or nothing."""
+        found: list[str] = ERROR.findall(self.log())
+        return found[-1] if found else ""
+
+    def printed(self) -> Iterator[object]:
+        """Yield what all its runs printed, a line of JSON each; a line cut short is left out."""
+        for file in sorted(self._logs.glob("*.printed")):
+            for line in file.read_text().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    yield json.loads(line)
+
+    def _file(self, kind: str) -> Path:
+        return self._logs / f"{self._runs:03}.{kind}"
+
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A driver that is killed soon gains nothing from what Java optimizes."""
+
+
+class KafkaArena:
+    """All processes of a trial; leaving the block ends them.
+
+    `kills` counts processes that were killed, `counts` what programs printed and how they ended.
+    """
+
+    def __init__(
+        self, directory: Path, chance: random.Random, writers: Mapping[str, Kind] = WRITERS
+    ) -> None:
+        self.chance = chance
+        self.kills = 0
+        self.counts: Counter[str] = Counter()
+        self.partitions = PARTITIONS
+        self.broker = Broker(directory / "broker")
+        self.broker_busy, self.controller_busy = asyncio.Lock(), asyncio.Lock()
+        self._directory = directory
+        self._end, self._output = directory / "end", directory / "output"
+        self.writers = writers
+        self._programs: list[Program] = []
+        self._read: dict[str, list[Counted]] = {}
+        self._strange: list[tuple[str, str]] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.to_thread(self.broker.start)
+            await asyncio.to_thread(self.broker.create, TOPIC, PARTITIONS)
+            self._controller_directory = self._directory / "controller"
+            self._controller_directory.mkdir()
+            self._output.mkdir()
+            self.controller = ServeProcess(self._controller_directory)
+            await asyncio.to_thread(self.controller.ready)
+            self.url, self._port = self.controller.url, self.controller.port
+            self.controller.make(TOPIC, mark_interval_ms=50, expected_writers=list(self.writers))
+            self.producers = {
+                name: self._producer(name, kind) for name, kind in self.writers.items()
+            }
+            self.query = self._query()
+            for program in self._programs:
+                program.start()
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for program in self._programs:
+            program.kill()
+            self.counts.update(str(each) for each in program.printed())
+        if hasattr(self, "controller"):
+            self.controller.kill()
+        self.broker.kill()
+
+    # Programs
+
+    def _producer(self, name: str, kind: Kind, beside: str = "") -> Program:
+        given = writing.Given(
+            bootstrap=self.broker.address,
+            controller=self.url,
+            topic=TOPIC,
+            writer=name,
+            kind=kind,
+            end=str(self._end),
+        )
+        return self._program(f"producer-{name}{beside}", writing.__name__, asdict(given))
+
+    def _query(self) -> Program:
+        given = counting.Given(
+            bootstrap=self.broker.address,
+            controller=self.url,
+            topic=TOPIC,
+            checkpoint=str(self._directory / "checkpoint"),
+            output=str(self._output),
+        )
+        return self._program("query", counting.__name__, asdict(given))
+
+    def _program(self, name: str, module: str, given: object) -> Program:
+        self._programs.append(Program(name, module, given, self._directory / "logs"))
+        return self._programs[-1]
+
+    async def supervise(self, stopping: asyncio.Event) -> None:
+        """Start each program again that ended by itself, unless it is done."""
+        while not stopping.is_set():
+            for program in (*self.producers.values(), self.query):
+                if not program.busy.locked() and program.status():
+                    self._ended(program)
+                    program.start()
+            await asyncio.sleep(RESTART_S)
+
+    async def kill_and_start(self, program: Program) -> None:
+        """Kill -9 a program at some moment; start it again at once or a little later."""
+        async with program.busy:
+            await asyncio.sleep(self.chance.uniform(0.0, 3.0))
+            program.kill()
+            self.kills += 1
+            await asyncio.sleep(self.chance.choice((0.0, 0.5, 2.0)))
+            program.start()
+
+    async def start_twin(self, name: str) -> None:
+        """Start another process of a producer's name, which has to end the older one.
+
+        Raises `AssertionError` if it does not.
+        """
+        older = self.producers[name]
+        async with older.busy:
+            twin = self._producer(name, self.writers[name], f"-{len(self._programs)}")
+            async with twin.busy:
+                self.producers[name] = twin
+                twin.start()
+                fenced = await comes_true(lambda: older.status() is not None, PATIENCE_S)
+                assert fenced, f"{older.name} goes on beside {twin.name}"
+            self._ended(older)
+
+    def _ended(self, program: Program) -> None:
+        """Count why a program ended, and remember it if that is strange.
+
+        A producer may end by an error that the product documents. A query may not be refused: all
+        that it relied on is still there.
+        """
+        error, kind = program.error(), program.name.partition("-")[0]
+        self.counts[f"ended: {kind}, {error.rpartition('.')[2]}"] += 1
+        refused = "Rejected" in program.log()
+        if refused if program is self.query else error not in DOCUMENTED:
+            self._strange.append((program.name, program.log()[-2000:]))
+
+    # Servers
+
+    async def restart_broker(self) -> None:
+        """Kill -9 the broker; start it again at once or up to 3 s later, on what it has written."""
+        async with self.broker_busy:
+            await asyncio.to_thread(self.broker.kill)
+            self.kills += 1
+            await asyncio.sleep(self.chance.uniform(0.0, 3.0))
+            await asyncio.to_thread(self.broker.start)
+
+    async def restart_controller(self) -> None:
+        """Kill -9 the controller; start it again at once or up to 3 s later."""
+        async with self.controller_busy:
+            self.controller.kill()
+            self.kills += 1
+            await asyncio.sleep(self.chance.uniform(0.0, 3.0))
+            self.controller = ServeProcess(self._controller_directory, port=self._port)
+            await asyncio.to_thread(self.controller.ready)
+
+    async def add_a_partition(self) -> None:
+        """Add a partition to the topic, once the broker is up."""
+        async with self.broker_busy:
+            self.partitions += 1
+            await asyncio.to_thread(self.broker.grow, TOPIC, self.partitions)
+
+    async def mend(self, history: History) -> None:
+        """Start the controller again if it ended by itself, which it may not.
+
+        Nor may a program for a reason that none of these faults gives.
+        """
+        for name, words in self._strange:
+            history.broke(LIVE, name, words)
+        self._strange.clear()
+        if self.controller.process.poll() is not None:
+            history.broke(LIVE, "the controller", self.controller.text()[-2000:])
+            await self.restart_controller()
+
+    # What there is in the end
+
+    def end_at(self, time: int) -> None:
+        """Have the producers end: their last records are below that time."""
+        unfinished = self._end.with_suffix(".unfinished")
+        unfinished.write_text(str(time))
+        unfinished.replace(self._end)
+
+    def unfinished(self) -> list[str]:
+        """Return the producers that have not ended well."""
+        return [each.name for each in self.producers.values() if each.status() != 0]
+
+    def batches(self) -> Batches:
+        """Return what the query gave out."""
+        unread = [file for file in self._output.glob("*.json") if file.name not in self._read]
+        for file in sorted(unread, key=lambda file: file.stat().st_mtime_ns):
+            self._read[file.name] = [Counted(*row) for row in json.loads(file.read_text())]
+        found: dict[int, list[list[Counted]]] = {}
+        for name, rows in self._read.items():
+            found.setdefault(int(name.partition("-")[0]), []).append(rows)
+        return found

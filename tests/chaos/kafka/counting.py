@@ -1,0 +1,69 @@
+"""The query of a trial, in a process of its own: records of each second and partition, counted.
+
+Each micro-batch replaces a file of its number, so one that is run again counts once. The process
+ends when the query fails; a supervisor starts it again from its checkpoint.
+"""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from spark_integration import read_noted_kafka
+from tests.support.kafka import connector
+from tests.support.spark_sessions import start_spark
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the query is started with; batches go to the directory `output`."""
+
+    bootstrap: str
+    controller: str
+    topic: str
+    checkpoint: str
+    output: str
+
+
+def count(given: Given) -> None:
+    """Run the query until it fails, and raise what it failed with."""
+    spark = start_spark({"spark.jars": ",".join(connector())})
+    records = read_noted_kafka(
+        spark,
+        given.topic,
+        bootstrap=given.bootstrap,
+        controller_url=given.controller,
+        checkpoint_location=given.checkpoint,
+        event_time="timestamp",
+        strict=False,
+        options={"kafka.isolation.level": "read_committed"},
+    )
+    counts = records.groupBy(F.window("timestamp", "1 second"), "partition").agg(
+        F.count("*").alias("rows"), F.sum("offset").alias("offsets")
+    )
+    rows = counts.select(F.unix_seconds("window.start"), "partition", "rows", "offsets")
+    output = Path(given.output)
+    query = (
+        rows.writeStream.outputMode("append")
+        .foreachBatch(lambda batch, number: keep(batch, number, output))
+        .option("checkpointLocation", given.checkpoint)
+        .trigger(processingTime="1 second")
+        .start()
+    )
+    query.awaitTermination()
+
+
+def keep(batch: DataFrame, number: int, output: Path) -> None:
+    """Write the rows of a batch whole, beside what an earlier run of it wrote."""
+    rows = sorted(tuple(row) for row in batch.collect())
+    unfinished = output / f"unfinished-{os.getpid()}"
+    unfinished.write_text(json.dumps(rows))
+    unfinished.replace(output / f"{number}-{os.getpid()}.json")
+
+
+if __name__ == "__main__":
+    count(Given(**json.loads(sys.argv[1])))

@@ -1,0 +1,175 @@
+"""One trial of Kafka, from the start of the broker to the verdict."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from tests.chaos import checks
+from tests.chaos.calls import Caller, NoAnswerError, comes_true
+from tests.chaos.history import Chain, History, Journal, Json, now
+from tests.chaos.kafka.arena import TOPIC, WRITERS, KafkaArena
+from tests.chaos.kafka.checks import (
+    WINDOW_MS,
+    Batches,
+    changed_batches,
+    lost_rows,
+    output_tally,
+    repeated_windows,
+    true_tally,
+    wrong_windows,
+)
+from tests.chaos.kafka.faults import KAFKA_FAULTS
+from tests.chaos.kafka.writing import Kind
+from tests.chaos.reading import Reading
+from tests.chaos.turns import Plan, Pulse, Turns
+from tests.chaos.verdict import Verdict, verdict
+from tests.support.judge import broken_links
+from tests.support.kafka import Record
+from tests.support.kafka_judge import all_marks, violations
+
+MARKS, OUTPUT = (TOPIC, "default"), (TOPIC, "output")
+"""What has to advance: the marks, and the windows that the query gives out."""
+
+MOVES_S = 240.0
+"""Longer than a driver takes to start on a busy machine."""
+
+LOOK_S = 0.5
+END_MS = 60_000
+"""So far ahead of the clock all ends: no record but the last ones is in the last window."""
+
+
+@dataclass
+class KafkaTrial:
+    """Producers and a query at work while one turn of faults follows another."""
+
+    arena: KafkaArena
+    history: History
+    turns: Turns[KafkaArena]
+    announce: Callable[[str], None]
+    drained: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Do it all; returns when every law has been judged."""
+        async with httpx.AsyncClient(trust_env=False) as http, asyncio.TaskGroup() as tasks:
+            caller = Caller(http, [self.arena.url], self.history, random.Random(1))
+            tasks.create_task(self._follow_marks(caller))
+            tasks.create_task(self._follow_output())
+            tasks.create_task(self.arena.supervise(self.drained))
+            await self.turns.run()
+            await self._drain()
+            self.drained.set()
+        self.announce("judging")
+        records = await asyncio.to_thread(self.arena.broker.records, TOPIC)
+        marks = await asyncio.to_thread(all_marks, self.arena.controller, TOPIC)
+        judge(self.history, records, [dict(mark) for mark in marks], self.arena.batches())
+
+    async def _follow_marks(self, caller: Caller) -> None:
+        try:
+            await Reading(self.history, self.drained).follow(caller, *MARKS)
+        except NoAnswerError as error:
+            self.history.broke("answers", "the controller", error)
+
+    async def _follow_output(self) -> None:
+        """See when the query gives windows out, and which is the last."""
+        chain = self.history.chains[OUTPUT]
+        while not self.drained.is_set():
+            seconds = [row.second for runs in self.arena.batches().values() for row in runs[-1]]
+            lower = 1000 * max(seconds, default=-1) + WINDOW_MS
+            if seconds and (chain.lower is None or lower > chain.lower):
+                chain.lower = lower
+                chain.grew_at.append(now())
+            await asyncio.sleep(LOOK_S)
+
+    async def _drain(self) -> None:
+        """Have the producers end, and wait until the query has given out the last window."""
+        self.announce("draining")
+        end = time.time_ns() // 1_000_000 // WINDOW_MS * WINDOW_MS + END_MS
+        self.arena.end_at(end)
+        if not await comes_true(lambda: not self.arena.unfinished(), MOVES_S):
+            self.history.broke("all drains", "producers", self.arena.unfinished())
+        for where in (MARKS, OUTPUT):
+            await self._wait_for(where, end)
+
+    async def _wait_for(self, where: tuple[str, str], end: int) -> None:
+        chain = self.history.chains[where]
+        if not await comes_true(lambda: (chain.lower or 0) >= end, MOVES_S):
+            self.history.broke("all drains", "/".join(where), f"{chain.lower}, not {end}")
+
+
+def judge(
+    history: History,
+    records: Sequence[Record],
+    marks: Sequence[Json],
+    batches: Batches,
+) -> None:
+    """Hold marks and output against all committed records, and remember what broke."""
+    true, output = true_tally(records), output_tally(batches)
+    found: dict[str, Sequence[object]] = {
+        "marks are sound": violations(marks, records),
+        "chains": broken_links(marks),
+        "marks stay": checks.changed(history.chains[MARKS].seen, marks),
+        "no writer is excluded": checks.excluded(marks, silent=None),
+        "windows are true": wrong_windows(true, output),
+        "windows come once": repeated_windows(batches),
+        "batches stay": changed_batches(batches),
+    }
+    for law, accounts in found.items():
+        for account in accounts:
+            history.broke(law, TOPIC, account)
+    history.counts["records committed"] = len(records)
+    history.counts["marks checked"] = len(marks)
+    history.counts["windows checked"] = len(true)
+    history.counts["rows lost"] = lost_rows(true, output)
+
+
+def tried(history: History, kills: int) -> dict[str, int]:
+    """Return how much there was of everything, and what was lost of it."""
+    counts = history.counts
+    return {
+        "processes killed (-9)": kills,
+        **{each: counts[each] for each in TRIED},
+        "windows wrong": counts["broke windows are true"],
+        "records below a lower and beyond its cut": counts["broke marks are sound"],
+    }
+
+
+TRIED = (
+    "rounds written",
+    "transactions aborted",
+    "records committed",
+    "marks checked",
+    "windows checked",
+    "rows lost",
+)
+
+
+async def hold(
+    directory: Path,
+    plan: Plan,
+    announce: Callable[[str], None] = lambda _: None,
+    writers: Mapping[str, Kind] = WRITERS,
+) -> Verdict:
+    """Hold a trial, and leave its history in the directory."""
+    begun, chance, history = now(), random.Random(plan.seed), History({})
+    history.chains |= {MARKS: Chain(), OUTPUT: Chain()}
+    with Journal(directory) as journal, Pulse() as pulse:
+        arena = KafkaArena(directory, random.Random(chance.random()), writers)
+        try:
+            async with arena:
+                turns = Turns(arena, KAFKA_FAULTS, history, chance, plan, announce, MOVES_S)
+                await KafkaTrial(arena, history, turns, announce).run()
+        finally:
+            history.counts.update(arena.counts)
+            journal.keep(history)
+    return verdict(
+        history,
+        seed=plan.seed,
+        seconds=now() - begun,
+        tried=tried(history, arena.kills),
+        starved_s=pulse.longest_s,
+    )

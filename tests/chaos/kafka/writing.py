@@ -1,0 +1,176 @@
+"""A producer in a process of its own, which keeps its promise and ends when anything fails.
+
+A supervisor starts it again, under the same name. It writes and notes until the file `end` says at
+which time all is to end; then it writes a last record below that time, notes it and finishes.
+"""
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from writer_client import KafkaNotedProducer, WriterClient
+
+Kind = Literal["transactions", "plain", "early"]
+
+TRANSACTION_MS = 10_000
+"""After this long without a word of its producer the broker aborts a transaction."""
+
+RECORDS = range(1, 60)
+PAUSE_S = (0.02, 0.25)
+"""How long a producer rests between two rounds, and amid a transaction."""
+
+NOTES, ABORTS, FLUSHES = 0.6, 0.15, 0.1
+"""How often a round of records ends with a note, in an abort, or is flushed."""
+
+LINGER_MS = 6000
+"""How long an early producer keeps records back: longer than two micro-batches of the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a producer is started with: `kind` says how it writes, `end` is the file to look for."""
+
+    bootstrap: str
+    controller: str
+    topic: str
+    writer: str
+    kind: Kind
+    end: str
+
+    def ends_at(self) -> int | None:
+        """Return the time at which all is to end, `None` before that is known."""
+        file = Path(self.end)
+        return int(file.read_text()) if file.exists() else None
+
+
+class Aborted(Exception):
+    """The transaction is given up, as a program may decide."""
+
+
+@dataclass
+class EarlyProducer:
+    """A producer that notes what is still on its way: it breaks its promise, and has to be found.
+
+    It is written as it should not be, by an asynchronous `produce` and a note after it.
+    """
+
+    given: Given
+    position: dict[int, int] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        config = {"bootstrap.servers": self.given.bootstrap, "linger.ms": LINGER_MS}
+        self._producer = Producer(config)
+        self._client = WriterClient(self.given.controller, self.given.topic, self.given.writer)
+        self._client.join()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.close()
+
+    def produce(self, value: bytes, *, event_time: int) -> None:
+        """Hand a record to the client, which sends it later."""
+        self._producer.produce(
+            self.given.topic, value, timestamp=event_time, on_delivery=self._delivered
+        )
+        self._producer.poll(0)
+
+    def note_time(self, event_time: int) -> None:
+        """Note at once, with the position of what was delivered so far."""
+        self._client.note_time(event_time, dict(self.position))
+
+    def flush(self) -> None:
+        """Wait until all is delivered."""
+        self._producer.flush()
+
+    def finish(self) -> None:
+        """Finish, after the last note."""
+        self._client.flush()
+        self._client.finish()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        if error is None and partition is not None and offset is not None:
+            self.position[partition] = offset + 1
+
+
+def write(given: Given) -> None:
+    """Write rounds of records until the end is near, then the last record."""
+    with _producer(given) as producer:
+        noted, chance = _now_ms(), random.Random()
+        while (end := given.ends_at()) is None:
+            try:
+                noted = _round(producer, given, noted, chance)
+            except Aborted:
+                _count("transactions aborted")
+            else:
+                _count("rounds written")
+            time.sleep(chance.uniform(*PAUSE_S))
+        with _transaction(producer, given):
+            producer.produce(b"", event_time=end - 1)
+        producer.flush()
+        producer.note_time(end)
+        producer.finish()
+
+
+def _producer(given: Given) -> KafkaNotedProducer | EarlyProducer:
+    if given.kind == "early":
+        return EarlyProducer(given)
+    config: dict[str, object] = {"bootstrap.servers": given.bootstrap}
+    if given.kind == "transactions":
+        config |= {"transactional.id": given.writer, "transaction.timeout.ms": TRANSACTION_MS}
+    return KafkaNotedProducer(config, given.topic, given.controller, given.writer)
+
+
+def _round(
+    producer: KafkaNotedProducer | EarlyProducer, given: Given, noted: int, chance: random.Random
+) -> int:
+    """Write some records from the noted time on, in any order; return what is noted afterwards."""
+    upto = _now_ms()
+    with _transaction(producer, given):
+        for _ in range(chance.choice(RECORDS)):
+            producer.produce(b"", event_time=chance.randint(noted, upto))
+        if given.kind == "transactions":
+            time.sleep(chance.uniform(*PAUSE_S))
+        if chance.random() < NOTES:
+            producer.note_time(upto)
+            noted = upto
+        if given.kind == "transactions" and chance.random() < ABORTS:
+            raise Aborted
+    if given.kind == "plain" and chance.random() < FLUSHES:
+        producer.flush()
+    return noted
+
+
+@contextmanager
+def _transaction(producer: KafkaNotedProducer | EarlyProducer, given: Given) -> Iterator[None]:
+    if given.kind == "transactions" and isinstance(producer, KafkaNotedProducer):
+        with producer.transaction():
+            yield
+    else:
+        yield
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _count(what: str) -> None:
+    print(json.dumps(what), flush=True)  # noqa: T201 - the trial counts these lines
+
+
+if __name__ == "__main__":
+    write(Given(**json.loads(sys.argv[1])))
