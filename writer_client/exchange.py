@@ -112,9 +112,7 @@ class Exchange:
             return Question("POST", stream_path(self._stream, "notes"), body={"notes": notes})
 
         return ask_in_turn(
-            self._controllers,
-            question,
-            lambda reply: answer_of(reply, len(batch), self._stream),
+            self._controllers, question, lambda reply: answer_of(reply, len(batch), self._stream)
         )
 
     def _is_overtaken(self, answer: Answered) -> bool:

@@ -28,9 +28,7 @@ IDLE_MS = 60_000
 BEGIN_S = 5.0
 
 app = typer.Typer(
-    name="observe",
-    no_args_is_help=True,
-    help="Note time for a log whose writers do not.",
+    name="observe", no_args_is_help=True, help="Note time for a log whose writers do not."
 )
 
 

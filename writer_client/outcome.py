@@ -11,10 +11,7 @@ _REASONS = {
         "it was silent for its timeout",
         "note more often, call idle() while nothing is written, or give the client a timeout_ms",
     ),
-    "removed": (
-        "an operator removed it",
-        "the ledger of the stream says who",
-    ),
+    "removed": ("an operator removed it", "the ledger of the stream says who"),
     "returned_late": (
         "it came back when time was further",
         "join before the first write, or have the stream expect the writer (expected_writers)",

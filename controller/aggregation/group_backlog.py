@@ -79,11 +79,7 @@ def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
 
 
 def set_policy(
-    stream: StreamState,
-    group: str,
-    policy: BacklogPolicy | None,
-    draft: Draft,
-    limits: GroupLimits,
+    stream: StreamState, group: str, policy: BacklogPolicy | None, draft: Draft, limits: GroupLimits
 ) -> BacklogPolicy | None:
     """Give a group another policy and return the one it had; it has not caught up by the new one.
 

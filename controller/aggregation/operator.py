@@ -21,13 +21,7 @@ from controller.store.port import Action, AppendedMark, Change, StreamRecord
 from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
 from noted_time.client import position_to_wire
 from noted_time.rules import Correction, CorrectionRequest
-from noted_time.values import (
-    KnownBeyond,
-    LimitReached,
-    NotedMeanwhile,
-    StreamSealed,
-    checked_name,
-)
+from noted_time.values import KnownBeyond, LimitReached, NotedMeanwhile, StreamSealed, checked_name
 
 
 class Order(NamedTuple):

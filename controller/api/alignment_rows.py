@@ -149,8 +149,7 @@ class AlignmentRows:
         records = [each for each in shown if after is None or each.name > after]
         query = {"limit": limit} if after is None else {"after": after, "limit": limit}
         own, others = await asyncio.gather(
-            self.own(question, grant),
-            self._peers.ask(PATH, query, authorization, OwnRows),
+            self.own(question, grant), self._peers.ask(PATH, query, authorization, OwnRows)
         )
         known = {row.name: row for part in (*others, own) for row in part.alignments}
         answered = own.buckets.union(*(part.buckets for part in others))

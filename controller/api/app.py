@@ -12,16 +12,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import create_model
 
-from controller.api import (
-    alignments,
-    note_body,
-    pages,
-    problems,
-    readers,
-    streams,
-    views,
-    writers,
-)
+from controller.api import alignments, note_body, pages, problems, readers, streams, views, writers
 from controller.api.access import OPEN, Gate
 from controller.api.alignment_rows import AlignmentRows
 from controller.api.answer_shapes import AccessAnswer

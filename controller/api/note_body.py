@@ -65,12 +65,7 @@ Segment = Annotated[int, Meta(ge=0, lt=SEGMENTS)]
 
 def _struct(name: str, doc: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 - a class
     return msgspec.defstruct(
-        name,
-        types,
-        namespace={"__doc__": doc},
-        frozen=True,
-        forbid_unknown_fields=True,
-        gc=False,
+        name, types, namespace={"__doc__": doc}, frozen=True, forbid_unknown_fields=True, gc=False
     )
 
 

@@ -227,11 +227,7 @@ def _what(error: Mapping[str, Any], known: Sequence[str]) -> str:
         return no_such(kind, str(error["loc"][-1]), known)
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
-        kinds = (
-            ("{1,64}", MUST_BE_A_SESSION),
-            ("A-Z", MUST_BE_A_NAME),
-            ("1-9", MUST_BE_A_SEGMENT),
-        )
+        kinds = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME), ("1-9", MUST_BE_A_SEGMENT))
         return next((what for part, what in kinds if part in pattern), MUST_BE_A_LINE)
     if error["type"] == "model_attributes_type" and error["loc"] == ("body",):
         return "must be a JSON object, sent with Content-Type: application/json"

@@ -135,11 +135,7 @@ class GroupAnswer(msgspec.Struct):
 
     @classmethod
     def of(
-        cls,
-        stream: StreamState,
-        group: ReaderGroup,
-        found: GroupBacklog,
-        **more: object,
+        cls, stream: StreamState, group: ReaderGroup, found: GroupBacklog, **more: object
     ) -> Self:
         """Return the answer of a group, and whether it has a backlog."""
         segments = group.segments_by_reader()

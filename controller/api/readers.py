@@ -91,9 +91,7 @@ async def time_window(
 
 
 @router.post(
-    "/segment-times",
-    response_model=shape(SegmentTimesAnswer),
-    operation_id="getSegmentTimes",
+    "/segment-times", response_model=shape(SegmentTimesAnswer), operation_id="getSegmentTimes"
 )
 async def get_segment_times(
     controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
@@ -124,9 +122,7 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
 
 
 @router.get(
-    "/windows",
-    response_model=shape(CompleteWindowsPage),
-    operation_id="listCompleteWindows",
+    "/windows", response_model=shape(CompleteWindowsPage), operation_id="listCompleteWindows"
 )
 async def complete_windows(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,

@@ -10,12 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from noted_time import BacklogPolicy, StreamSettings
-from noted_time.values import (
-    MAX_INT64,
-    MIN_INT64,
-    SEGMENTS_PER_POSITION,
-    ReturningWriter,
-)
+from noted_time.values import MAX_INT64, MIN_INT64, SEGMENTS_PER_POSITION, ReturningWriter
 
 REF = "#/components/schemas/{model}"
 """Where the OpenAPI document has a schema."""

@@ -29,9 +29,7 @@ Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms"
 
 
 @router.get(
-    OVERVIEW.removeprefix("/v1"),
-    response_model=shape(OverviewPage),
-    operation_id="getOverview",
+    OVERVIEW.removeprefix("/v1"), response_model=shape(OverviewPage), operation_id="getOverview"
 )
 async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     request: Request,
@@ -55,11 +53,7 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     return reply(await gathering.overview(question, may_read, authorization))
 
 
-@router.get(
-    "/streams/{stream}/history",
-    response_model=shape(Period),
-    operation_id="getHistory",
-)
+@router.get("/streams/{stream}/history", response_model=shape(Period), operation_id="getHistory")
 async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
@@ -77,9 +71,7 @@ async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
 
 
 @router.get(
-    "/streams/{stream}/segments",
-    response_model=shape(SegmentsPage),
-    operation_id="listSegments",
+    "/streams/{stream}/segments", response_model=shape(SegmentsPage), operation_id="listSegments"
 )
 async def list_segments(
     controller: ControllerDep,

@@ -107,9 +107,7 @@ async def release_writer(
 
 
 @router.post(
-    WRITER + "/position",
-    response_model=shape(CorrectedAnswer),
-    operation_id="correctPosition",
+    WRITER + "/position", response_model=shape(CorrectedAnswer), operation_id="correctPosition"
 )
 async def correct_position(
     controller: ControllerDep,

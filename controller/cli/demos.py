@@ -130,12 +130,10 @@ def demo_stream(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call the stream.")] = "demo",
     *,
     duration: Annotated[
-        str | None,
-        option("DURATION", "For example 60s; by default until Ctrl-C.", "--for"),
+        str | None, option("DURATION", "For example 60s; by default until Ctrl-C.", "--for")
     ] = None,
     again: Annotated[
-        bool,
-        typer.Option("--again", help="Play into a stream that demo-stream did not create."),
+        bool, typer.Option("--again", help="Play into a stream that demo-stream did not create.")
     ] = False,
 ) -> None:
     """Play a small live stream on a controller: something to look at within ten seconds.

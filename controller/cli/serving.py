@@ -60,8 +60,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         bool, _option("REQUIRE_TOKEN", "Require tokens even before the first one is created.")
     ] = False,
     insecure: Annotated[
-        bool,
-        _option("INSECURE", "Let everyone who can reach the address note, read and remove."),
+        bool, _option("INSECURE", "Let everyone who can reach the address note, read and remove.")
     ] = False,
     max_streams: Annotated[
         int, _option("MAX_STREAMS", "More are refused.", min=1)

@@ -88,8 +88,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         str | None, option("NUMBER", "How many segments notes may name in all.", default="4096")
     ] = None,
     max_offset_jump: Annotated[
-        str | None,
-        option("NUMBER", "How far ahead offsets may be; `none`: any.", default="10^12"),
+        str | None, option("NUMBER", "How far ahead offsets may be; `none`: any.", default="10^12")
     ] = None,
     comment: Comment = None,
 ) -> None:

@@ -80,11 +80,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
 
 
 @app.command(name="list")
-def list_tokens(
-    *,
-    database: Database = DEFAULT_DATABASE,
-    as_json: AsJson = False,
-) -> None:
+def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = False) -> None:
     """List the tokens: what each lets its holder do, never the token itself.
 
     Try it:  noted-time token list

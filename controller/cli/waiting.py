@@ -53,8 +53,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
     ] = "1h",
     require: Annotated[
-        list[str],
-        option("WRITER", "End with 3 if it is missing or unknown; several may be given."),
+        list[str], option("WRITER", "End with 3 if it is missing or unknown; several may be given.")
     ] = NONE,
     require_all: Annotated[
         bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")

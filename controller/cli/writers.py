@@ -126,10 +126,7 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     writer: Writer,
     *,
     comment: Comment = None,
-    duration: Annotated[
-        str | None,
-        option("DURATION", "For example 90m or 1h.", "--for"),
-    ] = None,
+    duration: Annotated[str | None, option("DURATION", "For example 90m or 1h.", "--for")] = None,
     release: Annotated[
         bool, typer.Option("--release", help="End the hold: its timeout applies again.")
     ] = False,

@@ -102,10 +102,7 @@ class Metrics:
         )
         self._ready = self._gauge("noted_time_ready", "1 if the controller serves, else 0")
         self._buckets = Gauge(
-            "noted_time_buckets",
-            "Buckets of streams, by owner",
-            ["owner"],
-            registry=self.registry,
+            "noted_time_buckets", "Buckets of streams, by owner", ["owner"], registry=self.registry
         )
         self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
 

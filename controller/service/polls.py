@@ -117,13 +117,7 @@ class LongPolls:
         return len(self._shares)
 
     async def marks(
-        self,
-        name: str,
-        domain: str | None,
-        *,
-        after: int,
-        wait_ms: int,
-        asker: Asker = NOBODY,
+        self, name: str, domain: str | None, *, after: int, wait_ms: int, asker: Asker = NOBODY
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
@@ -144,12 +138,7 @@ class LongPolls:
                 return NewMarks(stream, history.following(after), running.is_quiet)
 
     async def cut(
-        self,
-        name: str,
-        domain: str | None,
-        complete_to: int,
-        wait_ms: int,
-        asker: Asker = NOBODY,
+        self, name: str, domain: str | None, complete_to: int, wait_ms: int, asker: Asker = NOBODY
     ) -> Mark:
         """Return the first mark with lower >= `complete_to`, waiting up to `wait_ms` for it.
 

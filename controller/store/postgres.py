@@ -190,11 +190,7 @@ def connect(url: str) -> psycopg.Connection[Any]:
 def postgres_engine(url: str) -> Engine:
     """Return an engine of the database."""
     return create_engine(
-        url_of(url),
-        connect_args=CONNECT,
-        pool_size=2,
-        pool_pre_ping=True,
-        hide_parameters=True,
+        url_of(url), connect_args=CONNECT, pool_size=2, pool_pre_ping=True, hide_parameters=True
     )
 
 

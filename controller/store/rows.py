@@ -71,9 +71,7 @@ _OTHERS = tuple(name for name in MemberRecord._fields if name not in member.colu
 _others_of = attrgetter(*_OTHERS)
 _NO_OTHERS = tuple(_DEFAULTS[name] for name in _OTHERS)
 _Others = msgspec.defstruct(
-    "_Others",
-    [(name, _HINTS[name], _DEFAULTS[name]) for name in _OTHERS],
-    omit_defaults=True,
+    "_Others", [(name, _HINTS[name], _DEFAULTS[name]) for name in _OTHERS], omit_defaults=True
 )
 _others = msgspec.json.Decoder(_Others).decode
 

@@ -158,9 +158,7 @@ def ask(controllers: Controllers, question: Question) -> Generator[Asked, Reply,
 
 
 def ask_in_turn(
-    controllers: Controllers,
-    question: Callable[[], Question],
-    read: Callable[[Reply], Result],
+    controllers: Controllers, question: Callable[[], Question], read: Callable[[Reply], Result]
 ) -> Generator[Asked, Reply, Result]:
     """Ask each controller once, until one answers; returns what `read` makes of its reply.
 

@@ -12,14 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from noted_time.reading import CompleteWindow
-from noted_time.values import (
-    Mark,
-    Missing,
-    MissingWriter,
-    Note,
-    Rejected,
-    StreamCut,
-)
+from noted_time.values import Mark, Missing, MissingWriter, Note, Rejected, StreamCut
 
 Json = dict[str, Any]
 

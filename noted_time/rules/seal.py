@@ -165,10 +165,7 @@ def _named(domain: Domain, tracks: list[Track], lower: int, written_at: int) -> 
             if known is None or known.reason == "late_rows":
                 sealed = absence_of(track, last_lower)
                 absences[member.writer] = replace(
-                    sealed,
-                    reason="sealed",
-                    late=known.late if known else None,
-                    since=written_at,
+                    sealed, reason="sealed", late=known.late if known else None, since=written_at
                 )
     return tuple(absences[writer] for writer in sorted(absences))
 

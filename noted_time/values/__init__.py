@@ -11,15 +11,7 @@ from noted_time.values.cut import (
     plain_position,
     reaches,
 )
-from noted_time.values.decision import (
-    Advance,
-    Decision,
-    DecisionName,
-    Hold,
-    Quiet,
-    Sealed,
-    Waiting,
-)
+from noted_time.values.decision import Advance, Decision, DecisionName, Hold, Quiet, Sealed, Waiting
 from noted_time.values.errors import (
     AlreadySealed,
     ClientFailed,
@@ -54,13 +46,7 @@ from noted_time.values.errors import (
     Unreadable,
     WritersMissing,
 )
-from noted_time.values.fencing import (
-    LABEL_LENGTH,
-    NO_SESSION,
-    SESSION_LENGTH,
-    HeldName,
-    Session,
-)
+from noted_time.values.fencing import LABEL_LENGTH, NO_SESSION, SESSION_LENGTH, HeldName, Session
 from noted_time.values.given import Time, duration_ms, unix_ms_of
 from noted_time.values.membership import (
     MISSING_NAMED,

@@ -5,14 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.judge import (
-    all_marks,
-    all_writers,
-    broken_links,
-    lost,
-    over_the_upper,
-    unsound,
-)
+from tests.support.judge import all_marks, all_writers, broken_links, lost, over_the_upper, unsound
 from tests.support.load import Load, LoadedStream
 from tests.support.processes import ServeProcess
 

@@ -216,10 +216,7 @@ async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
         after = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
 
     told = [(answer, document["security"]) for answer, document in (before, after)]
-    assert told == [
-        ((200, ""), [{"token": []}, {}]),
-        ((401, "unauthenticated"), [{"token": []}]),
-    ]
+    assert told == [((200, ""), [{"token": []}, {}]), ((401, "unauthenticated"), [{"token": []}])]
 
 
 async def test_the_document_declares_the_tokens() -> None:

@@ -111,11 +111,7 @@ def test_a_writer_that_comes_back_is_new() -> None:
 
     answer = stream.note(Note("gone", 1, {0: 2}), now=5000)
 
-    assert (forgotten, answer, stream.record("gone").position) == (
-        ("gone",),
-        Accepted(6),
-        {0: 2},
-    )
+    assert (forgotten, answer, stream.record("gone").position) == (("gone",), Accepted(6), {0: 2})
 
 
 def test_no_more_writers_go_at_once_than_asked_for() -> None:

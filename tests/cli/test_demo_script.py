@@ -29,8 +29,7 @@ def played(seconds: int) -> list[tuple[str, ...]]:
     """Play by the rules of aggregation; return the excluded writers after each second."""
     stream = Aggregator(
         StreamSettings(
-            writer_timeout_ms=SETTINGS["writer_timeout_ms"],
-            expected_writers=tuple(WRITERS),
+            writer_timeout_ms=SETTINGS["writer_timeout_ms"], expected_writers=tuple(WRITERS)
         )
     )
     excluded = []

@@ -99,8 +99,7 @@ async def command(url: str) -> None:
 
 @pytest.mark.parametrize("call", [write, write_on_a_loop, read, read_on_a_loop, command])
 @pytest.mark.parametrize(
-    ("kind", "why"),
-    [("packed", "packed by 'gzip'"), ("long", f"over {MOST_BYTES} bytes")],
+    ("kind", "why"), [("packed", "packed by 'gzip'"), ("long", f"over {MOST_BYTES} bytes")]
 )
 async def test_an_answer_beyond_the_bound_is_not_read(
     url: str, call: Callable[[str], Awaitable[None]], kind: str, why: str

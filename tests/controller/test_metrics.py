@@ -123,10 +123,7 @@ async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime
         shown = [
             scraped(controller, f"noted_time_{n}_seconds") for n in ("holder", "longest_holding")
         ]
-        assert shown == [
-            {("ship", "s", "slow"): 7.0},
-            {("order", "s"): 0.0, ("ship", "s"): 7.0},
-        ]
+        assert shown == [{("ship", "s", "slow"): 7.0}, {("order", "s"): 0.0, ("ship", "s"): 7.0}]
 
 
 async def test_a_holder_has_the_time_it_has_left(memory: Watched, time: GivenTime) -> None:

@@ -75,10 +75,7 @@ async def test_a_change_that_was_not_written_is_not_recorded(store: Watched) -> 
             await controller.change("s", operator.remove, ANONYMOUS, "a")
         await until(lambda: controller._committer.ready)
 
-        found = (
-            member(controller, "a").state,
-            len(await changes(controller)),
-        )
+        found = (member(controller, "a").state, len(await changes(controller)))
     assert found == ("live", 1)
 
 

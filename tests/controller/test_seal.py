@@ -8,15 +8,7 @@ from controller.aggregation import inspection, operator, retention
 from controller.aggregation.operator import ANONYMOUS, Order
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
-from noted_time import (
-    Accepted,
-    AlreadySealed,
-    Note,
-    Refused,
-    ScaleEvent,
-    SealRequest,
-    StreamSealed,
-)
+from noted_time import Accepted, AlreadySealed, Note, Refused, ScaleEvent, SealRequest, StreamSealed
 from noted_time.values import DAY_MS, Absence
 from tests.support.controllers import (
     GivenTime,
@@ -122,9 +114,7 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
-        marks = asyncio.create_task(
-            polls.marks("s", None, after=1, wait_ms=30_000),
-        )
+        marks = asyncio.create_task(polls.marks("s", None, after=1, wait_ms=30_000))
         cut = asyncio.create_task(polls.cut("s", None, 99, 30_000))
         await asyncio.sleep(0)
         await controller.change("s", operator.seal, OPS, NOTHING)

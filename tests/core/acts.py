@@ -34,13 +34,7 @@ _write = _act(
     st.fixed_dictionaries({domain: st.integers(0, 6) for domain in DOMAINS}),
 )
 _note = _act(
-    "note",
-    _writers,
-    _domains,
-    st.none() | st.integers(0, 6),
-    st.booleans(),
-    _states,
-    _declares,
+    "note", _writers, _domains, st.none() | st.integers(0, 6), st.booleans(), _states, _declares
 )
 _advance = _act("advance", _domains)
 _wait = _act("wait", st.integers(0, 6))
@@ -68,8 +62,7 @@ def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
     }
     extra = [act for kind in kinds for act in trouble[kind]]
     return st.lists(
-        st.one_of(_write, _write, _note, _note, _note, _advance, _advance, *extra),
-        max_size=length,
+        st.one_of(_write, _write, _note, _note, _note, _advance, _advance, *extra), max_size=length
     )
 
 

@@ -28,9 +28,7 @@ def counted(stream: Aggregator) -> dict[str, int]:
 
 
 @given(history=histories)
-def test_every_member_is_counted_in_its_state(
-    history: list[Note | str],
-) -> None:
+def test_every_member_is_counted_in_its_state(history: list[Note | str]) -> None:
     """After notes, timeouts, forgetting and a restart."""
     stream = Aggregator(
         StreamSettings(writer_timeout_ms=TIMEOUT_MS, writer_retention_ms=RETENTION_MS)

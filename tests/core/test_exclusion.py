@@ -95,10 +95,7 @@ def test_it_does_so_until_it_times_out() -> None:
     out = expiries(stream, TIMEOUT_MS + 6, TIMEOUT_MS + 7)
 
     marks = marks_of(stream)
-    assert (out, [(mark.lower, mark.excluded) for mark in marks]) == (
-        [(), ("B",)],
-        [(20, ("B",))],
-    )
+    assert (out, [(mark.lower, mark.excluded) for mark in marks]) == ([(), ("B",)], [(20, ("B",))])
     assert stream.decide("default", now=TIMEOUT_MS + 7) == Quiet()
 
 
@@ -130,9 +127,7 @@ def test_rows_below_the_lower_are_summed_and_named_by_the_next_mark() -> None:
     marks_after(stream, Note("UA", 10))
 
     marks = marks_after(
-        stream,
-        Note("UA", 11, late=LateRows(3, 7)),
-        Note("UA", 12, late=LateRows(1, 4)),
+        stream, Note("UA", 11, late=LateRows(3, 7)), Note("UA", 12, late=LateRows(1, 4))
     )
 
     assert stream.domains["default"].named == (Absence("UA", 12, {}, "late_rows", LateRows(4, 4)),)

@@ -154,9 +154,7 @@ def test_nothing_is_noted_until_a_clock_that_stepped_back_has_caught_up() -> Non
 
 
 @pytest.mark.parametrize("after", [{0: 5, 7: 2}, {0: 5}])
-def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(
-    after: dict[int, int],
-) -> None:
+def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(after: dict[int, int]) -> None:
     """Also if it is gone, or the clock was behind when it was seen."""
     look = Look(10, 30)
     look.due(100, {0: 5, 7: 1})

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
-from noted_time.client import (
-    mark_from_wire,
-    note_to_wire,
-    position_from_wire,
-    position_to_wire,
-)
+from noted_time.client import mark_from_wire, note_to_wire, position_from_wire, position_to_wire
 from noted_time.values import LateRows, checked_name
 from noted_time.wing import file_name, segment_directory, start_of
 from noted_time.wing.file_log import segment_of

@@ -255,10 +255,7 @@ def test_a_refused_note_does_not_supersede_an_older_one() -> None:
     stream = stream_of()
 
     answers = deliver(
-        stream,
-        Note("UA", 5, sequence=1),
-        Note("UA", 4, sequence=9),
-        Note("UA", 6, sequence=2),
+        stream, Note("UA", 5, sequence=1), Note("UA", 4, sequence=9), Note("UA", 6, sequence=2)
     )
 
     assert answers == [Accepted(None), Refused("invalid_time", 5), Accepted(None)]
@@ -269,10 +266,7 @@ def test_a_note_without_a_sequence_is_judged_as_always() -> None:
     stream = stream_of()
 
     answers = deliver(
-        stream,
-        Note("UA", 5, sequence=7),
-        Note("UA", state="idle"),
-        Note("UA", 6, sequence=6),
+        stream, Note("UA", 5, sequence=7), Note("UA", state="idle"), Note("UA", 6, sequence=6)
     )
 
     assert (answers, stream.record("UA").sequence) == (

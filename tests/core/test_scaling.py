@@ -80,10 +80,10 @@ def test_notes_from_before_the_scale_event_are_completed_by_it() -> None:
 
     marks = marks_after(stream, Note("DL", 5))
 
-    assert (
-        [mark.cut for mark in marks],
-        stream.record("UA").position,
-    ) == ([StreamCut({0: 500, 2: 7})], {0: 500, 2: 7, 3: 1})
+    assert ([mark.cut for mark in marks], stream.record("UA").position) == (
+        [StreamCut({0: 500, 2: 7})],
+        {0: 500, 2: 7, 3: 1},
+    )
 
 
 def test_the_last_mark_of_an_unscaled_stream_is_completed_after_a_restart() -> None:

@@ -32,9 +32,7 @@ ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 
 
 def sealed(
-    stream: Aggregator,
-    cut: dict[int, int] | None = None,
-    final_times: dict[str, int] | None = None,
+    stream: Aggregator, cut: dict[int, int] | None = None, final_times: dict[str, int] | None = None
 ) -> Seal:
     """Seal the stream."""
     return stream.seal(SealRequest(cut or {}, final_times or {}), now=0, written_at=7)

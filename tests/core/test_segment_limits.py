@@ -61,10 +61,7 @@ def test_the_first_offset_of_a_segment_is_taken_unless_it_is_huge() -> None:
 
     answers = deliver(stream, Note("UA", 1, {0: 2**62}), Note("DL", 1, {1: 2**62 + 1}))
 
-    assert answers == [
-        Accepted(None),
-        Refused("implausible_position", {1: LARGEST_FIRST_OFFSET}),
-    ]
+    assert answers == [Accepted(None), Refused("implausible_position", {1: LARGEST_FIRST_OFFSET})]
 
 
 def test_without_a_guard_any_offset_is_taken() -> None:

@@ -6,14 +6,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import MarkHistory, StreamCut, StreamSettings
-from tests.core.acts import (
-    DOMAINS,
-    Act,
-    histories,
-    late_histories,
-    lived,
-    streams,
-)
+from tests.core.acts import DOMAINS, Act, histories, late_histories, lived, streams
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)

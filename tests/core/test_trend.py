@@ -107,10 +107,7 @@ def test_every_mark_is_in_exactly_one_slot(
 
 @given(start=starts, taken=steps, forgotten=st.integers(0, 40), begins=st.integers(-50, 300))
 def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
-    start: int,
-    taken: list[tuple[int, int, tuple[str, ...], bool]],
-    forgotten: int,
-    begins: int,
+    start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], forgotten: int, begins: int
 ) -> None:
     """`None` if none was; the lag at a moment counts a mark of exactly that moment."""
     marks = chain(start, taken)
@@ -120,17 +117,10 @@ def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
     until = [mark.lower for mark in left if mark.written_at <= moment]
 
     assert trend.lower_before(moment) == (earlier[-1] if earlier else None)
-    assert trend.lags([moment]) == [
-        moment - until[-1] if until and until[-1] in UNIX_MS else None,
-    ]
+    assert trend.lags([moment]) == [moment - until[-1] if until and until[-1] in UNIX_MS else None]
 
 
-@given(
-    start=starts,
-    taken=steps.filter(bool),
-    at=st.integers(0, 40),
-    forgotten=st.integers(0, 40),
-)
+@given(start=starts, taken=steps.filter(bool), at=st.integers(0, 40), forgotten=st.integers(0, 40))
 def test_a_trend_stays_what_it_was(
     start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], at: int, forgotten: int
 ) -> None:

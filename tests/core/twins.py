@@ -134,8 +134,7 @@ reconfigures = st.builds(
     expected=st.just(()) | st.just(("c",)),
 )
 steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(*[says] * 5, advances, advances, waits, removes, scales, reconfigures),
-    max_size=30,
+    st.one_of(*[says] * 5, advances, advances, waits, removes, scales, reconfigures), max_size=30
 )
 starts = st.builds(
     StreamSettings,

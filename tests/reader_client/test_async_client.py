@@ -11,13 +11,7 @@ import pytest
 
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
-from noted_time import (
-    ClientFailed,
-    NotCompleteYet,
-    Rejected,
-    TimeWindow,
-    Unreachable,
-)
+from noted_time import ClientFailed, NotCompleteYet, Rejected, TimeWindow, Unreachable
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient
 from reader_client.follower import Follower

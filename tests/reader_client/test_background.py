@@ -141,10 +141,7 @@ def test_an_unexpected_answer_is_logged_once(
 
 
 def test_a_fault_of_the_client_is_raised_by_every_later_call(
-    served: Served,
-    stream: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    served: Served, stream: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With its cause; a thread that died in silence would look like a quiet stream."""
     fault = ZeroDivisionError("a defect")

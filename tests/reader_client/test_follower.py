@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noted_time import (
-    Mark,
-    MarkHistory,
-    NotCompleteYet,
-    ScaleEvent,
-    StreamCut,
-    TimeWindow,
-)
+from noted_time import Mark, MarkHistory, NotCompleteYet, ScaleEvent, StreamCut, TimeWindow
 from reader_client.follower import Follower
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
 

@@ -42,9 +42,7 @@ def test_the_last_offset_of_each_segment_arrives(acts: list[dict[int, int] | Fat
 
 @settings(deadline=None)
 @given(st.lists(reported | fates))
-def test_a_group_position_has_the_readers_own_last_word(
-    acts: list[dict[int, int] | Fate],
-) -> None:
+def test_a_group_position_has_the_readers_own_last_word(acts: list[dict[int, int] | Fate]) -> None:
     """Whatever is under way, the reader's own segments are at its last report."""
     reports, known, last = Reports(), {9: 9}, {9: 9}
     post(reports, known, "answered")

@@ -80,10 +80,7 @@ def test_what_cannot_be_answered_is_refused(served: Served, stream: str) -> None
             next(client.windows(0))
         with pytest.raises(Rejected, match="has no time zone"):
             next(client.windows(after=datetime(2013, 1, 1)))  # noqa: DTZ001 - that is the point
-    with (
-        ReaderClient(served.url, "nope", backoff=SOON) as nobody,
-        pytest.raises(UnknownStream),
-    ):
+    with ReaderClient(served.url, "nope", backoff=SOON) as nobody, pytest.raises(UnknownStream):
         next(nobody.windows(wait=30))
 
 

@@ -101,10 +101,7 @@ async def test_replicas_come_and_go_without_one_failed_request(
     assert server.port
     streams = [f"s{number}" for number in range(STREAMS)]
     options = ("--database", url)
-    with (
-        ServeProcess(tmp_path, *options) as stays,
-        ServeProcess(tmp_path, *options) as goes,
-    ):
+    with ServeProcess(tmp_path, *options) as stays, ServeProcess(tmp_path, *options) as goes:
         await asyncio.to_thread(shared, stays.ready(), goes.ready())
         async with httpx.AsyncClient(timeout=30) as client:
             for number, stream in enumerate(streams):

@@ -13,16 +13,7 @@ from controller.api.gathering import Gathering, OverviewQuery
 from controller.api.peers import Peers
 from controller.store.port import StreamRecord, Transaction
 from noted_time import Note
-from tests.replicas.played import (
-    HERE,
-    OTHER,
-    THERE,
-    TROUBLES,
-    Played,
-    played,
-    settings,
-    stream_of,
-)
+from tests.replicas.played import HERE, OTHER, THERE, TROUBLES, Played, played, settings, stream_of
 from tests.replicas.served import make, note
 from tests.replicas.served import stream_of as stream_at
 from tests.support.calls import HTTP

@@ -12,16 +12,7 @@ from controller.service.controller import Controller
 from controller.store import leases
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
-from tests.replicas.pair import (
-    BUCKETS,
-    end_session,
-    fills,
-    name_of,
-    replica,
-    serve,
-    shared,
-    two,
-)
+from tests.replicas.pair import BUCKETS, end_session, fills, name_of, replica, serve, shared, two
 from tests.support.controllers import GivenTime, names, serve_for, until
 from tests.support.postgres import Server
 from tests.support.stored import kept
@@ -265,10 +256,7 @@ async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str)
         serve_for(b, there, 4000)
         await asyncio.sleep(5 * maintenance.TICK_S)
 
-        assert (lowers(b, "s"), times_out_in_ms(b, "s")) == (
-            [],
-            1000,
-        )
+        assert (lowers(b, "s"), times_out_in_ms(b, "s")) == ([], 1000)
 
 
 # What fails

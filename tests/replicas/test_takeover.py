@@ -4,15 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replicas.served import (
-    buckets,
-    lowers,
-    make,
-    note,
-    shared,
-    status,
-    stream_of,
-)
+from tests.replicas.served import buckets, lowers, make, note, shared, status, stream_of
 from tests.support.calls import HTTP
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess

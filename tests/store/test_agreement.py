@@ -228,8 +228,7 @@ def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
 
 @costly(4)
 @given(
-    record=st.builds(StreamRecord, st.just(IDS[0]), names, stream_settings),
-    written=whole_streams(),
+    record=st.builds(StreamRecord, st.just(IDS[0]), names, stream_settings), written=whole_streams()
 )
 def test_load_gives_back_exactly_what_was_committed(
     make_store: Callable[[], Store], record: StreamRecord, written: Kept

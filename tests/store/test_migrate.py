@@ -14,13 +14,7 @@ from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Text
 
-from controller.store.migrate import (
-    WrongSchema,
-    check,
-    create_if_new,
-    migrate,
-    revision,
-)
+from controller.store.migrate import WrongSchema, check, create_if_new, migrate, revision
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.schema import REVISION, metadata

@@ -111,10 +111,7 @@ def test_after_another_store_appended_a_mark_is_compared_with_that_one(
         other.commit(Transaction({0: 2}, marks=marks[1:2]))
         one.commit(Transaction({0: 3}, marks=marks[2:]))
 
-        assert all_of(other) == (
-            {"default": marks, "ship_time": []},
-            [{"default": marks[-1].mark}],
-        )
+        assert all_of(other) == ({"default": marks, "ship_time": []}, [{"default": marks[-1].mark}])
 
 
 def test_a_mark_after_a_correction_is_read_as_it_was_written(store: Store) -> None:

@@ -254,9 +254,7 @@ def test_a_read_only_database_is_refused(
         path.chmod(0o755)
 
 
-def test_a_database_opened_for_reading_only_is_refused(
-    store: SqliteStore,
-) -> None:
+def test_a_database_opened_for_reading_only_is_refused(store: SqliteStore) -> None:
     """SQLite falls back to it without a word, and begins even a writer's transaction then."""
     store.ping()
     event.listen(store._writing, "begin", lambda it: it.exec_driver_sql("PRAGMA query_only = 1"))

@@ -53,12 +53,7 @@ class Door:
     controller: Controller
 
     async def call(
-        self,
-        method: str,
-        path: str,
-        token: str | None = None,
-        body: object = None,
-        **headers: str,
+        self, method: str, path: str, token: str | None = None, body: object = None, **headers: str
     ) -> tuple[int, str]:
         """Call with that token and those headers."""
         answer = await self.answer(method, path, token, body, **headers)
@@ -66,12 +61,7 @@ class Door:
         return answer.status_code, document.get("code", "")
 
     async def answer(
-        self,
-        method: str,
-        path: str,
-        token: str | None = None,
-        body: object = None,
-        **headers: str,
+        self, method: str, path: str, token: str | None = None, body: object = None, **headers: str
     ) -> httpx.Response:
         """Call, and return the whole answer."""
         if token is not None:

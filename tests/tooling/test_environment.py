@@ -77,10 +77,7 @@ def test_a_changed_lock_is_installed_into_the_same_venv(
 
 
 def test_a_clone_that_has_moved_gets_a_new_venv(
-    run: ModuleType,
-    clone: Path,
-    installs: list[tuple[str, ...]],
-    monkeypatch: pytest.MonkeyPatch,
+    run: ModuleType, clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scripts in a venv name the place they were made for."""
     run.install_packages({})

@@ -107,9 +107,7 @@ def test_a_real_process_is_fenced_by_the_next(tmp_path: Path, served: Served, st
     assert len(lost(tmp_path, served, stream)) <= 1
 
 
-def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(
-    tmp_path: Path,
-) -> None:
+def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(tmp_path: Path) -> None:
     """What was appended before the takeover was accepted lies below the first timed note."""
     other = SegmentLogWriter(tmp_path, "flights", event_time="time")
 

@@ -167,11 +167,7 @@ def test_times_are_those_of_new_files(tmp_path: Path) -> None:
     append(tmp_path, 3, 6)
     seen.append(times())
 
-    assert seen == [
-        ({0: 4, 3: 1}, {0: 9, 3: 8}),
-        ({0: 4, 3: 1}, {}),
-        ({0: 4, 3: 2}, {3: 6}),
-    ]
+    assert seen == [({0: 4, 3: 1}, {0: 9, 3: 8}), ({0: 4, 3: 1}, {}), ({0: 4, 3: 2}, {3: 6})]
 
 
 @pytest.mark.parametrize("options", [{}, {"write_statistics": False}])

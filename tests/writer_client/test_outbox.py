@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from noted_time import (
-    Accepted,
-    InvalidNote,
-    Note,
-    Refused,
-    Rejected,
-    Unreachable,
-)
+from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachable
 from noted_time.client import Reply, position_to_wire
 from noted_time.values import LateRows
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
@@ -121,10 +114,7 @@ def test_the_position_of_a_coalesced_note_goes_to_the_next() -> None:
     outbox.note(1, {1: 7}, domain="b")
     outbox.note(2, {2: 9}, domain="a")
 
-    assert notes(outbox) == [
-        ("b", 1, {0: 5, 1: 7}, "live"),
-        ("a", 2, {0: 5, 1: 7, 2: 9}, "live"),
-    ]
+    assert notes(outbox) == [("b", 1, {0: 5, 1: 7}, "live"), ("a", 2, {0: 5, 1: 7, 2: 9}, "live")]
 
 
 def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:

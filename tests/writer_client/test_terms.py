@@ -93,11 +93,7 @@ def test_a_silent_writer_goes_idle_by_itself() -> None:
         live = client.state
 
     said = [(note["state"], note.get("time")) for note in network.notes]
-    assert (idle, live, said) == (
-        "idle",
-        "live",
-        [("live", None), ("idle", None), ("live", 8)],
-    )
+    assert (idle, live, said) == ("idle", "live", [("live", None), ("idle", None), ("live", 8)])
 
 
 def test_a_writer_is_not_idle_while_it_writes() -> None:

@@ -12,9 +12,4 @@ from noted_time.rules.state.member import (
 )
 from noted_time.rules.state.queues import Absences, Ahead, Departures, Timeouts, absence_of
 from noted_time.rules.state.running_cut import RunningCut
-from noted_time.rules.state.segments import (
-    LARGEST_FIRST_OFFSET,
-    NOT_NAMED,
-    KnownSegments,
-    Sharing,
-)
+from noted_time.rules.state.segments import LARGEST_FIRST_OFFSET, NOT_NAMED, KnownSegments, Sharing

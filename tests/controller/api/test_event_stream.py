@@ -77,10 +77,7 @@ def test_marks_come_as_they_are_made(served: Served) -> None:
     assert answer.headers["content-type"] == "text/event-stream"
     assert [*first, second] == [
         {"retry": "1000"},
-        {
-            "event": "stream",
-            "data": {"stream_id": stream_id, "scale_events": 0, "corrections": 0},
-        },
+        {"event": "stream", "data": {"stream_id": stream_id, "scale_events": 0, "corrections": 0}},
         {"id": "1", "data": old},
         {"id": "2", "data": new},
     ]

@@ -45,9 +45,7 @@ async def test_a_request_with_all_notes_refused_is_a_problem(call: Caller) -> No
     )
 
 
-async def test_the_document_describes_requests_with_all_notes_refused(
-    call: Caller,
-) -> None:
+async def test_the_document_describes_requests_with_all_notes_refused(call: Caller) -> None:
     """The problem has the members of the answer beside those of every problem."""
     document = (await call.get("/openapi.json")).json()
     shapes = document["components"]["schemas"]

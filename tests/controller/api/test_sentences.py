@@ -201,10 +201,7 @@ async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> N
             ),
         ),
         ({"exclude": ["osaka"]}, f"Then it would hold at {AT_NINE_25}."),
-        (
-            {"exclude": ["osaka", "lima"]},
-            f"Then it would be quiet at {AT_NINE_25}.",
-        ),
+        ({"exclude": ["osaka", "lima"]}, f"Then it would be quiet at {AT_NINE_25}."),
     ],
 )
 async def test_the_effect_of_a_dry_run_comes_last(

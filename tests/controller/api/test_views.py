@@ -50,13 +50,7 @@ async def test_a_stalled_stream_shows_its_holders_and_since_when(
     row = {"name": "s", "id": stream_id, "answered": True, "writers": writers, "domains": [domain]}
     assert (LAG_EVERY_MS, answer) == (
         2 * MINUTE,
-        {
-            "now": WALL + 5 * MINUTE,
-            "total": 1,
-            "unanswered": 0,
-            "streams": [row],
-            "next": None,
-        },
+        {"now": WALL + 5 * MINUTE, "total": 1, "unanswered": 0, "streams": [row], "next": None},
     )
 
 

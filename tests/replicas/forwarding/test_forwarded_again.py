@@ -112,11 +112,7 @@ async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: 
         lambda: this.client.post(PATH, content=frame_of([item])),
     )
 
-    assert (put.status_code, noted.status_code, answers_of(frame.content)) == (
-        421,
-        421,
-        [NOT_MINE],
-    )
+    assert (put.status_code, noted.status_code, answers_of(frame.content)) == (421, 421, [NOT_MINE])
     assert (this.owner.asked, this.owner.frames) == ([], [])
 
 

@@ -204,11 +204,7 @@ async def test_an_invalid_frame_is_reported(this: Played, frame: bytes) -> None:
         inspection.writers(
             this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
         ).writers,
-    ) == (
-        400,
-        "malformed_frame",
-        [],
-    )
+    ) == (400, "malformed_frame", [])
 
 
 async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
@@ -275,9 +271,7 @@ async def test_whatever_is_in_a_frame_each_request_is_answered(
 @given(
     sent=st.lists(ITEMS, min_size=1, max_size=3),
     changes=st.lists(
-        st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(max_size=4)),
-        min_size=1,
-        max_size=3,
+        st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(max_size=4)), min_size=1, max_size=3
     ),
 )
 async def test_a_broken_frame_is_answered_or_reported(
