@@ -5,10 +5,11 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import DeliveryFailed
+from noted_time import DeliveryFailed, Rejected
 from noted_time.values import Time, unix_ms_of
 from writer_client import DeliveryTracker
 from writer_client.delivery import Epoch
@@ -211,3 +212,63 @@ def test_what_leaves_covers_what_was_produced_before(acts: list[str], seed: int)
         assert all(later.position[n] >= offset for n, offset in earlier.position.items())
     assert all((left[-1].largest or 0) >= event.time for event in program.log)
     assert program.client._outbox.late_rows == 0
+
+
+def test_a_note_leaves_when_the_last_event_before_it_is_delivered() -> None:
+    """In whatever order deliveries are reported, and with the events of notes before it."""
+    client = Noting()
+    tracker = DeliveryTracker(client)
+    first, second = tracker.produced(5), tracker.produced(9)
+    tracker.note(10)
+    third = tracker.produced(12)
+    tracker.note(20)
+    third.delivered(0, 7)
+    first.delivered(0, 5)
+    tracker.settle()
+    held = list(client.left)
+    second.delivered(1, 3)
+    tracker.settle()
+
+    assert held == []
+    assert client.left == [Left(10, {0: 6, 1: 4}, 9), Left(20, {0: 8, 1: 4}, 12)]
+
+
+def test_one_note_leaves_after_a_commit() -> None:
+    """The last of the transaction, with all of its events, also those produced after it."""
+    client = Noting()
+    tracker = DeliveryTracker(client)
+    tracker.begin()
+    for time in (10, 20):
+        tracker.produced(5).delivered(0, time)
+        tracker.note(time)
+    tracker.produced(25).delivered(0, 30)
+    tracker.commit()
+
+    assert client.left == [Left(20, {0: 31}, 25)]
+
+
+def test_an_event_whose_offset_is_unknown_has_the_ends_looked_up_again() -> None:
+    """Kafka reports none if a retry met its first attempt; without a look-up it counts as lost."""
+    looked: list[int] = []
+    for look_again in (lambda: looked.append(1), None):
+        client = Noting()
+        tracker = DeliveryTracker(client, look_again=look_again)
+        tracker.produced(5).on_delivery(None, Message(0, -1001))
+        tracker.note(10)
+
+        assert [note.time for note in client.left] == ([10] if look_again else [])
+        assert failures(tracker) == (0 if look_again else 1)
+    assert looked == [1]
+
+
+def test_the_ends_are_not_final_while_an_event_is_under_way() -> None:
+    """Nor in a transaction: an idle or finished writer has no events to come."""
+    tracker = DeliveryTracker(Noting())
+    event = tracker.produced(5)
+    with pytest.raises(Rejected, match="1 events are not delivered yet"):
+        tracker.ends()
+    event.delivered(0, 7)
+    assert tracker.ends() == {0: 8}
+    tracker.begin()
+    with pytest.raises(Rejected, match="a transaction is open"):
+        tracker.ends()
