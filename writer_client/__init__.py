@@ -1,7 +1,8 @@
 """The writers' side: note time, and append to the file log.
 
 `WriterClient` needs neither Parquet nor Kafka; `SegmentLogWriter`, `LogEnds` and `LogTimes` import
-pyarrow when they are first used, and `KafkaNotedProducer` imports confluent-kafka.
+pyarrow when they are first used, and `KafkaNotedProducer` and `TopicEnds` import
+confluent-kafka.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from writer_client.observing import EventTimeNoter, IngestionNoter
 from writer_client.outcome import Exclusion, Flushed
 
 if TYPE_CHECKING:
+    from writer_client.kafka_ends import TopicEnds
     from writer_client.kafka_producer import KafkaNotedProducer
     from writer_client.log_ends import LogEnds, LogTimes
     from writer_client.segment_log import SegmentLogWriter
@@ -34,6 +36,7 @@ __all__ = [
     "LogEnds",
     "LogTimes",
     "SegmentLogWriter",
+    "TopicEnds",
     "WriterClient",
 ]
 
@@ -42,6 +45,7 @@ OPTIONAL = {
     "LogEnds": ("writer_client.log_ends", "files"),
     "LogTimes": ("writer_client.log_ends", "files"),
     "SegmentLogWriter": ("writer_client.segment_log", "files"),
+    "TopicEnds": ("writer_client.kafka_ends", "kafka"),
 }
 """The names that need more than the base install: their modules, and the extras."""
 

@@ -18,8 +18,14 @@ class TopicEnds:
     """
 
     def __init__(
-        self, config: Mapping[str, Any], topic: str, domain: str | None, *, timeout_s: float
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        *,
+        domain: str | None = None,
+        timeout_s: float = 10.0,
     ) -> None:
+        """Connect with the configuration of any client of librdkafka; `domain` is the events'."""
         self._topic = Topic(config, topic)
         self._domain = domain
         self._id = self._topic.look(timeout_s=timeout_s).id

@@ -108,7 +108,7 @@ class KafkaNotedProducer:
         self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
         self._on_delivery: OnDelivery | None = self._first_delivery
         self._producer = created(config, _log)
-        self._ends = TopicEnds(config, topic, domain, timeout_s=BEGIN_S)
+        self._ends = TopicEnds(config, topic, domain=domain, timeout_s=BEGIN_S)
         self._transactional: str | None = config.get("transactional.id")
         if self._transactional is not None:
             take_over(self._producer, BEGIN_S)

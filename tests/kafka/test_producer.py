@@ -23,6 +23,7 @@ from noted_time import (
 from tests.support.calls import Calls
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import Verdict, judged
+from tests.support.page import Session
 from tests.support.processes import ServeProcess, environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
@@ -30,7 +31,7 @@ from writer_client import KafkaNotedProducer, kafka_producer, kafka_transactions
 
 pytestmark = pytest.mark.acceptance
 
-NOON = 1_357_041_600_000
+ELEVEN, NOON = 1_357_038_000_000, 1_357_041_600_000
 PROGRAM = str(Path(__file__).parent / "programs" / "departures.py")
 
 Start = Callable[..., KafkaNotedProducer]
@@ -447,3 +448,16 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(start: Start) ->
     producer.note_time(NOON)
 
     assert producer.flush(60).lower == NOON
+
+
+def test_the_examples_of_the_page_run(broker: Broker, served: Served, topic: str) -> None:
+    """The producer, and the tracker beside confluent's own."""
+    elsewhere = {
+        "127.0.0.1:9092": broker.address,
+        "http://127.0.0.1:7464": served.url,
+        '"flights"': f'"{topic}"',
+    }
+    Session("docs/kafka.md", elsewhere).run("KafkaNotedProducer(", "DeliveryTracker(")
+
+    row = served.get(f"{topic}/writers/AA")
+    assert (faultless(broker, served, topic).records, row["times"]) == (2, {"default": ELEVEN})
