@@ -7,10 +7,9 @@ confluent-kafka.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from noted_time.extras import needs_extra
+from noted_time.extras import imported
 from writer_client.async_client import AsyncWriterClient
 from writer_client.batches import Batch
 from writer_client.client import WriterClient
@@ -51,11 +50,4 @@ OPTIONAL = {
 
 
 def __getattr__(name: str) -> object:
-    if name in OPTIONAL:
-        module, extra = OPTIONAL[name]
-        try:
-            return getattr(import_module(module), name)
-        except ModuleNotFoundError as error:
-            raise needs_extra(f"{__name__}.{name}", extra, error) from error
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    return imported(__name__, OPTIONAL, name)

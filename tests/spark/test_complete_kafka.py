@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from spark_integration import complete_kafka, kafka_offsets, read_complete_kafka
 from spark_integration.complete_kafka import Span, gone, needed
 from tests.support.kafka import Broker
 from tests.support.served import Served
+from writer_client import KafkaNotedProducer
 
 START = 1_357_000_000_000
 SECONDS = range(4)
@@ -126,6 +128,40 @@ def test_consecutive_windows_give_each_record_once(
 
     assert read == {second: of(second) for second in SECONDS}
     assert caplog.text.count("offsets below the window's end cut are read") == said
+
+
+def produced(hourly: Hourly, writer: str, second: int, *, aborts: bool) -> None:
+    """Produce four records of a second and the next one in a transaction, and note the second."""
+    chance = random.Random(f"{writer}{second}")
+    config = {**hourly.broker.config, "transactional.id": f"{hourly.name}-{writer}"}
+    with KafkaNotedProducer(config, hourly.name, hourly.served.url, writer) as producer:
+        for is_aborted in (True, False) if aborts else (False,):
+            with suppress(RuntimeError), producer.transaction():
+                for _ in range(4):
+                    time = START + 1000 * second + chance.randrange(2000)
+                    producer.produce(writer, event_time=time)
+                producer.note_time(START + 1000 * (second + 1))
+                if is_aborted:
+                    raise RuntimeError
+        producer.flush(60)
+
+
+@pytest.mark.spark
+@pytest.mark.acceptance
+def test_windows_of_transactions_have_each_committed_record_once(hourly: Hourly) -> None:
+    """Of producers that share the partitions, and were started again, also after an abort."""
+    hourly.served.post(hourly.name, {"writer": "a"}, {"writer": "b"})
+    for second in range(3):
+        produced(hourly, "a", second, aborts=second == 1)
+        produced(hourly, "b", second, aborts=False)
+    committed = {"options": {"kafka.isolation.level": "read_committed"}}
+    read = [hourly.times(second, **committed) for second in range(3)]
+
+    times = [record.time - START for record in hourly.broker.records(hourly.name)]
+    assert len(times) == 24
+    assert read == [
+        sorted(START + time for time in times if time // 1000 == second) for second in range(3)
+    ]
 
 
 @pytest.mark.spark
