@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import event, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, Rejected, StreamCut, Unreachable
@@ -73,11 +73,16 @@ class Query:
         self.marks: list[Mark] = []
         self.batches: list[tuple[MarksOffset, dict[int, int]]] = []
         self.late: list[str] = []
-        self.limit = ""
+        self.limit, self.is_whole = "", True
         self.restart()
 
-    def restart(self, limit: str = "", *, ahead: bool = True, now: bool = False) -> None:
-        """Begin a run; the last batch may be run again, under other options."""
+    def restart(
+        self, limit: str = "", *, ahead: bool = True, now: bool = False, last: bool = False
+    ) -> None:
+        """Begin a run; the last batch may be run again, under other options.
+
+        A run that reads what is there `now` has it determined for each source, marks first.
+        """
         self.limit = limit
         streams = {"flights": KafkaTopic("flights")}
         terms = FromKafka({"flights": "flights"}, ahead=ahead, limit=limit)
@@ -85,9 +90,14 @@ class Query:
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
         watched = {"flights": Watched(self.topic, terms, patience_s=0)}
         self._planner = MarksPlanner(query, releasers, watched)
+        self._frozen: dict[int, int] | None = None
         if now:
+            before = dict(self.topic.ends)
+            if last:
+                self._write({0: 2})
+                self.mark()
             self._planner.take_no_more_than_now()
-        self._frozen = dict(self.topic.ends) if now else None
+            self._frozen = before
 
     def rerun(self) -> None:
         """Run the last batch again, as after a crash."""
@@ -97,7 +107,8 @@ class Query:
     def mark(self) -> None:
         """Note that all that is written is complete to a later time."""
         seq = len(self.marks) + 1
-        self.marks.append(Mark(seq, 10 * seq, 10 * seq, StreamCut(dict(self.topic.ends))))
+        cut = StreamCut(self.topic.ends).join(self.marks[-1].cut if self.marks else StreamCut({}))
+        self.marks.append(Mark(seq, 10 * seq, 10 * seq, cut))
 
     def plan(
         self, between: dict[int, int], missing: set[int], *, last: bool = False, crash: bool = False
@@ -137,13 +148,15 @@ class Query:
         self._judge(len(self.batches) - 1)
 
     def _write(self, rows: dict[int, int]) -> None:
+        """Add rows to partitions; fewer than none are lost, as by a leader that lacks them."""
         for partition, count in rows.items():
-            self.topic.ends[partition] = self.topic.ends.get(partition, 0) + count
+            self.is_whole = self.is_whole and count >= 0
+            self.topic.ends[partition] = max(0, self.topic.ends.get(partition, 0) + count)
 
     def _judge(self, batch: int) -> None:
         """Add the rows of a batch that are below the cut of a mark that judges them."""
         judging = batch - (1 if self.limit == AT_ONCE else 2)
-        let_in = self.batches[judging][0].streams["flights"].mark.seq if judging >= 0 else 0
+        let_in = self.let_in(judging) if judging >= 0 else 0
         if not let_in:
             return
         begun, ended = self.batches[batch - 1][1], self.batches[batch][1]
@@ -152,74 +165,97 @@ class Query:
             if first < min(below, ended.get(partition, 0)):
                 self.late.append(f"batch {batch} has {partition}@{first}, and mark {let_in}")
 
+    def let_in(self, batch: int) -> int:
+        """Return the seq of the mark let in with a batch or before it, 0 for none."""
+        return self.batches[batch][0].streams["flights"].mark.seq if self.batches else 0
+
     @property
-    def is_caught_up(self) -> bool:
-        """Whether the last mark is let in."""
-        return not self.marks or self.batches[-1][0].streams["flights"].mark.seq == len(self.marks)
+    def rests_on_unread(self) -> bool:
+        """Whether one of the last two batches let in a mark whose cut it had not read."""
+        return any(
+            seq and not StreamCut(self.batches[batch][1]).reaches(self.marks[seq - 1].cut)
+            for batch in (-1, -2)[: len(self.batches)]
+            if (seq := self.let_in(batch))
+        )
 
 
 PARTITIONS = st.integers(0, 3)
-STEPS = st.one_of(
-    st.tuples(st.just("write"), PARTITIONS, st.integers(1, 5)),
-    st.tuples(st.just("mark")),
-    st.tuples(st.just("mark")),
-    st.tuples(
-        st.just("plan"),
-        st.dictionaries(PARTITIONS, st.integers(1, 3), max_size=2),
-        st.sets(PARTITIONS, max_size=2),
-        st.booleans(),
-        st.sampled_from([False, False, False, False, True]),
-    ),
-    st.tuples(
-        st.just("restart"),
-        st.sampled_from(["", LIMIT, AT_ONCE]),
-        st.booleans(),
-        st.sampled_from([False, False, True]),
-        st.booleans(),
-    ),
-    st.tuples(st.just("leaderless"), st.frozensets(st.integers(0, 1), max_size=1)),
+PLANS = st.tuples(
+    st.just("plan"),
+    st.dictionaries(PARTITIONS, st.integers(1, 3), min_size=1, max_size=3),
+    st.sets(PARTITIONS, max_size=2),
+    st.booleans(),
+    st.sampled_from([False, False, False, False, True]),
 )
+RESTARTS = st.tuples(
+    st.just("restart"),
+    st.sampled_from(["", "", LIMIT, AT_ONCE]),
+    st.booleans(),
+    st.sampled_from([False, False, True]),
+    st.booleans(),
+    st.booleans(),
+)
+LOSSES = st.tuples(st.just("lose"), st.booleans())
+NO_LEADER = st.tuples(st.just("leaderless"), st.frozensets(PARTITIONS, min_size=1, max_size=1))
+STEPS = st.one_of(PLANS, PLANS, PLANS, st.tuples(st.just("mark")), RESTARTS, NO_LEADER)
 
 
 def take(query: Query, step: tuple[Any, ...]) -> None:
     """Take one step of a history."""
     match step:
-        case ("write", partition, rows):
-            query.topic.ends[partition] = query.topic.ends.get(partition, 0) + rows
         case ("mark",):
             query.mark()
         case ("plan", between, missing, last, crash):
             query.plan(between, missing, last=last, crash=crash)
-        case ("restart", limit, ahead, now, again):
-            query.restart(limit, ahead=ahead, now=now)
+        case ("restart", limit, ahead, now, last, again):
+            query.restart(limit, ahead=ahead, now=now, last=last)
             if again and query.batches:
                 query.rerun()
         case ("leaderless", partitions):
             query.topic.leaderless = partitions
+            try:
+                query.plan({}, set())
+            finally:
+                query.topic.leaderless = frozenset()
+        case ("lose", last):
+            query.plan({0: -3, 1: 2}, set(), last=last)
 
 
-@given(st.lists(STEPS, min_size=5, max_size=60))
+@given(st.lists(STEPS, min_size=30, max_size=60))
 def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
     steps: list[tuple[Any, ...]],
 ) -> None:
-    """Whatever is refused goes on after a restart without the limit, once there is a leader."""
+    """What is refused rests on rows that are not read, and goes on without the limit."""
     with TemporaryDirectory() as checkpoint:
         query = Query(GivenTopic(), checkpoint)
         for step in steps:
             try:
                 take(query, step)
             except Unreachable:
-                event("leaderless")
-                query.topic.leaderless = frozenset()
                 query.restart()
             except Rejected:
-                event(f"refused: {query.limit}")
                 assert query.limit
+                assert query.rests_on_unread
                 query.restart()
-        query.topic.leaderless = frozenset()
         query.restart()
         for _ in range(4):
             query.plan({}, set())
 
         assert query.late == []
-        assert query.is_caught_up
+        assert query.let_in(-1) == len(query.marks)
+
+
+@given(st.lists(STEPS, max_size=20), st.lists(st.one_of(LOSSES, PLANS), min_size=5, max_size=20))
+def test_where_rows_were_lost_none_is_judged_by_a_mark_that_covers_it_either(
+    before: list[tuple[Any, ...]], after: list[tuple[Any, ...]]
+) -> None:
+    """The query fails instead, for good or until the topic has as many rows."""
+    with TemporaryDirectory() as checkpoint:
+        query = Query(GivenTopic(id=None), checkpoint)
+        for step in [*before, *after]:
+            try:
+                take(query, step)
+            except (Rejected, Unreachable):
+                query.restart()
+
+        assert query.late == []
