@@ -7,15 +7,18 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from noted_time import Rejected
 from spark_integration import read_noted_kafka
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
@@ -56,8 +59,8 @@ class Clock:
         """Return the records."""
         return read_noted_kafka(
             self.spark,
-            self.name,
             **{
+                "topic": self.name,
                 "bootstrap": self.broker.address,
                 "controller_url": self._url,
                 "checkpoint_location": str(self.output.checkpoint),
@@ -87,15 +90,23 @@ class Clock:
         """The counts of the seconds that are over."""
         return [(int(str(second)) - START_S, count) for second, count in self.output.rows]
 
+    def fails(self, match: str, **asked: Any) -> None:  # noqa: ANN401 - any parameter
+        """Run the query, which has to fail before it gives anything more out."""
+        before = self.counts
+        with pytest.raises(PySparkException, match=match):
+            self.run(**asked)
+        assert self.counts == before
+
 
 @pytest.fixture
-def clock(
-    spark: SparkSession,
-    broker: Broker,
-    controller: Served,
-    output: QueryOutput,
-) -> Clock:
+def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
     """Return a topic of two partitions without a record."""
+    return Clock(spark, broker, controller, output)
+
+
+@pytest.fixture
+def other(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
+    """Return a second one, for the same query."""
     return Clock(spark, broker, controller, output)
 
 
@@ -131,3 +142,167 @@ def test_a_record_without_the_field_fails_the_query_with_its_offset(clock: Clock
     with pytest.raises(PySparkException, match="no event time in column departure") as failed:
         query.processAllAvailable()
     assert f"a record of topic {clock.name}, partition 1, offset 1 has" in str(failed.value)
+
+
+def test_a_record_without_a_timestamp_fails_the_query_with_its_offset(clock: Clock) -> None:
+    """Kafka's timestamp of such a record is -1."""
+    clock.broker.send(clock.name, [(0, "early", -1)])
+
+    clock.fails(f"a record of topic {clock.name}, partition 0, offset 0 has no event time")
+
+
+def test_nothing_is_lost_where_partitions_are_added_and_the_rate_is_limited(clock: Clock) -> None:
+    """While the query runs, and while it does not; a crash, a limit and availableNow follow."""
+    clock.write(0)
+    clock.note(1)
+    query = clock.output.start(per_second(clock.read(), "timestamp"))
+    query.processAllAvailable()
+    clock.broker.grow(clock.name, 3)
+    clock.write(1, partitions=(0, 1, 2))
+    clock.note(2)
+    assert eventually(lambda: clock.counts, [(0, 4), (1, 6)])
+    query.stop()
+    clock.broker.grow(clock.name, 4)
+    clock.write(2, 3, partitions=(0, 1, 2, 3))
+    clock.note(4)
+    clock.output.forget_commit()
+    clock.run()
+    clock.write(4, 5, partitions=(0, 1, 2, 3))
+    clock.note(6)
+    clock.run(options={"MaxOffsetsPerTrigger": 3})
+    clock.write(6, partitions=(0, 1, 2, 3))
+    clock.note(7)
+    clock.output.catch_up(per_second(clock.read(), "timestamp"))
+
+    assert clock.counts == [(0, 4), (1, 6), *((second, 8) for second in range(2, 7))]
+
+
+def test_a_topic_that_was_recreated_fails_the_query(clock: Clock) -> None:
+    """Also where it is longer than what was read, which its offsets do not show."""
+    clock.write(0)
+    clock.note(1)
+    clock.run()
+    clock.broker.create(clock.name)
+    clock.write(1, 2, 3)
+    clock.note(3)
+
+    for marks in ("ahead", "committed"):
+        clock.fails(f"{clock.name}' was recreated: its id is .*, and the query has", marks=marks)
+
+
+def test_records_deleted_before_they_are_read_fail_the_query(clock: Clock) -> None:
+    """By Spark's own check, which stays on."""
+    clock.write(0)
+    clock.note(1)
+    clock.run()
+    clock.write(1, 2)
+    clock.note(3)
+    clock.broker.truncate(clock.name, {0: 4})
+
+    clock.fails("Some data may have been lost")
+
+
+class Transactions:
+    """Transactions of one producer."""
+
+    def __init__(self, clock: Clock, name: str) -> None:
+        self._topic = clock.name
+        self._producer = Producer({**clock.broker.config, "transactional.id": name})
+        self._producer.init_transactions(60)
+
+    def write(self, partition: int, second: int) -> None:
+        """Begin one, and write a record."""
+        self._producer.begin_transaction()
+        time = START_MS + 1000 * second
+        self._producer.produce(self._topic, "in it", partition=partition, timestamp=time)
+        self._producer.flush(60)
+
+    def commit(self) -> None:
+        """Commit."""
+        self._producer.commit_transaction(60)
+
+    def abort(self) -> None:
+        """Abort."""
+        self._producer.abort_transaction(60)
+
+
+def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
+    """To a query that is read_committed; what was aborted is not counted."""
+    hanging, aborting = (
+        Transactions(clock, f"{clock.name}-a"),
+        Transactions(clock, f"{clock.name}-b"),
+    )
+    aborting.write(1, 0)
+    aborting.abort()
+    clock.ends[1] = 2
+    clock.write(0)
+    clock.note(1)
+    events = clock.read(options={"kafka.isolation.level": "read_committed"})
+    query = clock.output.start(per_second(events, "timestamp"))
+    assert eventually(lambda: clock.counts, [(0, 4)])
+    hanging.write(0, 1)
+    clock.write(1)
+    clock.ends[0] += 2
+    clock.note(2)
+    query.processAllAvailable()
+    held = clock.counts
+    hanging.commit()
+
+    assert eventually(lambda: clock.counts, [(0, 4), (1, 5)])
+    assert held == [(0, 4)]
+    query.stop()
+
+
+def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: Clock) -> None:
+    """Each with its own stream; also in a run that continues."""
+    for second in (0, 2):
+        clock.write(second, second + 1)
+        clock.note(second + 2)
+        other.write(second)
+        other.note(second + 1)
+        clock.run(topic=[clock.name, other.name])
+
+    assert clock.counts == [(0, 8), (1, 4), (2, 8)]
+
+
+def test_a_join_of_two_topics_without_duplicates_is_exact(clock: Clock, other: Clock) -> None:
+    """Each row of one with those of the same time and value in the other, over a restart."""
+    for seconds in ((0, 1), (2, 3)):
+        for each in (clock, other):
+            each.write(*seconds)
+            each.note(seconds[-1] + 1)
+        one, two = (
+            each.read(strict=True).select("timestamp", F.expr(f"int(string(value)) {name}"))
+            for each, name in ((clock, "one"), (other, "two"))
+        )
+        pairs = one.dropDuplicates(["timestamp", "one"]).join(
+            two.withColumnRenamed("timestamp", "at"), F.expr("one = two AND timestamp = at")
+        )
+        query = clock.output.start(pairs.select("one", F.unix_millis("at")))
+        query.processAllAvailable()
+        query.stop()
+
+    assert clock.output.rows == [
+        (second, START_MS + 1000 * second + 400 * n) for second in range(4) for n in (0, 0, 1, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"topic": "no-such"}, "there is no Kafka topic 'no-such' at .*: create it, or correct"),
+        ({"topic": "a,b"}, "topic 'a,b' is not"),
+        ({"topic": []}, "at least one topic"),
+        ({"topic": ["a", "b"], "stream": "s"}, "each has the stream of its own name"),
+        ({"marks": "behind"}, "marks must be 'ahead' or 'committed'"),
+        ({"options": {"Subscribe": "a"}}, "option subscribe is set by read_noted_kafka"),
+        ({"options": {"failondataloss": False}}, "failOnDataLoss=false would skip rows"),
+        ({"options": {"kafka.ssl.truststore.location": "/a"}}, "is for Java: .* into client="),
+        ({"event_time": "departure"}, "the events have no column departure"),
+        ({"stream": "no-such"}, "no-such"),
+    ],
+)
+def test_a_mistake_is_an_error_of_the_call(clock: Clock, asked: dict[str, Any], says: str) -> None:
+    """In one sentence, with the remedy."""
+    with pytest.raises(Rejected, match=says):
+        clock.read(**asked)
