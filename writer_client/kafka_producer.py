@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import time as clocks
@@ -14,19 +13,17 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 
 from noted_time.values import (
     LARGEST_TIME,
-    Fenced,
     InvalidNote,
     NotedTimeError,
     Rejected,
     Time,
-    Unreachable,
     unix_ms_of,
 )
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
-from writer_client.delivery import DeliveryTracker
+from writer_client.kafka_config import checked, created, take_over
+from writer_client.kafka_deliveries import SLICE_S, Deliveries, log
 from writer_client.kafka_ends import TopicEnds
-from writer_client.kafka_errors import checked, created, ended, error_of, lasting, take_over
 from writer_client.kafka_transactions import COMMIT_S, Transactions
 from writer_client.outcome import Exclusion, Flushed
 from writer_client.posting import unix_ms
@@ -37,13 +34,8 @@ BEGIN_S = 10.0
 POLL_EVERY = 64
 """A poll for each event would cost more than the event."""
 
-SLICE_S = 0.2
-"""How long one wait in librdkafka may hold up a signal."""
-
 IDLE_S, WAITING_S = 1.0, 0.005
 """How often reports are looked for while nobody produces: without and with notes that wait."""
-
-_log = logging.getLogger("noted_time.writer.kafka")
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
 Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
@@ -107,10 +99,10 @@ class KafkaNotedProducer:
         self.topic = topic
         self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
         self._on_delivery: OnDelivery | None = self._first_delivery
-        self._producer = created(config, _log)
-        self._ends = TopicEnds(config, topic, domain=domain, timeout_s=BEGIN_S)
-        self._transactional: str | None = config.get("transactional.id")
-        if self._transactional is not None:
+        self._producer = created(config)
+        ends = TopicEnds(config, topic, domain=domain, timeout_s=BEGIN_S)
+        self._is_transactional = "transactional.id" in config
+        if self._is_transactional:
             take_over(self._producer, BEGIN_S)
         self.client = WriterClient(
             controller_url,
@@ -123,26 +115,18 @@ class KafkaNotedProducer:
         )
         """The client that notes: its state, the stream's lower, the position noted."""
         open_clients.discard(self.client)  # it is closed after what was produced is delivered
-        self._tracker = DeliveryTracker(self.client, domain=domain, look_again=self._begin)
-        self._reporting = threading.RLock()  # one thread at a time has deliveries reported
-        self._transactions = Transactions(
-            writer,
-            self._producer,
-            self._tracker,
-            reporting=self._reporting,
-            deliver=self._deliver,
-            named=self._named,
-        )
+        self._deliveries = Deliveries(self._producer, self.client, ends, domain)
+        self._tracker = self._deliveries.tracker
+        self._transactions = Transactions(self._deliveries)
         self._clock, self._delay_ms = clock, delay_ms
         self._period_s = note_period_ms / 1000 if auto else None
         self._next_beat = 0.0
-        self._fault: NotedTimeError | None = None
-        self._rests = self._closed = self._is_held = self._complained = False
-        self._since_poll = self._polls = 0
+        self._rests = self._closed = self._is_held = False
+        self._since_poll = 0
         self._pid = os.getpid()
         self._wake = threading.Event()
         try:
-            self._begin()
+            self._deliveries.begin()
             self.client.flush(BEGIN_S)
         except BaseException:
             self.client.end(0.0)
@@ -189,10 +173,10 @@ class KafkaNotedProducer:
         stamp = event_time if type(event_time) is int else unix_ms_of(event_time)
         if not 0 < stamp < LARGEST_TIME:
             raise Rejected(f"event_time {stamp} is no timestamp for Kafka: it has to be above 0")
-        if self._fault is not None or self._rests or self.client.is_fenced:
+        if self._deliveries.fault is not None or self._rests or self.client.is_fenced:
             self._resume()
         tracker = self._tracker
-        if self._transactional is not None and not tracker.in_transaction:
+        if self._is_transactional and not tracker.in_transaction:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
         part = -1 if partition is None else partition
         epoch = tracker.produced(stamp)
@@ -208,16 +192,17 @@ class KafkaNotedProducer:
                     )
                     break
                 except BufferError:
-                    self._poll(SLICE_S)
+                    self._deliveries.poll(SLICE_S)
         except KafkaException as error:
             self._tracker.refused(epoch)
-            raise self._named(error) from error
+            raise self._deliveries.named(error) from error
         except BaseException:
             self._tracker.refused(epoch)
             raise
         self._since_poll += 1
         if self._since_poll >= POLL_EVERY:
-            self._poll(0)
+            self._since_poll = 0
+            self._deliveries.poll(0)
 
     def note_time(self, time: Time) -> None:
         """Note that all events with a time below `time` were produced by now; returns at once.
@@ -230,9 +215,8 @@ class KafkaNotedProducer:
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
         self._tracker.check()
-        self._note(unix_ms_of(time))
-        if self._fault is not None:
-            raise self._fault
+        self._deliveries.note(unix_ms_of(time))
+        self.check()
         self._rests = False
         if self._tracker.is_waiting:
             self._wake.set()
@@ -247,7 +231,7 @@ class KafkaNotedProducer:
         """
         until = clocks.monotonic() + timeout
         self.check()
-        self._deliver(until)
+        self._deliveries.wait(until)
         return self.client.flush(max(0.0, until - clocks.monotonic()))
 
     def forgive(self) -> None:
@@ -255,18 +239,14 @@ class KafkaNotedProducer:
 
         The notes that were held for it leave, in one, once all produced until now is delivered.
         """
-        self._is_held = self._complained = False
+        self._is_held = False
         self._tracker.forgive()
-        self._poll(0)
+        self._deliveries.poll(0)
         self._wake.set()
 
     def check(self) -> None:
         """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
-        if self._fault is not None:
-            raise self._fault
-        if self.client.is_fenced:
-            self._tracker.tell_rows()
-        self.client.check()
+        self._deliveries.check()
 
     # Transactions
 
@@ -277,23 +257,25 @@ class KafkaNotedProducer:
         One note leaves after the commit. If the block raises, the transaction is aborted, and what
         was produced and noted in it is dropped. Raises `DeliveryFailed` or `Conflict` if it had to
         be aborted, so that all of its events are to be produced again, and `Unreachable` if the
-        outcome of the commit is unknown: then nothing was noted, and the next note covers it.
+        outcome of the commit is unknown: then nothing is noted. The next transaction begins when it
+        is known, and raises `Conflict` if it was an abort; otherwise its note covers both.
         """
-        if self._transactional is None:
+        if not self._is_transactional:
             raise Rejected("transactions need a transactional.id in the configuration")
         self.check()
         self._transactions.begin()
         try:
             yield
-            self._deliver(clocks.monotonic() + COMMIT_S)
+            self._deliveries.wait(clocks.monotonic() + COMMIT_S)
         except BaseException:
-            self._is_held = self._period_s is not None
+            self._is_held = True
             self._transactions.abort()
             raise
+        self._is_held = True
         try:
             self._transactions.commit()
         except InvalidNote as error:
-            raise self._went_back(error) from error
+            raise self._deliveries.went_back(error) from error
         self._is_held = False
 
     # Leaving
@@ -326,8 +308,8 @@ class KafkaNotedProducer:
             open_clients.discard(self)
             self._wake.set()
             self.client.end(max(0.0, until - clocks.monotonic()))
-            writer = self.client.writer
-            self._fault = self._fault or Rejected(f"the producer of writer {writer!r} is closed")
+            closed = Rejected(f"the producer of writer {self.client.writer!r} is closed")
+            self._deliveries.fault = self._deliveries.fault or closed
 
     def end_soon(self) -> None:
         """Post what waits at once; the process is about to end."""
@@ -338,7 +320,7 @@ class KafkaNotedProducer:
         try:
             self.close(timeout_s)
         except NotedTimeError as error:
-            _log.warning("%s", error)
+            log.warning("%s", error)
 
     def __enter__(self) -> Self:
         return self
@@ -349,11 +331,6 @@ class KafkaNotedProducer:
             return
         with contextlib.suppress(NotedTimeError):  # the block's own error matters more
             self.close()
-
-    # Deliveries and notes
-
-    def _begin(self) -> None:
-        self.client.begin(self._ends.look_up)
 
     def _resume(self) -> None:
         """Raise if nothing can be sent any more, and join if the writer rests."""
@@ -366,82 +343,17 @@ class KafkaNotedProducer:
     def _leave(self, until: float) -> Mapping[int, int]:
         """Deliver all events, and return their ends."""
         self.check()
-        self._deliver(until)
+        self._deliveries.wait(until)
         with self._tracker.lock:
             self._rests = True
             return self._tracker.ends()
-
-    def _deliver(self, until: float) -> None:
-        """Wait until no event is under way."""
-        while under_way := self._tracker.under_way:
-            left_s = until - clocks.monotonic()
-            if left_s <= 0:
-                raise Unreachable(
-                    f"Kafka has not taken {under_way} events of writer {self.client.writer!r} in "
-                    "time: they are kept and tried further"
-                )
-            try:
-                with self._reporting:
-                    self._producer.flush(min(left_s, SLICE_S))
-            except KafkaException as error:
-                raise self._named(error) from error
-            self._settle()
-        self._settle()
-        self.check()
-        self._tracker.check()
-
-    def _poll(self, timeout_s: float) -> None:
-        """Have deliveries reported, and note what may leave."""
-        self._since_poll = 0
-        self._polls += 1
-        if self._reporting.acquire(blocking=timeout_s > 0):
-            try:
-                self._producer.poll(timeout_s)
-            finally:
-                self._reporting.release()
-        self._settle()
-
-    def _note(self, time: int) -> None:
-        try:
-            self._tracker.note(time)
-        except InvalidNote as error:
-            if error.status != "invalid_position":
-                raise
-            self._went_back(error)
-
-    def _settle(self) -> None:
-        """Note what may leave; errors are raised by the next call, as an event may just be sent."""
-        try:
-            self._tracker.settle()
-        except Fenced:
-            return  # the client says so whenever it is asked
-        except InvalidNote as error:
-            self._went_back(error)
-        except NotedTimeError as error:
-            self._fault = self._fault or error
-        failure = self._tracker.failure
-        if failure is not None and not self._complained:
-            self._complained = True
-            _log.warning("%s", failure)
-
-    def _went_back(self, error: InvalidNote) -> NotedTimeError:
-        self._fault = self._fault or self._ends.went_back(error)
-        return self._fault
-
-    def _named(self, error: KafkaException) -> NotedTimeError:
-        """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""
-        last = lasting(self._producer, error_of(error))
-        if last is not None:
-            self._fault = ended(last, self.client.writer, self._transactional)
-            return self._fault
-        return Rejected(f"Kafka's client refuses: {error_of(error).str()}")
 
     def _first_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Look once whether the topic keeps the timestamps of its events."""
         if error is None:
             self._on_delivery = self._own
             if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:
-                _log.warning(
+                log.warning(
                     "Kafka topic %r stamps its records with the broker's time "
                     "(message.timestamp.type=LogAppendTime): readers have to take the event time "
                     "from the value, not from the timestamp",
@@ -460,15 +372,15 @@ class KafkaNotedProducer:
         """
         self._next_beat = clocks.monotonic() + (self._period_s or 0.0)
         while not self._closed:
-            polls = self._polls
+            polls = self._deliveries.polls
             self._wake.clear()
             self._wake.wait(self._pause_s())
             try:
-                if self._polls == polls and not self._closed:
-                    self._poll(0)
+                if self._deliveries.polls == polls and not self._closed:
+                    self._deliveries.poll(0)
                 self._note_clock(clocks.monotonic())
             except Exception:  # noqa: BLE001 - the clock's, or of a callback in the configuration
-                _log.exception("writer %r", self.client.writer)
+                log.exception("writer %r", self.client.writer)
 
     def _pause_s(self) -> float:
         pause_s = WAITING_S if self._tracker.is_waiting else IDLE_S
@@ -482,11 +394,11 @@ class KafkaNotedProducer:
             return
         self._next_beat = now + self._period_s
         with self._tracker.lock:
-            if self._rests or self._is_held or self._closed or self._fault:
+            if self._rests or self._is_held or self._closed or self._deliveries.fault:
                 return
             time, last = unix_ms_of(self._clock()) - self._delay_ms, self._tracker.time
             if last is None or time >= last:
-                self._note(time)
+                self._deliveries.note(time)
 
 
 def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
@@ -495,6 +407,6 @@ def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
         try:
             second(error, message)
         except Exception:  # noqa: BLE001 - it would be raised in whatever thread polls
-            _log.exception("on_delivery failed")
+            log.exception("on_delivery failed")
 
     return deliver

@@ -195,7 +195,7 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
         producer.flush(60)
         broker.stop()
 
-    with pytest.raises(Unreachable, match="is committed is unknown"), producer.transaction():
+    with pytest.raises(Unreachable, match="was committed is unknown"), producer.transaction():
         write()
     broker.start()
     monkeypatch.undo()
@@ -265,9 +265,12 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
     """Another one with its transactional.id has begun, whatever name that notes under."""
     older = start("older", transactional(topic))
     start("younger", transactional(topic))
-    with pytest.raises(Fenced, match="another producer with transactional"), older.transaction():
+    with (
+        pytest.raises(Fenced, match="another producer with its transactional"),
+        older.transaction(),
+    ):
         older.produce("a", event_time=NOON)
-    with pytest.raises(Fenced, match="another producer with transactional"):
+    with pytest.raises(Fenced, match="another producer with its transactional"):
         older.note_time(NOON)
 
     assert served.get(f"{topic}/writers/older")["state"] == "live"

@@ -1,0 +1,158 @@
+"""How a Kafka producer's deliveries are reported, and what Kafka refuses it: kept and named."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time as clocks
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from noted_time.values import (
+    ClientFailed,
+    Fenced,
+    InvalidNote,
+    NotedTimeError,
+    Rejected,
+    Session,
+    Unreachable,
+)
+from writer_client.client import WriterClient
+from writer_client.delivery import DeliveryTracker
+from writer_client.kafka_ends import TopicEnds
+from writer_client.posting import unix_ms
+
+SLICE_S = 0.2
+"""How long one wait in librdkafka may hold up a signal."""
+
+log = logging.getLogger("noted_time.writer.kafka")
+
+FENCED = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own begin so
+FATAL = KafkaError._FATAL  # noqa: SLF001 - likewise
+
+
+class Deliveries:
+    """A producer of Kafka's whose deliveries are reported to the tracker of `client`.
+
+    Nothing is raised where an event may just have been sent, nor in callbacks: `fault` is the error
+    that every later call raises.
+    """
+
+    def __init__(
+        self, kafka: Producer, client: WriterClient, ends: TopicEnds, domain: str | None
+    ) -> None:
+        self.kafka = kafka
+        self.client = client
+        self.tracker = DeliveryTracker(client, domain=domain, look_again=self.begin)
+        self.fault: NotedTimeError | None = None
+        self.polls = 0
+        """How often anybody has looked for reports."""
+        self.reporting = threading.RLock()
+        """Held by the one thread that has deliveries reported."""
+        self._ends = ends
+        self._complained = False
+
+    def begin(self) -> None:
+        """Join, and look the ends of the topic up once no other process may note."""
+        self.client.begin(self._ends.look_up)
+
+    def check(self) -> None:
+        """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
+        if self.fault is not None:
+            raise self.fault
+        if self.client.is_fenced:
+            self.tracker.tell_rows()
+        self.client.check()
+
+    def poll(self, timeout_s: float) -> None:
+        """Have deliveries reported, and note what may leave."""
+        self.polls += 1
+        if self.reporting.acquire(blocking=timeout_s > 0):
+            try:
+                self.kafka.poll(timeout_s)
+            finally:
+                self.reporting.release()
+        self.settle()
+
+    def wait(self, until: float) -> None:
+        """Wait until no event is under way; raises `DeliveryFailed`, or `Unreachable` then."""
+        while under_way := self.tracker.under_way:
+            left_s = until - clocks.monotonic()
+            if left_s <= 0:
+                raise Unreachable(
+                    f"Kafka has not taken {under_way} events of writer {self.client.writer!r} in "
+                    "time: they are kept and tried further"
+                )
+            try:
+                with self.reporting:
+                    self.kafka.flush(min(left_s, SLICE_S))
+            except KafkaException as error:
+                raise self.named(error) from error
+            self.settle()
+        self.settle()
+        self.check()
+        self.tracker.check()
+
+    def note(self, time: int) -> None:
+        """Note a time; raises `InvalidNote` if it goes back."""
+        try:
+            self.tracker.note(time)
+        except InvalidNote as error:
+            if error.status == "invalid_time":
+                raise
+            self.went_back(error)
+
+    def settle(self) -> None:
+        """Note what may leave."""
+        try:
+            self.tracker.settle()
+        except Fenced:
+            return  # the client says so whenever it is asked
+        except InvalidNote as error:
+            self.went_back(error)
+        except NotedTimeError as error:
+            self.fault = self.fault or error
+        failure = self.tracker.failure
+        if failure is not None and not self._complained:
+            log.warning("%s", failure)
+        self._complained = failure is not None
+
+    def went_back(self, error: InvalidNote) -> NotedTimeError:
+        """Return the error of a note that was refused because its position went back."""
+        behind = error.status == "invalid_position"
+        self.fault = self.fault or (self._ends.went_back(error) if behind else error)
+        return self.fault
+
+    def named(self, error: KafkaException) -> NotedTimeError:
+        """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""
+        found = self._fatal(error_of(error))
+        if found is None:
+            return Rejected(f"Kafka's client refuses: {error_of(error).str()}")
+        writer = self.client.writer
+        if found.code() in FENCED:
+            label = "another producer with its transactional.id"
+            self.fault = Fenced(writer, Session(None, label, unix_ms()), 0)
+        else:
+            self.fault = ClientFailed(
+                f"Kafka's client of writer {writer!r} failed for good: {found.str()}; create a new "
+                "producer, which begins at the ends of the topic"
+            )
+        return self.fault
+
+    def _fatal(self, error: KafkaError) -> KafkaError | None:
+        """Return the error after which nothing can be done any more, if it is such a one.
+
+        A call only says that there was one; to begin a transaction says which.
+        """
+        if error.code() == FATAL:
+            try:
+                self.kafka.begin_transaction()
+            except KafkaException as again:
+                return error_of(again) if error_of(again).fatal() else error
+        return error if error.fatal() else None
+
+
+def error_of(error: KafkaException) -> KafkaError:
+    """Return what librdkafka says."""
+    found: KafkaError = error.args[0]
+    return found
