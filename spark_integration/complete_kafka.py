@@ -50,7 +50,7 @@ class KafkaOffsets(NamedTuple):
     ending: str
 
 
-class Span(NamedTuple):
+class OffsetRange(NamedTuple):
     """The records of a partition from one offset to another, exclusive."""
 
     start: int
@@ -119,10 +119,10 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
     firsts = _firsts(window, own_segments=own_segments)
     if not firsts and parse is None and event_time == NO_TIME:
         firsts = since
-    spans = needed(window, begins, firsts)
+    ranges = needed(window, begins, firsts)
     if not firsts:
-        _say_that_all_is_read(topic, spans)
-    records = _records(spark, topic, spans, {**chosen, "kafka.bootstrap.servers": bootstrap})
+        _say_that_all_is_read(topic, ranges)
+    records = _records(spark, topic, ranges, {**chosen, "kafka.bootstrap.servers": bootstrap})
     events = timed(parse(records) if parse else records, event_time)
     time = F.col(f"`{event_time}`")
     first, end_at = (F.timestamp_millis(F.lit(each)) for each in (window.start, window.end))
@@ -157,12 +157,14 @@ def kafka_offsets(
     ending = window.to_cut.offsets
     known = window.from_cut.offsets if own_segments else {}
     starts = {segment: known.get(segment, EARLIEST) for segment in ending}
-    return _offsets(topic, {segment: Span(starts[segment], ending[segment]) for segment in ending})
+    return _offsets(
+        topic, {segment: OffsetRange(starts[segment], ending[segment]) for segment in ending}
+    )
 
 
 def needed(
     window: CompleteWindow, begins: Mapping[int, int], firsts: Mapping[int, int]
-) -> dict[int, Span]:
+) -> dict[int, OffsetRange]:
     """Return what to read of each partition: from `firsts` up to the window's end cut.
 
     `begins` has the first offset that each of them still has. A partition that the cut does not
@@ -171,18 +173,18 @@ def needed(
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
     >>> needed(window, {0: 0, 1: 7, 2: 4}, {0: 5})
-    {0: Span(start=5, end=8), 1: Span(start=7, end=8), 2: Span(start=4, end=4)}
+    {0: OffsetRange(start=5, end=8), 1: OffsetRange(start=7, end=8), 2: OffsetRange(start=4, end=4)}
     """
-    spans = {}
+    ranges = {}
     for partition, begin in sorted(begins.items()):
         end = max(begin, window.to_cut.offsets.get(partition, begin))
-        spans[partition] = Span(min(end, max(begin, firsts.get(partition, begin))), end)
-    return spans
+        ranges[partition] = OffsetRange(min(end, max(begin, firsts.get(partition, begin))), end)
+    return ranges
 
 
 def gone(
     window: CompleteWindow, begins: Mapping[int, int], since: Mapping[int, int]
-) -> dict[int, Span]:
+) -> dict[int, OffsetRange]:
     """Return the records that were deleted and may have been in a window.
 
     If its start cut is known, these are the deleted ones above it. If it is not, they are all that
@@ -192,7 +194,7 @@ def gone(
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
     >>> gone(window, {0: 3, 1: 3}, {0: 4, 1: 3})
-    {1: Span(start=0, end=3)}
+    {1: OffsetRange(start=0, end=3)}
     """
     deleted = {}
     for partition, end in window.to_cut.offsets.items():
@@ -200,7 +202,7 @@ def gone(
         first = window.from_cut.offsets.get(partition, 0)
         is_certain = not window.exact and since.get(partition, begin) > begin
         if first < min(begin, end) and not is_certain:
-            deleted[partition] = Span(first, min(begin, end))
+            deleted[partition] = OffsetRange(first, min(begin, end))
     return deleted
 
 
@@ -271,23 +273,23 @@ def _check_led(topic: Topic, partitions: frozenset[int] | set[int]) -> None:
 
 
 def _records(
-    spark: SparkSession, topic: str, spans: Mapping[int, Span], options: Mapping[str, Any]
+    spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
     """Return the records; Spark fails the read if some are deleted before it comes to them."""
-    offsets = _offsets(topic, spans)
+    offsets = _offsets(topic, ranges)
     reader = spark.read.format("kafka").options(**options)
-    reader = reader.option("assign", json.dumps({topic: sorted(spans)}))
+    reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))
     reader = reader.option("startingOffsets", offsets.starting)
     return reader.option("endingOffsets", offsets.ending).load()
 
 
-def _offsets(topic: str, spans: Mapping[int, Span]) -> KafkaOffsets:
-    starts, ends = ({p: each[n] for p, each in spans.items()} for n in (0, 1))
+def _offsets(topic: str, ranges: Mapping[int, OffsetRange]) -> KafkaOffsets:
+    starts, ends = ({p: each[n] for p, each in ranges.items()} for n in (0, 1))
     return KafkaOffsets(*(json.dumps({topic: position_to_wire(each)}) for each in (starts, ends)))
 
 
-def _say_that_all_is_read(topic: str, spans: Mapping[int, Span]) -> None:
-    number = sum(each.end - each.start for each in spans.values())
+def _say_that_all_is_read(topic: str, ranges: Mapping[int, OffsetRange]) -> None:
+    number = sum(each.end - each.start for each in ranges.values())
     if not number:
         return
     log.warning(

@@ -48,6 +48,7 @@ class Flights:
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 300,
             **settings,
         }
         reader = ReaderClient(self.served.url, self.topic, group="g", reader=name)

@@ -20,7 +20,7 @@ from noted_time import CompleteWindow, NotCompleteYet, Rejected, StreamCut, Unre
 from noted_time.kafka import Topic
 from reader_client import ReaderClient
 from spark_integration import complete_kafka, kafka_offsets, read_complete_kafka
-from spark_integration.complete_kafka import Span, gone, needed
+from spark_integration.complete_kafka import OffsetRange, gone, needed
 from tests.support.kafka import Broker
 from tests.support.served import Served
 from writer_client import KafkaNotedProducer
@@ -284,4 +284,4 @@ def test_what_is_needed_and_not_gone_is_all_of_a_window(  # noqa: PLR0913 - what
         left = {n for n in offsets if n >= begun[p]}
         assert all(left <= set(range(*read[p])) for read in reads)
         if (in_order or exact) and len(left) < len(offsets):
-            assert lost[p] == Span(from_cut.get(p, 0), min(begun[p], to[p]))
+            assert lost[p] == OffsetRange(from_cut.get(p, 0), min(begun[p], to[p]))
