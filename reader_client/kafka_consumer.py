@@ -9,10 +9,13 @@ from typing import Any, ClassVar, Self, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from noted_time.kafka.topic import Topic
 from noted_time.values import NotedTimeError, Rejected, TimeWindow
 from reader_client.client import ReaderClient
 
 log = logging.getLogger("noted_time.reader")
+kafka_log = logging.getLogger("noted_time.reader.kafka")
+"""What librdkafka reports."""
 
 TIMEOUT_S = 10.0
 
@@ -50,12 +53,14 @@ class KafkaNotedConsumer:
         """Subscribe to a topic, by default the one of the name of the reader's stream.
 
         `consumer` is the configuration of one, or one that was created with `SETTINGS`. Both belong
-        to this object now, which closes them.
+        to this object now, which closes them. With a configuration the broker is asked for the
+        topic first: raises `Rejected` for an unknown topic and for settings that librdkafka
+        refuses, `Unreachable` if no broker answers within ten seconds.
         """
-        if isinstance(consumer, Mapping):
-            consumer = Consumer({**consumer, **self.SETTINGS})
-        self.consumer, self.reader = consumer, reader
         self._topic = topic or reader.stream
+        if isinstance(consumer, Mapping):
+            consumer = self._created(consumer)
+        self.consumer, self.reader = consumer, reader
         self._assigned: dict[int, int | None] = {}
         self._handed: dict[int, int] = {}
         self._failure: KafkaError | None = None
@@ -129,6 +134,13 @@ class KafkaNotedConsumer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _created(self, config: Mapping[str, Any]) -> Consumer:
+        Topic(config, self._topic).look()
+        try:
+            return Consumer({"logger": kafka_log, **config, **self.SETTINGS})
+        except (KafkaException, TypeError, ValueError) as error:
+            raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
     def _passed_on(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield the messages that are none of the end of a partition or an error."""

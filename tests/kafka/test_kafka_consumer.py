@@ -194,10 +194,16 @@ def test_a_consumer_that_stores_offsets_by_itself_is_refused(flights: Flights) -
         values(consumer, 2)
 
 
-def test_an_error_of_the_consumer_is_raised(broker: Broker, served: Served) -> None:
-    """Here that the topic does not exist."""
+def test_a_topic_that_does_not_exist_is_an_error(broker: Broker, served: Served) -> None:
+    """At once with a configuration, and from the consumer itself when it is asked for messages."""
+    broker.create("kept-for-mistakes")
     reader = ReaderClient(served.url, "nowhere")
-    consumer = KafkaNotedConsumer({**broker.config, "group.id": "n"}, reader)
+    config = {**broker.config, **KafkaNotedConsumer.SETTINGS, "group.id": "n"}
+    with pytest.raises(Rejected, match="there is no Kafka topic 'nowhere'"):
+        KafkaNotedConsumer(config, reader)
+    with pytest.raises(Rejected, match=r"refuses its configuration.*grop\.id"):
+        KafkaNotedConsumer({**config, "grop.id": "n"}, reader, topic="kept-for-mistakes")
+    consumer = KafkaNotedConsumer(Consumer(config), reader)
     with consumer, pytest.raises(KafkaException, match="UNKNOWN_TOPIC"):
         wait_until(lambda: consumer.poll(0.1))
 
