@@ -44,10 +44,10 @@ class Report(Protocol):
 class Epoch:
     """The events between two notes, or those of one transaction.
 
-    `on_delivery` is the callback for each of its events with confluent's clients: a bound method,
-    as a closure for each event would cost three times as much. With other clients, call `delivered`
-    or `failed`. None of them raises. They take no lock, which would cost as much again, so only one
-    thread at a time may report.
+    `on_delivery` is the callback for its events with confluent's clients: one object for all, as
+    one for each would keep the garbage collector busy (0.6 µs an event). With other clients, call
+    `delivered` or `failed`. None of them raises. They take no lock, so only one thread at a time
+    may report.
     """
 
     __slots__ = (
@@ -59,10 +59,12 @@ class Epoch:
         "largest",
         "late",
         "note",
+        "on_delivery",
         "sent",
     )
 
     def __init__(self, tracker: DeliveryTracker) -> None:
+        self.on_delivery: Callable[[object | None, Report], None] = self._report
         self._tracker = tracker
         self.sent = self.arrived = self.failures = 0
         self.ends: dict[int, int] = {}
@@ -71,7 +73,7 @@ class Epoch:
         self.note: int | None = None
         self.is_unplaced = False
 
-    def on_delivery(self, error: object | None, message: Report) -> None:
+    def _report(self, error: object | None, message: Report) -> None:
         """Record what confluent's client reports of an event."""
         segment, offset = message.partition(), message.offset()
         if error is not None:

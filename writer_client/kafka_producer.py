@@ -118,6 +118,7 @@ class KafkaNotedProducer:
         self._deliveries = Deliveries(self._producer, self.client, ends, domain)
         self._tracker = self._deliveries.tracker
         self._transactions = Transactions(self._deliveries)
+        self._produced, self._produce = self._tracker.produced, self._producer.produce
         self._clock, self._delay_ms = clock, delay_ms
         self._period_s = note_period_ms / 1000 if auto else None
         self._next_beat = 0.0
@@ -175,11 +176,10 @@ class KafkaNotedProducer:
             raise Rejected(f"event_time {stamp} is no timestamp for Kafka: it has to be above 0")
         if self._deliveries.fault is not None or self._rests or self.client.is_fenced:
             self._resume()
-        tracker = self._tracker
-        if self._is_transactional and not tracker.in_transaction:
+        if self._is_transactional and not self._tracker.in_transaction:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
         part = -1 if partition is None else partition
-        epoch = tracker.produced(stamp)
+        epoch = self._produced(stamp)
         deliver: OnDelivery = epoch.on_delivery
         asked = on_delivery or self._on_delivery
         if asked is not None:
@@ -187,9 +187,7 @@ class KafkaNotedProducer:
         try:
             while True:
                 try:
-                    self._producer.produce(
-                        self.topic, value, key, part, deliver, deliver, stamp, headers
-                    )
+                    self._produce(self.topic, value, key, part, deliver, deliver, stamp, headers)
                     break
                 except BufferError:
                     self._deliveries.poll(SLICE_S)
