@@ -336,6 +336,27 @@ def test_kills_of_any_process_leave_no_record_behind(
     assert verdict.records > 2000
 
 
+def test_the_end_of_a_process_delivers_notes_and_leaves_the_writer_a_member(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """Also if it never flushed, closed or finished; librdkafka goes to the program's own log."""
+    program = f"""
+import logging, sys
+logging.basicConfig(stream=sys.stdout)
+from writer_client import KafkaNotedProducer
+producer = KafkaNotedProducer({broker.config}, "{topic}", "{served.url}", "berlin")
+for n in range(100):
+    producer.produce("a", event_time={NOON} + n)
+producer.note_time({NOON} + 100)
+"""
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, env=environment(), capture_output=True, check=True)
+
+    assert (faultless(broker, served, topic).records, done.stderr) == (100, b"")
+    assert lower(served, topic) == NOON + 100
+    assert served.get(f"{topic}/writers/berlin")["state"] == "live"
+
+
 def test_the_clock_is_noted_up_to_what_is_delivered(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
