@@ -69,20 +69,17 @@ class Side:
         done = self._stage.bar(f"The past is written, {self.name}", len(self._past))
         replay(islice(self._steps, len(self._past)), self._carriers.take, on_step=done)
 
-    def count_the_past(self) -> None:
-        """Run the query once over the present rows, so that Spark is warm."""
-        run_to_the_end(self._counts(), self._stage.directory / "warm")
-
     def count_live(self) -> Run:
         """Start the query while the carriers continue at their pace."""
         checkpoint = self._stage.directory / STREAMS[self.name]
         done = self._stage.bar(f"A query catches up, {self.name}", len(self._live))
         until, take = self._live[-1], self._carriers.take
-        run = self._stage.beside.submit(lambda: run_until(until, self._counts(), checkpoint))
+        run = self._stage.beside.submit(lambda: run_until(until, self.counts(), checkpoint))
         replay(self._steps, take, hours_per_second=HOURS_PER_SECOND, on_step=done)
         return run.result()
 
-    def _counts(self) -> DataFrame:
+    def counts(self) -> DataFrame:
+        """Return the departures per hour and origin, as the query of this side counts them."""
         rows = usual_rows(self._stage.flights)
         larger = Larger(BacklogPolicy(behind_ms=BEHIND_MS), LARGER * rows)
         return hourly(
@@ -123,11 +120,11 @@ def play(stage: Stage) -> Result:
 
         sides = [side(name) for name in STREAMS]
         sides[0].write_the_past()
-        warm = stage.beside.submit(sides[0].count_the_past)
+        warm = stage.beside.submit(run_to_the_end, sides[0].counts(), stage.directory / "warm")
         sides[1].write_the_past()
         warm.result()
         runs = {side.name: side.count_live() for side in sides}
-    counted = stage.beside.submit(truth, stage.spark, stage.log).result()
+    counted = stage.beside.submit(truth, stage.written()).result()
     return _result([_catch_up(name, run, counted, stage.flights) for name, run in runs.items()])
 
 

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,16 +18,16 @@ from rich.console import Console
 from examples.flights import backlog, demo, report
 from examples.flights.data import read_flights
 from examples.flights.stage import DATABASE, Result, bars_on, staged
-from examples.flights.surroundings import SurroundingsError, controller, keep_database
+from examples.flights.surroundings import SurroundingsError, broker, controller, keep_database
+from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
 TERMINATED = 128 + signal.SIGTERM
 OUT = Path("flights-demo")
 KEPT_DATABASE = "flights.db"
-OF_THE_COMPARISON = ("delay", "speed", "rows_per_batch", "simulate_own")
+OF_THE_COMPARISON = ("delay", "speed", "rows_per_batch", "simulate_own", "kafka", "bootstrap")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -66,6 +66,13 @@ def flights(  # noqa: PLR0913 - the options of a command
             "micro-batch for each hour with a departure, many minutes for a year.",
         ),
     ] = False,
+    kafka: Annotated[
+        bool,
+        typer.Option("--kafka", help="Through a Kafka broker; one of its producers is killed."),
+    ] = False,
+    bootstrap: Annotated[
+        str, typer.Option(help="As --kafka, at a broker of your own, without a topic flights.")
+    ] = "",
     out: Annotated[
         Path, typer.Option(help="Where to put the picture, the figures (.json) and flights.db.")
     ] = OUT,
@@ -91,11 +98,16 @@ def flights(  # noqa: PLR0913 - the options of a command
         data = read_flights(months, days)
         delays = tuple(sorted({*delay, demo.least_full_hours(data)}))
         plan = demo.Plan(delays, rows_per_batch, speed, run_own=not simulate_own)
-        opening = backlog.opening(data) if story else report.plot(data, plan)
+        kafka = kafka or bool(bootstrap)
+        opening = backlog.opening(data) if story else report.plot(data, plan, kafka=kafka)
         _say(console, report.opening(data), *opening)
         out.mkdir(parents=True, exist_ok=True)
-        with _directory(out if keep else None) as directory, bars_on(console) as bars:
-            with staged(data, directory, bars) as stage:
+        with ExitStack() as stack:
+            directory = stack.enter_context(_directory(out if keep else None))
+            if kafka and not bootstrap:
+                bootstrap = stack.enter_context(broker(directory))
+            bars = stack.enter_context(bars_on(console))
+            with staged(data, directory, bars, bootstrap) as stage:
                 result = backlog.play(stage) if story else demo.play(stage, plan)
             keep_database(directory / DATABASE, out / KEPT_DATABASE)
         _show(console, result, out / (story or "flights"))
@@ -161,10 +173,10 @@ def _directory(kept_in: Path | None) -> Iterator[Path]:
 @contextmanager
 def _ending_in_order(console: Console) -> Iterator[None]:
     """Clean up on SIGTERM as on Ctrl-C, and report expected errors in a sentence."""
-    before = signal.signal(signal.SIGTERM, _terminate)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         yield
-    except SurroundingsError as error:
+    except (SurroundingsError, NotedTimeError) as error:
         console.print(f"noted-time: {error}", style="red")
         raise typer.Exit(2) from error
     except PackageNotFoundError as error:
@@ -172,7 +184,3 @@ def _ending_in_order(console: Console) -> Iterator[None]:
         raise typer.Exit(2) from error
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    sys.exit(TERMINATED)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING
 
-from examples.flights import picture, report
+from examples.flights import kafka, picture, report
 from examples.flights.data import HOUR_MS
-from examples.flights.measurement import noted_outcome, own_outcome, untimely
+from examples.flights.measurement import Counted, came_in, noted_outcome, own_outcome, untimely
 from examples.flights.query import (
+    LOOK_S,
     hourly,
     run_to_the_end,
+    run_until,
     truth,
     with_noted_time,
     with_own_watermark,
@@ -29,10 +32,11 @@ if TYPE_CHECKING:
     from examples.flights.data import Flights
     from examples.flights.measurement import Cuts, Outcome
     from examples.flights.query import Run
-    from examples.flights.replay import Replayed
+    from examples.flights.replay import Carriers, Replayed
     from examples.flights.stage import Stage
 
 MOST_BATCHES = 1000
+TRIGGER = "1 second"
 CURVE_STEP_MS = HOUR_MS // 4
 
 
@@ -55,12 +59,14 @@ class Findings:
     """What Spark measured and what the simulation predicted, noted time first in both.
 
     `measured` ends after noted time if Spark's own watermark was not run. `untimely` counts the
-    windows that noted time emitted later than its marks allowed.
+    windows that noted time emitted later than its marks allowed, `None` if it ran live: what a mark
+    allows then depends on when it came. `incidents` are sentences on what happened meanwhile.
     """
 
     measured: tuple[Outcome, ...]
     predicted: tuple[Outcome, ...]
-    untimely: int
+    untimely: int | None
+    incidents: tuple[str, ...] = ()
 
     @property
     def agree(self) -> bool:
@@ -101,31 +107,64 @@ def play(stage: Stage, plan: Plan) -> Result:
 def find(stage: Stage, plan: Plan) -> Findings:
     """Replay the flights and run the queries; returns what they measured and the prediction."""
     own = stage.beside.submit(_count_under_own_watermark, stage, plan) if plan.run_own else None
-    replayed = _replayed(stage, plan)
-    noted = stage.beside.submit(_count_under_noted_time, stage, plan).result()
-    counted, cuts = truth(stage.spark, stage.log), cuts_of(stage.url, stage.flights.window_ends)
-    measured = [noted_outcome(noted, counted, cuts, replayed)]
+    counted = (_count_from_kafka if stage.bootstrap else _count_from_files)(stage, plan)
+    cuts = cuts_of(stage.url, stage.flights.window_ends)
+    measured = [noted_outcome(counted, cuts)]
     if own:
         run, landed = own.result(), stage.flights.landed
-        measured += [own_outcome(run, hours, counted, landed) for hours in plan.delay_hours]
+        measured += [own_outcome(run, hours, counted.truth, landed) for hours in plan.delay_hours]
     delays = [hours * HOUR_MS for hours in plan.delay_hours]
     predicted = [own_watermark(stage.flights, delay_ms) for delay_ms in delays]
     return Findings(
         measured=tuple(measured),
         predicted=(noted_time(stage.flights), *predicted),
-        untimely=untimely(noted, cuts),
+        untimely=None if stage.bootstrap else untimely(counted.run, cuts),
+        incidents=counted.incidents,
     )
 
 
-def _replayed(stage: Stage, plan: Plan) -> Replayed:
+def _count_from_files(stage: Stage, plan: Plan) -> Counted:
+    """Let the carriers write the file log, and run the query under noted time over it."""
+    with at_work(stage.flights.carriers, stage.log, stage.url) as carriers:
+        replayed = _replayed(stage, plan, carriers)
+    run = stage.beside.submit(_count_under_noted_time, stage, plan).result()
+    return Counted(run, truth(stage.written()), replayed)
+
+
+def _count_from_kafka(stage: Stage, plan: Plan) -> Counted:
+    """Let the carriers produce to Kafka while the query under noted time runs live."""
+    clocks, runs = closing_clocks(stage.flights), Event()
+    with kafka.at_work(stage, stops=len(clocks)) as carriers:
+        live = stage.beside.submit(_count_live, stage, runs, until=clocks[-1])
+        while not (runs.wait(LOOK_S) or live.done()):
+            continue
+        replayed = _replayed(stage, plan, carriers)
+    run, written = live.result(), kafka.written(stage)
+    return Counted(run, truth(written), replayed, tuple(carriers.incidents))
+
+
+def _replayed(stage: Stage, plan: Plan, carriers: Carriers | kafka.Carriers) -> Replayed:
     """Let the carriers write and note."""
     clocks = closing_clocks(stage.flights)
     done = stage.bar("The carriers write as flights land, and note", len(clocks))
-    with at_work(stage.flights.carriers, stage.log, stage.url) as carriers:
-        pace = plan.hours_per_second
-        return replay(
-            steps(stage.flights, clocks), carriers.take, hours_per_second=pace, on_step=done
-        )
+    pace, stops = plan.hours_per_second, steps(stage.flights, clocks)
+    return replay(stops, carriers.take, hours_per_second=pace, on_step=done)
+
+
+def _count_live(stage: Stage, runs: Event, until: int) -> Run:
+    """Run the query under noted time until the watermark is at `until`, in Unix ms.
+
+    Its first micro-batch sets `runs`.
+    """
+
+    def on_batch(run: Run) -> None:
+        runs.set()
+        done(len(came_in(run, 0)))
+
+    done = stage.bar("Spark counts live, and gives hours out", len(stage.flights.window_ends))
+    checkpoint = stage.directory / "noted"
+    counts = hourly(kafka.with_noted_time(stage, checkpoint))
+    return run_until(until, counts, checkpoint, on_batch, processingTime=TRIGGER)
 
 
 def _count_under_own_watermark(stage: Stage, plan: Plan) -> Run:
@@ -135,7 +174,8 @@ def _count_under_own_watermark(stage: Stage, plan: Plan) -> Run:
     archive = stage.directory / "archive"
     write_archive(archive, batches)
     flights = with_own_watermark(stage.spark, archive, plan.delay_hours)
-    return run_to_the_end(hourly(flights), stage.directory / "own", done)
+    own = stage.directory / "own"
+    return run_to_the_end(hourly(flights), own, lambda run: done(len(run.given_out)))
 
 
 def _count_under_noted_time(stage: Stage, plan: Plan) -> Run:
@@ -144,7 +184,8 @@ def _count_under_noted_time(stage: Stage, plan: Plan) -> Run:
     max_rows = max(plan.rows_per_batch, rows // MOST_BATCHES)
     done = stage.bar("Spark counts under noted time", -(-rows // max_rows) + 1)
     flights = with_noted_time(stage.spark, stage.log, stage.url, Batches(max_rows))
-    return run_to_the_end(hourly(flights), stage.directory / "noted", done)
+    noted = stage.directory / "noted"
+    return run_to_the_end(hourly(flights), noted, lambda run: done(len(run.given_out)))
 
 
 def cuts_of(url: str, window_ends: Iterable[int]) -> Cuts:

@@ -75,6 +75,19 @@ Cuts = dict[int, dict[int, int]]
 """End of the hour in Unix ms → cut of the first mark whose lower reaches it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the query under noted time counted, the truth, and how far the log was when.
+
+    `incidents` are sentences on what happened to the carriers meanwhile.
+    """
+
+    run: Run
+    truth: Truth
+    replayed: Replayed
+    incidents: tuple[str, ...] = ()
+
+
 def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]) -> Outcome:
     """Return the outcome of Spark's own watermark at one delay; `landed` is the input, in order."""
     delay_ms = delay_hours * HOUR_MS
@@ -86,9 +99,10 @@ def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Fligh
     return Outcome(delay_ms, sum(truth.values()), lost, tuple(latencies))
 
 
-def noted_outcome(run: Run, truth: Truth, cuts: Cuts, replayed: Replayed) -> Outcome:
+def noted_outcome(counted: Counted, cuts: Cuts) -> Outcome:
     """Return the outcome of noted time."""
-    latencies = sorted(replayed.clock_at(cuts[end]) - end for end in came_in(run, 0))
+    run, truth, clock_at = counted.run, counted.truth, counted.replayed.clock_at
+    latencies = sorted(clock_at(cuts[end]) - end for end in came_in(run, 0))
     lost = lost_rows(given_out(run, 0), truth, run.watermark)
     return Outcome(None, sum(truth.values()), lost, tuple(latencies))
 

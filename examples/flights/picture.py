@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from examples.flights.data import HOUR_MS
-from examples.flights.report import least_without_loss
+from examples.flights.report import sooner_hours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,19 +59,18 @@ def draw(findings: Findings, curve: Sequence[Outcome]) -> Figure:
     _draw_curve(axes, curve, dots="measured" if findings.own_was_run else "simulated, too")
     for outcome in own:
         _draw_own(axes, outcome)
-    _draw_saving(axes, noted, least_without_loss(own))
+    _draw_saving(axes, noted.median_hours, sooner_hours(findings.shown))
     _draw_noted(axes, noted)
     return figure
 
 
 def title(outcomes: Sequence[Outcome]) -> str:
     """Return the finding in a line."""
-    noted, without_loss = outcomes[0], least_without_loss(outcomes)
-    if noted.lost:
-        return f"Noted time lost {noted.lost:,} flights"
-    if without_loss is None:
+    sooner = sooner_hours(outcomes)
+    if outcomes[0].lost:
+        return f"Noted time lost {outcomes[0].lost:,} flights"
+    if sooner is None:
         return "Noted time loses no flight; every delay tried does"
-    sooner = without_loss.median_hours - noted.median_hours
     return f"Not one flight lost, and results {sooner:.1f} hours sooner"
 
 
@@ -112,8 +111,7 @@ def _draw_own(axes: Axes, outcome: Outcome) -> None:
     axes.plot(*at, "o", color=OWN, markersize=10, markeredgecolor="white", zorder=3)
     hours = (outcome.delay_ms or 0) / HOUR_MS
     label = f"delay {hours:g} h\n{outcome.lost:,} lost"
-    style: dict[str, Any] = {"color": OWN, "fontsize": 10.5, "linespacing": 1.35}
-    axes.annotate(label, at, xytext=(7, 9), textcoords="offset points", **style)
+    _label(axes, label, at, (7, 9), color=OWN, fontsize=10.5, linespacing=1.35)
 
 
 def _draw_noted(axes: Axes, noted: Outcome) -> None:
@@ -121,27 +119,25 @@ def _draw_noted(axes: Axes, noted: Outcome) -> None:
     axes.plot(*at, "o", color=NOTED, markersize=30, alpha=0.18, markeredgewidth=0, zorder=4)
     axes.plot(*at, "o", color=NOTED, markersize=17, markeredgecolor="white", zorder=5)
     label = f"noted time\n{noted.lost:,} lost, {noted.median_hours:.1f} h"
-    style: dict[str, Any] = {"color": NOTED, "fontsize": 14, "weight": "bold", "linespacing": 1.3}
-    axes.annotate(
-        label, at, xytext=(-18, 10), textcoords="offset points", ha="right", va="bottom", **style
-    )
+    beside: dict[str, Any] = {"ha": "right", "va": "bottom", "linespacing": 1.3}
+    _label(axes, label, at, (-18, 10), fontsize=14, color=NOTED, weight="bold", **beside)
 
 
-def _draw_saving(axes: Axes, noted: Outcome, without_loss: Outcome | None) -> None:
-    if without_loss is None:
+def _draw_saving(axes: Axes, noted_hours: float, sooner: float | None) -> None:
+    if sooner is None:
         return
-    sooner = without_loss.median_hours - noted.median_hours
-    ends = ((noted.median_hours, 0), (without_loss.median_hours, 0))
-    arrow: dict[str, Any] = {
-        "arrowstyle": "->",
-        "color": NOTED,
-        "linewidth": 1.8,
-        "shrinkA": 9,
-        "shrinkB": 13,
-    }
+    arrow = {"arrowstyle": "->", "color": NOTED, "linewidth": 1.8, "shrinkA": 9, "shrinkB": 13}
+    ends = (noted_hours, 0), (noted_hours + sooner, 0)
     axes.annotate("", ends[0], xytext=ends[1], arrowprops=arrow, zorder=4)
-    middle = ((ends[0][0] + ends[1][0]) / 2, 0)
-    style: dict[str, Any] = {"color": NOTED, "fontsize": 11, "weight": "bold", "ha": "center"}
-    axes.annotate(
-        f"{sooner:.1f} hours sooner", middle, xytext=(0, 6), textcoords="offset points", **style
-    )
+    middle, label = (noted_hours + sooner / 2, 0), f"{sooner:.1f} hours sooner"
+    _label(axes, label, middle, (0, 6), color=NOTED, fontsize=11, weight="bold", ha="center")
+
+
+def _label(
+    axes: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[int, int],
+    **style: Any,  # noqa: ANN401
+) -> None:
+    axes.annotate(text, at, xytext=offset, textcoords="offset points", **style)

@@ -45,7 +45,6 @@ def with_noted_time(
     controller_url: str,
     *options: Option,
     stream: str = STREAM,
-    domain: str | None = None,
 ) -> DataFrame:
     """Return the flights of the log under the watermark that the carriers vouch for."""
     return read_noted_log(
@@ -56,9 +55,8 @@ def with_noted_time(
         *options,
         controller_url=controller_url,
         event_time=EVENT_TIME,
-        domain=domain,
         strict=False,
-    ).withColumn("delay_hours", F.lit(0))
+    )
 
 
 def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence[int]) -> DataFrame:
@@ -83,16 +81,17 @@ def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence
 
 
 def hourly(flights: DataFrame) -> DataFrame:
-    """Return the departures per hour and origin, the columns those of `run.Count`."""
+    """Return the departures per hour and origin, the columns those of `Count`."""
+    if "delay_hours" not in flights.columns:
+        flights = flights.withColumn("delay_hours", F.lit(0))
     end = F.unix_millis(F.col("window.end")) - F.col("delay_hours") * F.lit(HOUR_MS)
     counts = flights.groupBy(F.window(EVENT_TIME, HOUR), "origin", "delay_hours").count()
     return counts.select("delay_hours", end.alias("end"), "origin", F.col("count").alias("flights"))
 
 
-def truth(spark: SparkSession, root: Path) -> Truth:
+def truth(written: DataFrame) -> Truth:
     """Return what a batch query counts over all that was written."""
-    rows = spark.read.parquet(str(root / STREAM)).withColumn("delay_hours", F.lit(0))
-    return {(end, origin): flights for _, end, origin, flights in hourly(rows).collect()}
+    return {(end, origin): flights for _, end, origin, flights in hourly(written).collect()}
 
 
 def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:
@@ -142,7 +141,7 @@ class Run:
             read += source["numInputRows"]
             self.read[number] = read
             self.watermark = max(self.watermark, unix_ms(batch["eventTime"]["watermark"]))
-            if "segments" in source["endOffset"]:
+            if "segments" in (source["endOffset"] or ()):
                 self.positions[number] = position_from_wire(source["endOffset"]["segments"])
 
 
@@ -156,12 +155,12 @@ def unix_ms(instant: str) -> int:
 
 
 def run_to_the_end(
-    counts: DataFrame, checkpoint: Path, on_batch: Callable[[int], None] = lambda _: None
+    counts: DataFrame, checkpoint: Path, on_batch: Callable[[Run], None] = lambda _: None
 ) -> Run:
     """Run the query over all present rows and return its batches.
 
-    `counts` has the columns of `Count`. `on_batch` is called with the number of batches done. The
-    query's failure is raised, and it is stopped in any case.
+    `counts` has the columns of `Count`. `on_batch` is called after each batch. The query's failure
+    is raised, and it is stopped in any case.
     """
     run = Run()
     with _running(run, counts, checkpoint, on_batch, availableNow=True) as query:
@@ -169,10 +168,16 @@ def run_to_the_end(
     return run
 
 
-def run_until(watermark: int, counts: DataFrame, checkpoint: Path) -> Run:
+def run_until(
+    watermark: int,
+    counts: DataFrame,
+    checkpoint: Path,
+    on_batch: Callable[[Run], None] = lambda _: None,
+    **trigger: str,
+) -> Run:
     """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
     run = Run()
-    with _running(run, counts, checkpoint, lambda _: None) as query:
+    with _running(run, counts, checkpoint, on_batch, **trigger) as query:
         while run.watermark < watermark and query.isActive:
             time.sleep(LOOK_S)
             if last := query.lastProgress:
@@ -187,14 +192,14 @@ def _running(
     run: Run,
     counts: DataFrame,
     checkpoint: Path,
-    on_batch: Callable[[int], None],
+    on_batch: Callable[[Run], None],
     **trigger: Any,  # noqa: ANN401 - as Spark takes it
 ) -> Iterator[StreamingQuery]:
     """Run the query while the block lasts; what it gave out and reported is added to `run`."""
 
     def keep(batch: DataFrame, number: int) -> None:
         run.given_out[number] = [Count(*row) for row in batch.collect()]
-        on_batch(number + 1)
+        on_batch(run)
 
     writer = counts.writeStream.outputMode("append").foreachBatch(keep)
     writer = writer.option("checkpointLocation", str(checkpoint))

@@ -26,6 +26,9 @@ URL = "http://127.0.0.1:7464"
 """Where `./run serve` listens."""
 
 TITLE = "Departures per hour, counted as flights land; latency in replay time"
+APPENDS = f"appends them to a log of {SEGMENTS} segments"
+PRODUCES = f"produces them in transactions to a Kafka topic of {SEGMENTS} partitions"
+INCIDENTS = "On the way a partition is added, and a carrier is killed (-9) amid a transaction."
 HEADINGS = ("watermark", "lost", "lost %", "median", "longest", "simulated lost %", "median")
 
 
@@ -39,18 +42,18 @@ def opening(flights: Flights) -> str:
     )
 
 
-def plot(flights: Flights, plan: Plan) -> list[str]:
+def plot(flights: Flights, plan: Plan, *, kafka: bool) -> list[str]:
     """Return sentences that announce what will happen."""
     delays = ", ".join(map(str, plan.delay_hours))
     own = f"The same count goes through Spark's own watermark at delays of {delays} h."
-    writers = (
-        f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it appends "
-        f"them to a log of {SEGMENTS} segments, and notes the earliest departure that it still "
-        "has in the air, or the clock when it has none."
-    )
     return [
         "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
-        writers,
+        (
+            f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it "
+            f"{PRODUCES if kafka else APPENDS}, and notes the earliest departure that it "
+            "still has in the air, or the clock when it has none."
+        ),
+        *([INCIDENTS] if kafka else []),
         "Spark counts departures per hour and origin under the watermark that comes of that.",
         own if plan.run_own else "Its own watermark is not run, only simulated.",
     ]
@@ -87,27 +90,32 @@ def closing(findings: Findings, least_delay_ms: int) -> tuple[str, ...]:
         f"To lose nothing, Spark's own watermark needs a delay of {hours} h {minutes} min here; "
         "only hindsight knows that."
     )
-    late = f"{findings.untimely:,} windows came later than their marks allowed."
+    late = f"{findings.untimely or 0:,} windows came later than their marks allowed."
     return (
         f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. {_comparison(findings)}",
         hindsight,
         _agreement(findings),
         *([late] if findings.untimely else []),
+        *findings.incidents,
     )
 
 
 def _comparison(findings: Findings) -> str:
-    noted, without_loss = findings.measured[0], least_without_loss(findings.predicted)
-    if without_loss is None:
+    sooner = sooner_hours(findings.shown)
+    if sooner is None:
         return "No delay tried loses none."
-    sooner = without_loss.median_hours - noted.median_hours
     return f"Its median latency is {sooner:.1f} h below that of the least delay that loses none."
 
 
-def least_without_loss(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """Return the outcome of the least delay without a lost row, `None` if each lost some."""
-    lossless = (each for each in outcomes if each.delay_ms is not None and not each.lost)
-    return min(lossless, key=lambda each: each.delay_ms or 0, default=None)
+def sooner_hours(outcomes: Sequence[Outcome]) -> float | None:
+    """Return by how much noted time, the first, is below the least delay that loses no row.
+
+    Both are median latencies in hours; `None` if each delay loses some.
+    """
+    noted, *own = outcomes
+    lossless = [each for each in own if not each.lost]
+    least = min(lossless, key=lambda each: each.delay_ms or 0, default=None)
+    return None if least is None else least.median_hours - noted.median_hours
 
 
 def _agreement(findings: Findings) -> str:

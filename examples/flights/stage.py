@@ -11,7 +11,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from examples.flights.replay import STREAM
-from examples.flights.surroundings import controller, spark_session
+from examples.flights.surroundings import KAFKA, controller, spark_session
+from spark_integration import spark_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from rich.console import Console
 
     from examples.flights.data import Flights
@@ -31,6 +32,7 @@ DATABASE = "noted-time.db"
 class Stage:
     """The flights, a controller at `url`, a Spark, a directory, and bars for what takes long.
 
+    `bootstrap` is the address of a Kafka broker, empty without one.
     `beside` runs what talks to Spark: the main thread may be interrupted, which Spark's client
     cannot handle.
     """
@@ -41,11 +43,16 @@ class Stage:
     beside: Executor
     directory: Path
     bars: Progress
+    bootstrap: str = ""
 
     @property
     def log(self) -> Path:
         """The root of the file log."""
         return self.directory / "log"
+
+    def written(self) -> DataFrame:
+        """Return all that the log has."""
+        return self.spark.read.parquet(str(self.log / STREAM))
 
     def bar(self, description: str, total: int) -> Callable[[int], None]:
         """Show a bar and return what to call with how much is done; `total` fills it."""
@@ -54,17 +61,20 @@ class Stage:
 
 
 @contextmanager
-def staged(flights: Flights, directory: Path, bars: Progress) -> Iterator[Stage]:
+def staged(
+    flights: Flights, directory: Path, bars: Progress, bootstrap: str = ""
+) -> Iterator[Stage]:
     """Yield a stage in `directory`; whatever it started has ended after the block.
 
-    The controller's SQLite file is `DATABASE` there.
+    The controller's SQLite file is `DATABASE` there. With `bootstrap`, Spark can read Kafka.
     """
+    jars = spark_jars(KAFKA / "connector") if bootstrap else ""
     with (
         controller(directory / DATABASE, directory) as url,
         ThreadPoolExecutor(2) as beside,
-        spark_session(directory) as spark,
+        spark_session(directory, jars) as spark,
     ):
-        yield Stage(flights, url, spark, beside, directory, bars)
+        yield Stage(flights, url, spark, beside, directory, bars, bootstrap)
 
 
 def bars_on(console: Console) -> Progress:

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,22 +18,15 @@ import httpx
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 LOOPBACK = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 60.0
-STOP_S = 10.0
+KAFKA = Path(sys.prefix, "kafka")
+"""Where `./run kafka` keeps jars, those of Spark in `connector`."""
 
-LOG4J = """\
-rootLogger.level = error
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-"""
+START_S = 60.0
+STOP_S = 60.0
 
 # Hadoop's default local file systems start two processes for every file of a checkpoint, 80 ms of
 # CPU a micro-batch. With these and a plain compiler, one costs 0.12 s of CPU in place of 0.3.
@@ -48,7 +41,7 @@ SMALL_BATCHES = {
 }
 JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-Djdk.lang.Process.launchMechanism=VFORK -Dlog4j2.configurationFile="
+    "-Djdk.lang.Process.launchMechanism=VFORK"
 )
 
 
@@ -63,14 +56,28 @@ def controller(database: Path, directory: Path) -> Iterator[str]:
     `database` is its SQLite file, complete once the block has ended. Yields its URL. Raises
     `SurroundingsError`, with the end of its log, if it does not start.
     """
-    url = f"http://{LOOPBACK}:{_free_port()}"
-    log = directory / "controller.log"
-    process = _start_controller(database, url.rpartition(":")[2], log)
-    try:
-        _wait_until_ready(process, url, log)
+    port = _free_port()
+    url = f"http://{LOOPBACK}:{port}"
+    words = ["-m", "controller", "serve", "--host", LOOPBACK, "--port", str(port)]
+    words += ["--database", f"sqlite:///{database.resolve()}"]
+    with _running("controller", words, directory, lambda: _is_ready(url)):
         yield url
-    finally:
-        _end(process)
+
+
+@contextmanager
+def broker(directory: Path) -> Iterator[str]:
+    """Run a Kafka broker with its data in `directory`, and yield its address.
+
+    Its jars are fetched first if they are not there. Raises `SurroundingsError` if that fails, or
+    if it does not start.
+    """
+    fetch = [sys.executable, "run", "kafka", "--fetch"]
+    if subprocess.run(fetch, cwd=ROOT, check=False).returncode:  # noqa: S603 - our own program
+        raise SurroundingsError("the jars of Kafka could not be fetched, see above")
+    port = _free_port()
+    words = ["run", "kafka", "--port", str(port), "--data", str(directory / "kafka")]
+    with _running("broker", words, directory, lambda: _listens(port)):
+        yield f"{LOOPBACK}:{port}"
 
 
 def keep_database(database: Path, kept: Path) -> None:
@@ -82,8 +89,8 @@ def keep_database(database: Path, kept: Path) -> None:
 
 
 @contextmanager
-def spark_session(directory: Path) -> Iterator[SparkSession]:
-    """Yield a local Spark whose log goes to a file in `directory`.
+def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
+    """Yield a local Spark with these `spark.jars`, whose log goes to a file in `directory`.
 
     Raises `SurroundingsError` if there is no Java.
     """
@@ -91,10 +98,9 @@ def spark_session(directory: Path) -> Iterator[SparkSession]:
     log = directory / "spark.log"
     interrupt = signal.getsignal(signal.SIGINT)
     with _stderr_to(log):
-        session = _session_builder(directory).getOrCreate()
-    signal.signal(
-        signal.SIGINT, interrupt
-    )  # Spark's own handler calls Java from any point of the program
+        session = _session_builder(directory, jars).getOrCreate()
+    # Spark's own handler calls Java from any point of the program
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield session
     finally:
@@ -111,26 +117,46 @@ def require_java() -> None:
         )
 
 
-def _start_controller(database: Path, port: str, log: Path) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "controller", "serve", "--host", LOOPBACK, "--port", port]
-    with log.open("wb") as output:
-        # A session of its own: Ctrl-C is for the demo, which then ends the controller.
-        return subprocess.Popen(  # noqa: S603 - our own program
-            [*words, "--database", f"sqlite:///{database.resolve()}"],
+@contextmanager
+def _running(
+    name: str, words: Sequence[str], directory: Path, is_ready: Callable[[], bool]
+) -> Iterator[None]:
+    """Run a program of this clone while the block lasts, which begins once it is ready."""
+    process = start(name, words, directory)
+    deadline = time.monotonic() + START_S
+    try:
+        while not is_ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SurroundingsError(f"the {name} did not start:\n{last_words(name, directory)}")
+            time.sleep(0.05)
+        yield
+    finally:
+        end(process)
+
+
+def start(
+    name: str, words: Sequence[str], directory: Path, *, answers: bool = False
+) -> subprocess.Popen[str]:
+    """Start Python on a program of this clone, whose output goes to a log, but for its answers.
+
+    It has a session of its own: Ctrl-C is for the demo, which then ends what it started.
+    """
+    with (directory / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(  # noqa: S603 - our own programs
+            [sys.executable, *words],
             cwd=ROOT,
-            stdout=output,
-            stderr=output,
+            stdin=subprocess.PIPE if answers else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if answers else log,
+            stderr=log,
+            text=True,
             start_new_session=True,
         )
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while not _is_ready(url):
-        if process.poll() is not None or time.monotonic() > deadline:
-            last_words = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
-            raise SurroundingsError(f"the controller did not start:\n{last_words}")
-        time.sleep(0.05)
+def last_words(name: str, directory: Path) -> str:
+    """Return the last lines that a program logged."""
+    log = (directory / f"{name}.log").read_text(errors="replace")
+    return "\n".join(log.splitlines()[-5:])
 
 
 def _is_ready(url: str) -> bool:
@@ -140,13 +166,22 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
+    """End a program, which may have ended already."""
     process.terminate()
     try:
         process.wait(STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    for pipe in filter(None, (process.stdin, process.stdout)):
+        with suppress(BrokenPipeError):
+            pipe.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def _free_port() -> int:
@@ -155,21 +190,20 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _session_builder(directory: Path) -> SparkSession.Builder:
+def _session_builder(directory: Path, jars: str) -> SparkSession.Builder:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     # the workers import the source from this clone
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])
-    log4j = directory / "log4j2.properties"
-    log4j.write_text(LOG4J)
     settings = {
         **SMALL_BATCHES,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
-        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS}{log4j.as_uri()}",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.jars": jars,
         "spark.local.dir": str(directory / "spark"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.session.timeZone": "UTC",

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kafka import HOME, Broker
 from tests.support.page import Example, Runner, agrees, examples
 from tests.support.processes import ServeProcess
+
+NINE = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
 
 def outputs(page: str, directory: Path) -> list[str]:
@@ -45,15 +48,45 @@ def test_the_page_on_alignment_runs_as_printed(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_the_readme_runs_as_printed(tmp_path: Path) -> None:
     """The reader has all before 10:01, and Spark closes the hour that ends before."""
-    *_, reader, spark = outputs("README.md", tmp_path)
+    with ServeProcess(tmp_path).ready() as controller:
+        runner = Runner(tmp_path, controller.url)
+        *_, reader, spark = runner.run_page("README.md", "Use it with files, or anything else")
 
-    hours = [line.split("|")[1:4] for line in spark.splitlines() if "2013-01-01" in line]
-    nine = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
     assert "lower=1357034460000," in reader
-    assert sorted([cell.strip() for cell in row] for row in hours) == [
-        [nine, "EWR", "1"],
-        [nine, "JFK", "1"],
-    ]
+    assert hours(spark) == [[NINE, "EWR", "1"], [NINE, "JFK", "1"]]
+
+
+@pytest.mark.spark
+def test_the_readme_runs_as_printed_with_kafka(broker: Broker, tmp_path: Path) -> None:
+    """A producer, and a query that closes the hour of its event."""
+    broker.create("departures")
+    with ServeProcess(tmp_path).ready() as controller:
+        runner = Runner(tmp_path, controller.url, on_kafka(broker))
+        *_, spark = runner.run_page("README.md", "Use it with Kafka")
+
+    assert hours(spark) == [[NINE, "1"]]
+
+
+@pytest.mark.spark
+def test_the_page_on_kafka_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
+    """Producers with and without transactions, and both ways to read in Spark."""
+    broker.create("flights")
+    with ServeProcess(tmp_path).ready() as controller:
+        runner = Runner(tmp_path, controller.url, on_kafka(broker))
+
+        assert runner.run_page("docs/kafka.md")
+
+
+def on_kafka(broker: Broker) -> dict[str, str]:
+    """Return what stands for the pages' own broker and jars in a test."""
+    jars = f"spark_jars({str(HOME / 'connector')!r})"
+    return {"127.0.0.1:9092": broker.address, "spark_jars()": jars}
+
+
+def hours(printed: str) -> list[list[str]]:
+    """Return the rows of a table of Spark's that count something in 2013."""
+    rows = [line.strip("|").split("|") for line in printed.splitlines() if "2013-01-01" in line]
+    return sorted([cell.strip() for cell in row] for row in rows)
 
 
 @pytest.mark.spark

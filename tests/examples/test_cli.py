@@ -31,7 +31,7 @@ def run(
     """Run the command on one day, with findings in which noted time lost that many rows."""
 
     @contextmanager
-    def staged(flights: Flights, directory: Path, _bars: Any) -> Iterator[SimpleNamespace]:  # noqa: ANN401
+    def staged(flights: Flights, directory: Path, *_: Any) -> Iterator[SimpleNamespace]:  # noqa: ANN401
         make_database(directory / DATABASE)
         yield SimpleNamespace(flights=flights)
 

@@ -1,5 +1,5 @@
 from examples.flights.data import HOUR_MS
-from examples.flights.measurement import Outcome, noted_outcome, own_outcome, untimely
+from examples.flights.measurement import Counted, Outcome, noted_outcome, own_outcome, untimely
 from examples.flights.query import Count, Run
 from examples.flights.replay import Replayed
 from tests.examples.flown import flight, minutes
@@ -24,21 +24,21 @@ WHOLE = (Count(0, FIRST, "EWR", 3), Count(0, FIRST, "JFK", 1), Count(0, SECOND, 
 
 def test_a_window_needs_the_input_up_to_its_marks_cut() -> None:
     """The first hour's cut was reached at minute 70, the second's at minute 200."""
-    outcome = noted_outcome(noted_run(*WHOLE), TRUTH, CUTS, REPLAYED)
+    outcome = noted_outcome(Counted(noted_run(*WHOLE), TRUTH, REPLAYED), CUTS)
 
     assert outcome == Outcome(None, rows=6, lost=0, latencies_ms=minutes(10, 80))
 
 
 def test_a_row_counted_twice_is_as_wrong_as_a_lost_one() -> None:
     """A method that doubles rows does not come out clean."""
-    outcome = noted_outcome(noted_run(*WHOLE, WHOLE[2]), TRUTH, CUTS, REPLAYED)
+    outcome = noted_outcome(Counted(noted_run(*WHOLE, WHOLE[2]), TRUTH, REPLAYED), CUTS)
 
     assert outcome.lost == 2
 
 
 def test_rows_of_a_window_that_is_still_open_are_not_lost() -> None:
     """The second hour ends above the last watermark."""
-    outcome = noted_outcome(noted_run(*WHOLE[:2], watermark=FIRST), TRUTH, CUTS, REPLAYED)
+    outcome = noted_outcome(Counted(noted_run(*WHOLE[:2], watermark=FIRST), TRUTH, REPLAYED), CUTS)
 
     assert outcome.lost == 0
 

@@ -481,7 +481,7 @@ def test_the_examples_of_the_page_run(broker: Broker, served: Served, topic: str
         "http://127.0.0.1:7464": served.url,
         '"flights"': f'"{topic}"',
     }
-    Session("docs/kafka.md", elsewhere).run("KafkaNotedProducer(", "DeliveryTracker(")
+    Session("docs/kafka.md", elsewhere).run("before ten will follow", "DeliveryTracker(")
 
     row = served.get(f"{topic}/writers/AA")
     assert (faultless(broker, served, topic).records, row["times"]) == (2, {"default": ELEVEN})

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,10 +82,14 @@ def _is_complete(command: str) -> bool:
 
 @dataclass
 class Runner:
-    """Runs examples in a directory, each in a process of its own, with the controller at `url`."""
+    """Runs examples in a directory, each in a process of its own, with the controller at `url`.
+
+    `elsewhere` maps other texts of the examples to those of the test, such as addresses.
+    """
 
     directory: Path
     url: str
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         commands = self.directory / "bin"
@@ -105,7 +109,9 @@ class Runner:
 
     def run(self, example: Example) -> str:
         """Return what it prints, in a console on a terminal; it has to end well, or kill itself."""
-        program = example.program.replace(BINDING, self.url)
+        program = example.program
+        for printed, here in {BINDING: self.url, **self.elsewhere}.items():
+            program = program.replace(printed, here)
         if example.language == "console":
             status, printed = on_terminal(
                 ["sh", "-c", program], self._environment, cwd=self.directory
@@ -125,10 +131,15 @@ class Runner:
         assert status in {0, KILLED}, f"{program}\n{printed}"
         return printed
 
-    def run_page(self, page: str) -> list[str]:
-        """Run all of it and hold it against what is shown; returns what each example printed."""
-        printed = []
-        for example in examples(text_of(page)):
+    def run_page(self, page: str, section: str | None = None) -> list[str]:
+        """Run all of it and hold it against what is shown; returns what each example printed.
+
+        With a `section`, what stands below that heading of the second order is run alone.
+        """
+        printed, text = [], text_of(page)
+        if section is not None:
+            text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+        for example in examples(text):
             printed.append(self.run(example))
             assert example.shown is None or agrees(example.shown, printed[-1]), (
                 f"{example.program}\nshown:\n{example.shown}\nprinted:\n{printed[-1]}"
