@@ -139,7 +139,7 @@ class DeliveryTracker:
         self._failed, self._reason = 0, ""
         self._settled = Epoch(self)
         self._told = 0
-        self._late_below = NEVER
+        self._late_below = self._bound()
 
     # Events
 

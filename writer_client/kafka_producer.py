@@ -129,6 +129,7 @@ class KafkaNotedProducer:
         try:
             self._deliveries.begin()
             self.client.flush(BEGIN_S)
+            self._tracker.settle()  # what is late is known from here on
         except BaseException:
             self.client.end(0.0)
             raise

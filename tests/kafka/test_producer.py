@@ -474,6 +474,18 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(start: Start) ->
     assert producer.flush(60).lower == NOON
 
 
+def test_an_event_below_what_a_former_process_noted_is_late(start: Start) -> None:
+    """A job that writes its input again is told, from its first event on."""
+    with start() as former:
+        former.note_time(NOON)
+
+    producer = start()
+    producer.produce("a", event_time=NOON - 1)
+    producer.note_time(NOON)
+
+    assert producer.flush(60).late_rows == 1
+
+
 def test_the_examples_of_the_page_run(broker: Broker, served: Served, topic: str) -> None:
     """The producer, and the tracker beside confluent's own."""
     elsewhere = {
