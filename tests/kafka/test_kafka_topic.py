@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
 
 from noted_time import Rejected, Unreachable
 from noted_time.kafka.topic import Topic, TopicLook
@@ -71,9 +70,7 @@ def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
 ) -> None:
     """Also for a client that had that broker for the controller; with it the end is back."""
     with Broker(tmp_path, beside=broker) as second:
-        new = NewTopic("led", 2, replica_assignment=[[1], [2]])
-        broker.admin.create_topics([new])["led"].result()
-        wait_until(lambda: Topic(broker.config, "led").look().ends == {0: 0, 1: 0})
+        broker.create("led", leaders=(1, 2))
         broker.send("led", [(0, "a", 1000), (1, "b", 1000)])
         topic = asking(2, broker, "led")
         topic_id = topic.look().id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -13,12 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
+from noted_time.kafka.topic import Topic
 from spark_integration import read_noted_kafka
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
@@ -306,3 +308,43 @@ def test_a_mistake_is_an_error_of_the_call(clock: Clock, asked: dict[str, Any], 
     """In one sentence, with the remedy."""
     with pytest.raises(Rejected, match=says):
         clock.read(**asked)
+
+
+def test_a_leader_that_is_away_holds_the_query_and_loses_nothing(
+    clock: Clock, tmp_path: Path
+) -> None:
+    """Neither rows of other leaders' partitions, nor those that it takes when it is back."""
+    broker = clock.broker
+    with Broker(tmp_path / "second", beside=broker) as second:
+        broker.create(clock.name, leaders=(1, 2))
+        clock.write(0)
+        clock.note(1)
+        query = clock.output.start(per_second(clock.read(), "timestamp"))
+        query.processAllAvailable()
+        second.kill()
+        clock.write(1, partitions=(0,))
+        clock.note(2)
+        wait_until(lambda: Topic(broker.config, clock.name).look().unknown == {1})
+        second.start()
+        clock.write(2)
+        clock.note(3)
+        query.processAllAvailable()
+        query.stop()
+        broker.delete(clock.name)
+
+    assert clock.counts == [(0, 4), (1, 2), (2, 4)]
+
+
+def test_a_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:
+    """Marks rest on offsets, and compaction only leaves gaps between those of the records."""
+    broker, name = clock.broker, clock.name
+    settings = {"cleanup.policy": "compact", "segment.ms": 1000, "min.cleanable.dirty.ratio": 0.01}
+    broker.create(name, 1, settings)
+    broker.send(name, [(0, "", START_MS + 500 * n) for n in range(6)], key="a")
+    broker.send(name, [(0, "", START_MS + 10_000)], key="b")  # begins a segment
+    for second, end in (1, 2), (2, 4), (11, 7):
+        clock.marks.note("w", START_MS + 1000 * second, {0: end})
+    wait_until(lambda: [record.offset for record in broker.records(name)] == [5, 6])
+    clock.run()
+
+    assert clock.counts == [(2, 1), (10, 1)]

@@ -191,15 +191,26 @@ class Broker:
         """A client for what the methods here do not do."""
         return AdminClient({**self.config, "log_level": FATAL_ONLY})
 
-    def create(self, topic: str, partitions: int = 2, settings: Settings | None = None) -> None:
+    def create(
+        self,
+        topic: str,
+        partitions: int = 2,
+        settings: Settings | None = None,
+        *,
+        leaders: Sequence[int] = (),
+    ) -> None:
         """Create a topic, and return once each partition has a leader.
 
-        A topic of that name is deleted first: the new one has another id, and no record.
+        A topic of that name is deleted first: the new one has another id, and no record. `leaders`
+        are the nodes that lead its partitions.
         """
         if topic in self.topics():
             self.delete(topic)
         config = {name: str(value) for name, value in (settings or {}).items()}
-        new = NewTopic(topic, partitions, 1, config=config)
+        placed: dict[str, Any] = (
+            {"replica_assignment": [[node] for node in leaders]} if leaders else {}
+        )
+        new = NewTopic(topic, partitions, config=config, **placed)
         self.admin.create_topics([new])[topic].result()
         self._wait_for(topic, partitions)
 
@@ -229,10 +240,12 @@ class Broker:
         for deleted in self.admin.delete_records(wanted).values():
             deleted.result()
 
-    def send(self, topic: str, rows: Iterable[tuple[int, str | bytes, int]]) -> None:
+    def send(
+        self, topic: str, rows: Iterable[tuple[int, str | bytes, int]], key: str | None = None
+    ) -> None:
         """Send (partition, value, timestamp in ms), and return once all are delivered.
 
-        A timestamp of 0 is the present time.
+        A timestamp of 0 is the present time. All have the same key.
         """
         failed: list[object] = []
         producer = Producer(self.config)
@@ -240,6 +253,7 @@ class Broker:
             producer.produce(
                 topic,
                 value,
+                key,
                 partition=partition,
                 timestamp=time,
                 on_delivery=lambda error, _: failed.append(error) if error else None,
