@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from noted_time.values import (
     LARGEST_TIME,
@@ -29,16 +29,6 @@ from writer_client.writer import Writer
 
 NEVER = MIN_INT64
 """Below all event times."""
-
-
-class Report(Protocol):
-    """What confluent's clients report of an event that was delivered."""
-
-    def partition(self) -> Any:  # noqa: ANN401 - an int, or None in what failed
-        """Return the segment that it was written to."""
-
-    def offset(self) -> Any:  # noqa: ANN401 - likewise
-        """Return its offset."""
 
 
 class Epoch:
@@ -64,7 +54,7 @@ class Epoch:
     )
 
     def __init__(self, tracker: DeliveryTracker) -> None:
-        self.on_delivery: Callable[[object | None, Report], None] = self._report
+        self.on_delivery: Callable[[object | None, Any], None] = self._report
         self._tracker = tracker
         self.sent = self.arrived = self.failures = 0
         self.ends: dict[int, int] = {}
@@ -73,7 +63,7 @@ class Epoch:
         self.note: int | None = None
         self.is_unplaced = False
 
-    def _report(self, error: object | None, message: Report) -> None:
+    def _report(self, error: object | None, message: Any) -> None:  # noqa: ANN401 - confluent's
         """Record what confluent's client reports of an event."""
         segment, offset = message.partition(), message.offset()
         if error is not None:
@@ -138,7 +128,7 @@ class DeliveryTracker:
         self._left: int | None = None
         self._failed, self._reason = 0, ""
         self._settled = Epoch(self)
-        self._told = 0
+        self._counted = 0
         self._late_below = self._bound()
 
     # Events
@@ -268,7 +258,7 @@ class DeliveryTracker:
     def abort(self) -> None:
         """Drop what was produced and noted in the transaction.
 
-        Clients report offsets of aborted events too, possibly later: nobody looks at them.
+        Clients report offsets of aborted events too, possibly later: they are ignored.
         """
         with self.lock:
             self._failed -= self._open.failures
@@ -357,14 +347,14 @@ class DeliveryTracker:
             settled.ends, settled.largest = {}, NEVER
             self._left = epoch.note
 
-    def tell_rows(self) -> None:
+    def count_rows(self) -> None:
         """Report all rows produced to the client, for the error that says it is fenced."""
         with self.lock:
             self._tell(self._settled.sent + sum(each.sent for each in self._epochs))
 
     def _tell(self, rows: int) -> None:
         """Report how many rows were written in all, and those settled that are late."""
-        new, self._told = max(0, rows - self._told), max(self._told, rows)
+        new, self._counted = max(0, rows - self._counted), max(self._counted, rows)
         late, self._settled.late = self._settled.late, None
         if new:
             self._client.wrote(rows=new)

@@ -46,7 +46,7 @@ class Deliveries:
         self.tracker = DeliveryTracker(client, domain=domain, look_again=self.begin)
         self.fault: NotedTimeError | None = None
         self.polls = 0
-        """How often anybody has looked for reports."""
+        """How many times reports were looked for."""
         self.reporting = threading.RLock()
         """Held by the one thread that has deliveries reported."""
         self._ends = ends
@@ -61,7 +61,7 @@ class Deliveries:
         if self.fault is not None:
             raise self.fault
         if self.client.is_fenced:
-            self.tracker.tell_rows()
+            self.tracker.count_rows()
         self.client.check()
 
     def poll(self, timeout_s: float) -> None:

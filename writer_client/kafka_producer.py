@@ -35,7 +35,7 @@ POLL_EVERY = 64
 """A poll for each event would cost more than the event."""
 
 IDLE_S, WAITING_S = 1.0, 0.005
-"""How often reports are looked for while nobody produces: without and with notes that wait."""
+"""How often reports are looked for while no event is produced: with no note that waits, or one."""
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
 Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
@@ -364,7 +364,7 @@ class KafkaNotedProducer:
     # The thread
 
     def _tend(self) -> None:
-        """Look for deliveries while nobody produces, and note the clock.
+        """Look for deliveries while no event is produced, and note the clock.
 
         It leaves them to a thread that produces: each report that is served here would wait for
         that thread to pass the interpreter's lock.

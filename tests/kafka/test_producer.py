@@ -210,7 +210,7 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
 def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Until what failed was produced again: who asks is told, and so is the log."""
+    """Until what failed was produced again; the next note and the log report it."""
     broker.create(topic, 1, {"max.message.bytes": 2000})
     failed: list[bytes | None] = []
     producer = start(config={"linger.ms": 50})
@@ -408,7 +408,7 @@ def test_rows_below_a_time_noted_are_late_and_idle_is_not_waited_for(
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
-def test_a_recreated_topic_is_reported_by_who_writes_to_it_and_by_who_starts(
+def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
     broker: Broker, topic: str, start: Start
 ) -> None:
     """Their stream still has the offsets of the former topic."""
@@ -446,11 +446,11 @@ def test_a_configuration_that_leaves_nothing_to_note_is_refused(
 def test_a_start_that_cannot_work_says_why(
     broker: Broker, served: Served, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unknown topic or stream at once, who does not answer within the time for a start."""
+    """An unknown topic or stream at once, and no answer after the time for a start."""
     monkeypatch.setattr(kafka_producer, "BEGIN_S", 0.5)
-    nobody = {"bootstrap.servers": "127.0.0.1:9"}
+    away = {"bootstrap.servers": "127.0.0.1:9"}
     refused: list[tuple[Mapping[str, Any], str, str, type[NotedTimeError], str]] = [
-        (nobody, topic, served.url, Unreachable, "no Kafka broker answers at 127.0.0.1:9"),
+        (away, topic, served.url, Unreachable, "no Kafka broker answers at 127.0.0.1:9"),
         (broker.config, "mistyped", served.url, Rejected, "there is no Kafka topic 'mistyped'"),
         (broker.config, topic, "http://127.0.0.1:9", Unreachable, "not durable within 0.5 s: no"),
     ]
