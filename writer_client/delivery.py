@@ -210,8 +210,8 @@ class DeliveryTracker:
 
         What failed is produced again before the notes that are held for it leave.
         """
-        noted = None if self._failed else self._noted
-        times = (noted, self._client.late_below(self._domain))
+        noted, domain = None if self._failed else self._noted, self._domain
+        times = (noted, self._client.known_time(domain), self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NEVER)
 
     def ends(self) -> dict[int, int]:

@@ -475,7 +475,8 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(start: Start) ->
 
 
 def test_an_event_below_what_a_former_process_noted_is_late(start: Start) -> None:
-    """A job that writes its input again is told, from its first event on."""
+    """From the first event on, also while another writer holds the watermark."""
+    start("lima")
     with start() as former:
         former.note_time(NOON)
 
