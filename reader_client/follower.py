@@ -74,14 +74,16 @@ class Follower:
         # Replaced whole, never cut in place: a search in another thread continues in the old
         # history.
         self._history = MarkHistory()
-        self._succession = Succession()
+        self.succession = Succession()
+        """The scale events that are known; replaced, never changed."""
         self._scale_events = 0
         self._are_unix_ms = False
         self._corrections = 0
         self._corrected: MarkHistory | None = None
         self._after = 0
         self._last_known = 0
-        self._is_quiet = False
+        self.is_quiet = False
+        """Whether no writer was waited for at the last look."""
 
     @property
     def after(self) -> int:
@@ -104,7 +106,7 @@ class Follower:
             self._corrected = MarkHistory()
             self._after = self._first_of_interest(stream)
         self._corrections = stream.corrections
-        self._succession = stream.succession
+        self.succession = stream.succession
         self._scale_events = stream.scale_events
         self._are_unix_ms = stream.are_unix_ms
         self.needs_stream = False
@@ -129,7 +131,7 @@ class Follower:
             self._after, self.stream_id = 0, None
             self.needs_stream = True
             return
-        self._is_quiet = answer.is_quiet
+        self.is_quiet = answer.is_quiet
         self.was_at_end = self.was_at_end or not answer.marks
         self._show_corrected()
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
@@ -141,8 +143,8 @@ class Follower:
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
         """Return the time window of a position."""
-        if self._succession:
-            position = self._succession.normalise(position)
+        if self.succession:
+            position = self.succession.normalise(position)
         return self._history.window(position)
 
     def state(self, position: Mapping[int, int]) -> State:
@@ -151,11 +153,11 @@ class Follower:
         if window.sealed:
             return "finished"
         is_at_end = last is None or window.lower_seq == last.seq
-        return "idle" if is_at_end and self._is_quiet else "live"
+        return "idle" if is_at_end and self.is_quiet else "live"
 
     def times(self, position: Mapping[int, int]) -> SegmentTimes:
         """Return how far a position is in each segment, in time."""
-        return SegmentTimes(self._history, self._succession, position)
+        return SegmentTimes(self._history, self.succession, position)
 
     def complete_to(self, time: int) -> Mark:
         """Return the first known mark with lower >= `time`.
@@ -200,19 +202,9 @@ class Follower:
         return self._history.last
 
     @property
-    def succession(self) -> Succession:
-        """The scale events that are known."""
-        return self._succession
-
-    @property
     def final_cut(self) -> Mapping[int, int] | None:
         """Where a sealed stream ends, once all of its marks are known."""
         return self._history.final_cut
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether no writer was waited for at the last look."""
-        return self._is_quiet
 
     @property
     def is_sealed(self) -> bool:

@@ -96,7 +96,8 @@ class Outbox:
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = WaitingNotes()
         self._in_flight: Batch = ()
-        self._calls = 0
+        self.calls = 0
+        """The ticket of the last call."""
         self._lives = self._known = self._must_join = self._is_awaited = False
         self.held_back: list[HeldBack] = []
         """Events whose times are left out from now on, and that were not reported yet."""
@@ -130,7 +131,7 @@ class Outbox:
             claims.declare(domain, max_time, gained_by(position, known))
         claims.note(time, domain)
         self.state, self._lives = "live", True
-        self._calls = made = self._calls + 1
+        self.calls = made = self.calls + 1
         note = Note(self.writer, time, claims.position, domain)
         self._waiting.note(note, made, self.written)
         return made
@@ -257,7 +258,7 @@ class Outbox:
         """Return a join without a position, which does not wait for other notes."""
         self.beginning = tuple(self._look_ups)
         note = self._additions.put_on(Note(self.writer, domain=self.claims.last_domain))
-        self._in_flight = (Pending(note, self._calls, self._calls),)
+        self._in_flight = (Pending(note, self.calls, self.calls),)
         return self._in_flight
 
     def _ends_beginning(self) -> bool:
@@ -291,15 +292,10 @@ class Outbox:
     # State
 
     @property
-    def calls(self) -> int:
-        """The ticket of the last call."""
-        return self._calls
-
-    @property
     def durable_through(self) -> int:
         """The last ticket up to which everything was answered (accepted or refused)."""
         waiting = [*self._waiting.since, *(pending.since for pending in self._in_flight)]
-        return min(waiting, default=self._calls + 1) - 1
+        return min(waiting, default=self.calls + 1) - 1
 
     @property
     def late_rows(self) -> int:
@@ -321,7 +317,7 @@ class Outbox:
         claims.move(position)
         self.state = state
         self._lives = self._lives or state == "live"
-        self._calls = made = self._calls + 1
+        self.calls = made = self.calls + 1
         note = Note(self.writer, None, claims.position, None, None, state)
         self._waiting.change(note, made, self.written)
         return made
@@ -402,7 +398,7 @@ class Outbox:
         if refused and self.state == "live" and not (self or self._is_awaited):
             note = Note(self.writer, None, self.claims.position, None, None, "live")
             since = min(pending.since for pending in refused)
-            self._waiting.put_back(Pending(note, since, self._calls))
+            self._waiting.put_back(Pending(note, since, self.calls))
 
 
 def _declares(note: Note) -> bool:
