@@ -1,7 +1,6 @@
 """What is written down of the changes that operators make, and of those that change nothing."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -31,12 +30,6 @@ OPS = Order("ops", "it is slow")
 async def changes(controller: Controller) -> list[tuple[int, Change]]:
     """Return all changes of the stream `s`, the newest first."""
     return await controller.views.changes("s", before=None, limit=1000)
-
-
-async def last(controller: Controller) -> tuple[Any, ...]:
-    """Return of the last change: action, writer, old and new value, author and reason."""
-    _, change = (await changes(controller))[0]
-    return change.action, change.writer, change.was, change.became, change.by, change.comment
 
 
 async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> None:

@@ -1,7 +1,6 @@
 """Two replicas: whichever is asked, the answers are the same."""
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,31 +28,6 @@ def test_every_example_of_the_api_page_runs(two: Two, asked: str, tmp_path: Path
     HTTP.delete(f"{url}/v1/streams/flights").raise_for_status()
 
     assert answers
-
-
-Call = tuple[str, str, object]
-
-
-OF_THE_REPLICA = {"date", "connection", "server", "noted-time-owner"}
-
-
-def outcomes(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
-    """Make the calls for a stream; return the status, headers and lasting content of each.
-
-    Without the momentary headers and the one that names the owner.
-    """
-    found: list[object] = []
-    with httpx.Client(base_url=replica.url, timeout=20) as client:
-        for method, path, body in calls:
-            sent = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
-            headers = {"content-type": "application/json"} if sent else {}
-            answer = client.request(
-                method, f"/v1/streams/{stream}{path}", content=sent, headers=headers
-            )
-            kept = sorted(set(answer.headers) - OF_THE_REPLICA)
-            text = answer.text.replace(stream, "NAME")
-            found.append((method, path, answer.status_code, kept, steady(text) if text else ""))
-    return found
 
 
 def test_what_one_accepts_both_show(owner: ServeProcess, other: ServeProcess, name: str) -> None:
