@@ -96,9 +96,9 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """Return a controller that the tests of a process share; each has streams of its own."""
+    """Return a controller that the tests of a module share."""
     from tests.support.served import Served  # noqa: PLC0415 - a second, for few tests
 
     with Served() as running:
@@ -115,6 +115,16 @@ def server() -> Iterator[Server]:
         pytest.skip("neither PostgreSQL's binaries nor the wheel are installed")
     with Server(directory, *UNSYNCED) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def of_many_tests(server: Server) -> str:
+    """Return a migrated database that one test after the other empties: one takes a second."""
+    from controller.store.migrate import migrate  # noqa: PLC0415 - a second, for few tests
+
+    url = server.make_database()
+    migrate(url)
+    return url
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 import structlog
 
 from controller.store.memory import MemoryTokens
-from controller.store.migrate import migrate
 from controller.store.open import open_tokens
 from controller.store.tokens import Tokens
 from tests.support.postgres import Server, binaries
@@ -30,20 +28,11 @@ def database(migrated: Path, tmp_path: Path) -> str:
     return f"sqlite:///{shutil.copy(migrated, tmp_path / 'noted-time.db')}"
 
 
-@pytest.fixture(scope="session")
-def shared(server: Server) -> str:
-    """The URL of a migrated database in a PostgreSQL server."""
-    url = server.make_database()
-    migrate(url)
-    return url
-
-
 @pytest.fixture
-def emptied(shared: str) -> str:
-    """The same, without tokens."""
-    with psycopg.connect(shared) as connection:
-        connection.execute("DELETE FROM token")
-    return shared
+def emptied(server: Server, of_many_tests: str) -> str:
+    """The URL of one in PostgreSQL."""
+    server.empty(of_many_tests)
+    return of_many_tests
 
 
 @pytest.fixture(params=KINDS)

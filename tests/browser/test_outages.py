@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.balancer import Balancer
 from tests.browser.conftest import Visiting
-from tests.replicas.conftest import a, b, of_many_tests, url
+from tests.replicas.conftest import a, b, url
 from tests.replicas.served import Two
 from tests.support.browser import Visit, moments
 from tests.support.dashboards import stall, wall_ms
@@ -15,7 +15,7 @@ from tests.support.processes import ServeProcess
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
-__all__ = ["a", "b", "of_many_tests", "url"]
+__all__ = ["a", "b", "url"]
 
 CALLS = re.compile("/v1/")
 NO_ANSWER = "No answer from the controller"

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -41,13 +40,6 @@ class Commands:
         variables = {"NOTED_TIME_URL": self.url, "COLUMNS": None}
         done = CliRunner().invoke(app, list(arguments), input=typed, env=variables)
         return Said(done.exit_code, done.stdout, done.stderr)
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Serve the real controller."""
-    with Served() as controller:
-        yield controller
 
 
 @pytest.fixture

@@ -3,37 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from controller.store.migrate import migrate
 from tests.replicas.played import Played, played
 from tests.replicas.served import lowers, note, shared, stream_of
 from tests.replicas.served import make as make_through
-from tests.store.conftest import emptied, make_postgres
+from tests.store.conftest import make_postgres
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.waiting import wait_until
 
-__all__ = ["emptied", "make_postgres"]
-
-EMPTIES = """
-    DELETE FROM stream; DELETE FROM alignment; DELETE FROM replica; DELETE FROM token;
-    UPDATE bucket SET service_ms = 0
-"""
-"""Of few rows this takes a third of the time that TRUNCATE does, which makes new files."""
-
-
-@pytest.fixture(scope="session")
-def of_many_tests(server: Server) -> str:
-    """A migrated database that one test after the other empties: to make one takes its time."""
-    url = server.make_database()
-    migrate(url)
-    return url
+__all__ = ["make_postgres"]
 
 
 @pytest.fixture
 def url(server: Server, of_many_tests: str) -> str:
     """A migrated, empty database without other clients."""
     server.cut(of_many_tests)
-    server.execute(EMPTIES, of_many_tests)
+    server.empty(of_many_tests)
     return of_many_tests
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from controller.store.memory import URL as MEMORY
-from controller.store.migrate import migrate
 from controller.store.open import open_store
 from controller.store.port import Store
 from controller.store.postgres import PostgresStore
@@ -26,32 +25,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(NO_SERVER, yellow=True)
 
 
-@pytest.fixture(scope="session")
-def emptied(server: Server) -> str:
-    """A migrated database that `make_postgres` empties at each call."""
-    url = server.make_database()
-    migrate(url)
-    return url
-
-
 @pytest.fixture
-def url(server: Server, emptied: str) -> str:
+def url(server: Server, of_many_tests: str) -> str:
     """A migrated database with nothing in it."""
-    server.execute("DELETE FROM stream", emptied)
-    server.execute("DELETE FROM token", emptied)
-    server.execute("UPDATE bucket SET service_ms = 0", emptied)
-    return emptied
+    server.empty(of_many_tests)
+    return of_many_tests
 
 
 @pytest.fixture
-def make_postgres(server: Server, emptied: str) -> MakeStore:
+def make_postgres(server: Server, of_many_tests: str) -> MakeStore:
     """Makes a PostgreSQL store at each call, which has nothing in it."""
 
     def make() -> Store:
-        server.execute("DELETE FROM stream", emptied)
-        server.execute("DELETE FROM alignment", emptied)
-        server.execute("UPDATE bucket SET service_ms = 0", emptied)
-        made = PostgresStore(emptied)
+        server.empty(of_many_tests)
+        made = PostgresStore(of_many_tests)
         made.acquire(made.heartbeat().free)
         return made
 
@@ -85,7 +72,7 @@ def make_pair(request: pytest.FixtureRequest) -> Callable[[], tuple[Store, Store
             shutil.copy(request.getfixturevalue("migrated"), file)
             return SqliteStore(file), SqliteStore(file)
         one = request.getfixturevalue("make_postgres")()
-        other = PostgresStore(request.getfixturevalue("emptied"))
+        other = PostgresStore(request.getfixturevalue("of_many_tests"))
         other.heartbeat()
         return one, other
 

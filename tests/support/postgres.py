@@ -56,6 +56,13 @@ def _version(initdb: Path) -> float:
     return float(initdb.parts[-3])
 
 
+EMPTIES = """
+    DELETE FROM stream; DELETE FROM alignment; DELETE FROM replica; DELETE FROM token;
+    UPDATE bucket SET service_ms = 0
+"""
+"""Of few rows this takes a third of the time that TRUNCATE does, which makes new files."""
+
+
 class Server:
     """A running server; leaving the block ends it and removes what it wrote."""
 
@@ -141,6 +148,10 @@ class Server:
         with self.session(url or self.url()) as session:
             cursor = session.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
+
+    def empty(self, url: str) -> None:
+        """Delete all that a migrated database has."""
+        self.execute(EMPTIES, url)
 
     def cut(self, url: str) -> None:
         """End every session of the database, as a network that fails would."""
