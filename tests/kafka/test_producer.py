@@ -474,6 +474,22 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(start: Start) ->
     assert producer.flush(60).lower == NOON
 
 
+def test_a_topic_that_stamps_its_records_itself_is_named_in_the_log(
+    broker: Broker, topic: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its timestamps are not the event times; the program's own callbacks run as well."""
+    broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+    reported: list[object] = []
+    with start(config={"on_delivery": lambda error, _: reported.append(error)}) as producer:
+        producer.produce("a", event_time=NOON)
+        producer.produce("b", event_time=NOON, on_delivery=lambda *_: give_up())
+        producer.flush(60)
+
+    assert reported == [None]
+    assert "LogAppendTime" in caplog.text
+    assert "on_delivery failed" in caplog.text
+
+
 def test_an_event_below_what_a_former_process_noted_is_late(start: Start) -> None:
     """From the first event on, also while another writer holds the watermark."""
     start("lima")
