@@ -114,7 +114,7 @@ class Carriers:
         self._carriers[name].kill()
         self.incidents.append(
             f"{name} was killed (-9) with {len(landed[name])} flights in an open transaction and "
-            "started again: Kafka aborted the transaction, and the flights were written anew."
+            "started again: Kafka aborted the transaction, and the flights were written again."
         )
 
 
