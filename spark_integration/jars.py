@@ -250,7 +250,7 @@ def _cause(printed: str) -> str:
 def java() -> str:
     """Return the program of JAVA_HOME, or else of the PATH; raises `Rejected` if there is none."""
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if found is None or not Path(found).exists():
+    found = shutil.which(Path(home, "bin", "java") if home else "java")
+    if found is None:
         raise Rejected("this takes Java 17 or newer: set JAVA_HOME, or add java to the PATH")
     return found

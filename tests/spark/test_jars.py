@@ -127,6 +127,16 @@ def test_the_command_prints_the_setting_alone_and_explains_it_beside(
     assert f'spark_jars("{repository.directory}")' in done.stderr
 
 
+def test_without_java_the_remedy_is_named(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAVA_HOME comes before the PATH, as for Spark."""
+    monkeypatch.setenv("JAVA_HOME", str(repository.directory))
+
+    with pytest.raises(Rejected, match="takes Java 17 or newer: set JAVA_HOME"):
+        repository.fetch()
+
+
 WITHOUT = """
 from spark_integration.jars import check_connector
 from tests.support.spark_sessions import start_spark
