@@ -6,7 +6,9 @@ ends when the query fails; a supervisor starts it again from its checkpoint.
 
 import json
 import os
+import random
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from spark_integration import read_noted_kafka
 from tests.support.kafka import connector
 from tests.support.spark_sessions import start_spark
+
+RESTS_S = (0.0, 0.0, 0.5)
+"""How long a batch that is written is not committed, so that some kills come in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ def keep(batch: DataFrame, number: int, output: Path) -> None:
     unfinished = output / f"unfinished-{os.getpid()}"
     unfinished.write_text(json.dumps(rows))
     unfinished.replace(output / f"{number}-{os.getpid()}.json")
+    time.sleep(random.choice(RESTS_S))
 
 
 if __name__ == "__main__":

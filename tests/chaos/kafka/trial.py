@@ -125,6 +125,7 @@ def judge(
     history.counts["marks checked"] = len(marks)
     history.counts["windows checked"] = len(true)
     history.counts["rows lost"] = lost_rows(true, output)
+    history.counts["batches run again"] = sum(len(runs) > 1 for runs in batches.values())
 
 
 def tried(history: History, kills: int) -> dict[str, int]:
@@ -144,6 +145,7 @@ TRIED = (
     "records committed",
     "marks checked",
     "windows checked",
+    "batches run again",
     "rows lost",
 )
 
