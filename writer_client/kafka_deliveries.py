@@ -130,7 +130,11 @@ class Deliveries:
             return Rejected(f"Kafka's client refuses: {error_of(error).str()}")
         writer = self.client.writer
         if found.code() in FENCED:
-            label = "another producer with its transactional.id"
+            # Kafka says the same in both cases
+            label = (
+                "another producer with its transactional.id, "
+                "or the broker after transaction.timeout.ms,"
+            )
             self.fault = Fenced(writer, Session(None, label, unix_ms()), 0)
         else:
             self.fault = ClientFailed(
