@@ -1,8 +1,17 @@
-"""An exact watermark for Spark Structured Streaming, from the marks that writers vouch for."""
+"""An exact watermark for Spark Structured Streaming, from the marks that writers vouch for.
 
-from noted_time.extras import needs_extra
+Spark starts several Python processes for a query, and each imports what it needs of this package:
+so a name is imported when it is first used.
+"""
 
-try:
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from noted_time.extras import imported, needs_extra
+
+if TYPE_CHECKING:
     from spark_integration.adaptive import Mode, run_adaptively
     from spark_integration.complete_kafka import (
         KafkaOffsets,
@@ -19,6 +28,9 @@ try:
     from spark_integration.options import Align, Batches, CatchUp, Columns, Ingestion, ReadRange
     from spark_integration.position_listener import PositionListener
     from spark_integration.positions import KafkaTopic, NotedLog
+
+try:
+    import_module(f"{__name__}.watermark")  # which needs what all of the package needs
 except ModuleNotFoundError as error:
     raise needs_extra(__name__, "spark", error) from error
 
@@ -45,3 +57,32 @@ __all__ = [
     "split_late",
     "with_noted_watermark",
 ]
+
+MODULES = {
+    "Align": "options",
+    "Batches": "options",
+    "CatchUp": "options",
+    "Columns": "options",
+    "Ingestion": "options",
+    "KafkaOffsets": "complete_kafka",
+    "KafkaTopic": "positions",
+    "Mode": "adaptive",
+    "NotedLog": "positions",
+    "NotedLogSink": "noted_log_sink",
+    "PositionListener": "position_listener",
+    "ReadRange": "options",
+    "kafka_offsets": "complete_kafka",
+    "read_complete": "complete_read",
+    "read_complete_kafka": "complete_kafka",
+    "read_noted_kafka": "kafka_read",
+    "read_noted_log": "noted_log",
+    "run_adaptively": "adaptive",
+    "spark_jars": "jars",
+    "split_late": "late_rows",
+    "with_noted_watermark": "noted_watermark",
+}
+
+
+def __getattr__(name: str) -> object:
+    names = {each: (f"{__name__}.{module}", "spark") for each, module in MODULES.items()}
+    return imported(__name__, names, name)

@@ -237,4 +237,6 @@ def _failing(events: DataFrame, missing: Column, event_time: str, where: Column)
         ),
     )
     fails = F.raise_error(message).cast("boolean")
-    return events.where(unmoved(F.when(missing, fails).otherwise(value=True)))
+    checked = events.where(unmoved(F.when(missing, fails).otherwise(value=True)))
+    checked.schema  # noqa: B018 - with Spark Connect it is analyzed only when it is asked for
+    return checked

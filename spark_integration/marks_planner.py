@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time as clocks
+import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -12,7 +13,8 @@ from noted_time import Rejected, Unreachable
 from spark_integration.ahead import NEW_CHECKPOINT, Look, Topic
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
-from spark_integration.offsets import Admitted, Ahead, MarksOffset
+from spark_integration.offsets import Admitted, Ahead, Json, MarksOffset
+from spark_integration.plan import Watermark
 from spark_integration.query_progress import QueryProgress
 from spark_integration.release import Releaser
 
@@ -161,6 +163,7 @@ class MarksPlanner:
         self._releasers = releasers
         self._watched = watched
         self._progress = QueryProgress(query.checkpoint)
+        self._token = uuid.uuid4().hex
         self._stated = self._closed = False
         self._available_now = False
 
@@ -174,6 +177,20 @@ class MarksPlanner:
         self._available_now = True
         for each in self._watched.values():
             each.freeze()
+
+    def initial(self) -> Json:
+        """Return an offset with a token of its own and no mark."""
+        return MarksOffset(dict.fromkeys(self._query.streams, Admitted()), self._token).to_json()
+
+    def following(self, start: Json) -> Json:
+        """Return the offset of the next micro-batch."""
+        return self.plan(MarksOffset.from_json(start)).to_json()
+
+    def watermark_ms(self, end: Json) -> int | None:
+        """Return the watermark of a batch, `None` for none; raises as `check_covered`."""
+        ended = MarksOffset.from_json(end)
+        self.check_covered(ended)
+        return Watermark.after(ended.least, strict=self._query.strict).ms
 
     def plan(self, begun: MarksOffset) -> MarksOffset:
         """Return the marks for the next micro-batch.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from spark_integration.options import OnSeal
-from spark_integration.positions import PositionOf
+if TYPE_CHECKING:
+    from spark_integration.options import OnSeal
+    from spark_integration.positions import PositionOf
 
 AT_ONCE = "spark.sql.streaming.statefulOperator.allowMultiple=false"
 """The setting under which Spark judges late rows by the batch before."""

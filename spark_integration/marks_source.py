@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,13 +14,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.marks_query import MarksQuery
-from spark_integration.offsets import Admitted, Json, MarksOffset
-from spark_integration.plan import Watermark
 from spark_integration.sources import CLIENT, QuerySource
 from spark_integration.watermark import instant
 
 if TYPE_CHECKING:
     from spark_integration.marks_planner import MarksPlanner
+    from spark_integration.offsets import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +73,9 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return planner_of(self._query, self._bearer, self._client)
 
-    @cached_property
-    def _token(self) -> str:
-        return uuid.uuid4().hex
-
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         """Return an offset with a token of its own and no mark."""
-        streams = {stream: Admitted() for stream in self._query.streams}
-        return MarksOffset(streams, self._token).to_json()
+        return self._planner.initial()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Take the present marks, and none that come later."""
@@ -90,7 +83,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002, N802
         """Return the marks for the next micro-batch; they are one row, whatever the limit."""
-        return self._planner.plan(MarksOffset.from_json(start)).to_json()
+        return self._planner.following(start)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the mark's row; the same one for the same offsets, at any time.
@@ -99,9 +92,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         the batch's end to the offset log by now but not begun to read it, and it calls this for the
         first batch of each run: so no row is judged by marks that do not cover it.
         """
-        ended = MarksOffset.from_json(end)
-        self._planner.check_covered(ended)
-        mark_ms = Watermark.after(ended.least, strict=self._query.strict).ms
+        mark_ms = self._planner.watermark_ms(end)
         if start == end or mark_ms is None:
             return []
         return [MarkTask(mark_ms)]

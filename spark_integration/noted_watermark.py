@@ -39,7 +39,8 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     the offset of the events' source, as parsed from the JSON in that log, to segment → exclusive
     offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream.
 
-    A mark arrives one micro-batch after the events that it covers. `token`, `domain`, `strict`,
+    A mark arrives one micro-batch after the events that it covers; `read_noted_kafka` reads Kafka
+    topics with marks in the micro-batch of their events. `token`, `domain`, `strict`,
     `dedup_retention_ms` and `on_seal` are as in `read_noted_log` and its `ReadRange`.
 
     Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from noted_time import Rejected
-from noted_time.client import position_from_wire
 
 PositionOf = Callable[[Any], Mapping[int, int]]
 """From a source's offset, as parsed from the JSON in the log, to segment → exclusive offset."""
@@ -51,7 +50,15 @@ class KafkaTopic:
                 f"the source reads Kafka topics {_listed(offset)}, not {self.topic!r}: "
                 f"pass position={_each(offset)}"
             )
-        return position_from_wire(offset.get(self.topic, {}))
+        return from_wire(offset.get(self.topic, {}))
+
+
+def from_wire(json: Mapping[str, int]) -> Mapping[int, int]:
+    """Return a position from its JSON."""
+    # Spark's processes import this module for the classes alone, and HTTP is slow to import.
+    from noted_time.client import position_from_wire  # noqa: PLC0415
+
+    return position_from_wire(json)
 
 
 def _listed(topics: Iterable[str]) -> str:
@@ -77,4 +84,4 @@ class NotedLog:
         if not isinstance(offset, dict) or offset.get("noted_log") != self.stream:
             message = f"offset {str(offset)[:200]} is not of file log {self.stream!r}"
             raise Rejected(message)
-        return position_from_wire(offset["segments"])
+        return from_wire(offset["segments"])
