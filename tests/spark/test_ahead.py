@@ -8,13 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
 from spark_integration.marks_feed import Marks
-from spark_integration.marks_planner import MarksPlanner, Watched
+from spark_integration.marks_planner import NO_IDS, MarksPlanner, Watched
 from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.offsets import Admitted, MarksOffset, Released
 from spark_integration.positions import KafkaTopic
@@ -225,7 +226,7 @@ def take(query: Query, step: tuple[Any, ...]) -> None:
 def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
     steps: list[tuple[Any, ...]],
 ) -> None:
-    """What is refused rests on rows that are not read, and goes on without the limit."""
+    """What is refused goes on without the limit; under `AT_ONCE` a run may be refused in vain."""
     with TemporaryDirectory() as checkpoint:
         query = Query(GivenTopic(), checkpoint)
         for step in steps:
@@ -234,8 +235,7 @@ def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
             except Unreachable:
                 query.restart()
             except Rejected:
-                assert query.limit
-                assert query.rests_on_unread
+                assert query.limit == AT_ONCE or (query.limit and query.rests_on_unread)
                 query.restart()
         query.restart()
         for _ in range(4):
@@ -259,3 +259,52 @@ def test_where_rows_were_lost_none_is_judged_by_a_mark_that_covers_it_either(
                 query.restart()
 
         assert query.late == []
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    """Return a query that has read three rows of each partition, of a topic without an id."""
+    query = Query(GivenTopic({0: 3, 1: 3}, id=None), str(tmp_path))
+    query.plan({}, set())
+    return query
+
+
+def test_a_mark_whose_rows_have_no_leader_fails_the_query_until_there_is_one(query: Query) -> None:
+    """Its rows were written after Spark's own look, which came first."""
+    query.plan({0: 1}, set(), last=True)
+    query.topic.leaderless = frozenset({0})
+    with pytest.raises(Unreachable, match="partition 0 of Kafka topic 'flights' has no leader"):
+        query.plan({}, set())
+    query.topic.leaderless = frozenset()
+    query.plan({}, set())
+
+    assert query.batches[-1][1] == {0: 4, 1: 3}
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        ({0: 3, 1: 2}, "truncated: partition 1 ends at 2, and the query has read to 3"),
+        ({0: 3}, "shrank: it has no partition 1"),
+    ],
+)
+def test_without_ids_offsets_alone_show_that_a_topic_is_another(
+    query: Query, caplog: pytest.LogCaptureFixture, ends: dict[int, int], says: str
+) -> None:
+    """The log says once a run that they do not always."""
+    query.topic.ends = ends
+    query.mark()
+
+    with pytest.raises(Rejected, match=says):
+        query.plan({}, set())
+    assert [record.msg for record in caplog.get_records("setup")] == [NO_IDS]
+
+
+def test_the_broker_is_asked_only_where_a_mark_waits(query: Query) -> None:
+    """And once by each run at first."""
+    query.plan({0: 1}, set())
+    without = query.topic.looks
+    query.mark()
+    query.plan({}, set())
+
+    assert (without, query.topic.looks) == (1, 2)
