@@ -42,7 +42,7 @@ async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> No
 
 async def test_a_producer_that_notes_too_early_is_found(tmp_path: Path) -> None:
     """The judge finds its records beyond the cuts, and the query has lost them."""
-    verdict = await held(tmp_path, (("partition",),), early="early")
+    verdict = await held(tmp_path, (("partition",),), AA="plain", early="early")
 
     assert {violation.law for violation in verdict.violations} == {
         "marks are sound",

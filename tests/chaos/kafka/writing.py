@@ -31,8 +31,8 @@ PAUSE_S = (0.02, 0.25)
 NOTES, ABORTS, FLUSHES = 0.6, 0.15, 0.1
 """How often a round of records ends with a note, in an abort, or is flushed."""
 
-LINGER_MS = 6000
-"""How long an early producer keeps records back: longer than two micro-batches of the query."""
+LINGER_MS = 120_000
+"""How long an early producer keeps records back: the query has given out their windows by then."""
 
 
 @dataclass(frozen=True, slots=True)
