@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time as clocks
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, ClassVar, Self, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from noted_time.kafka.topic import Topic
-from noted_time.values import NotedTimeError, Rejected, TimeWindow
+from noted_time.values import NotedTimeError, Rejected, TimeWindow, Unreachable
 from reader_client.client import ReaderClient
 
 log = logging.getLogger("noted_time.reader")
@@ -18,6 +19,8 @@ kafka_log = logging.getLogger("noted_time.reader.kafka")
 """What librdkafka reports."""
 
 TIMEOUT_S = 10.0
+LOOK_EVERY_S = 10.0
+"""How often the topic's id is looked at, unless the consumer was created elsewhere."""
 
 
 class KafkaNotedConsumer:
@@ -58,6 +61,7 @@ class KafkaNotedConsumer:
         refuses, `Unreachable` if no broker answers within ten seconds.
         """
         self._topic = topic or reader.stream
+        self._kafka: Topic | None = None
         if isinstance(consumer, Mapping):
             consumer = self._created(consumer)
         self.consumer, self.reader = consumer, reader
@@ -83,9 +87,11 @@ class KafkaNotedConsumer:
     def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:
         """Return up to so many messages, fewer if no more come within `timeout` seconds.
 
-        The messages handed out before are processed now; raises as `poll`.
+        The messages handed out before are processed now; raises as `poll`, and `Rejected` if the
+        topic was deleted, also if it was created again.
         """
         self.processed()
+        self._check_same()
         if self._failure is None:
             handed = list(self._passed_on(self.consumer.consume(num_messages, timeout)))
             if handed or self._failure is None:
@@ -136,11 +142,25 @@ class KafkaNotedConsumer:
         self.close()
 
     def _created(self, config: Mapping[str, Any]) -> Consumer:
-        Topic(config, self._topic).look()
+        self._kafka = Topic(config, self._topic)
+        self._id = self._kafka.look().id
+        self._look_at = clocks.monotonic() + LOOK_EVERY_S
         try:
             return Consumer({"logger": kafka_log, **config, **self.SETTINGS})
         except (KafkaException, TypeError, ValueError) as error:
             raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
+
+    def _check_same(self) -> None:
+        """Raise `Rejected` if the topic was recreated, which Kafka's consumer does not notice."""
+        if self._kafka is None or clocks.monotonic() < self._look_at:
+            return
+        with suppress(Unreachable):
+            if self._kafka.look().id != self._id:
+                raise Rejected(
+                    f"Kafka topic {self._topic!r} was deleted and created again: its offsets mean "
+                    "other records now; recreate the stream, and start again with another group.id"
+                )
+        self._look_at = clocks.monotonic() + LOOK_EVERY_S
 
     def _passed_on(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield the messages that are none of the end of a partition or an error."""

@@ -15,28 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from noted_time import Rejected
-from spark_integration.offsets import Admitted, Ahead, Released
+from spark_integration.offsets import Admitted, MarkAhead, Released
+
+if TYPE_CHECKING:
+    from noted_time.kafka import TopicLook
 
 NEW_CHECKPOINT = "start a query with a new checkpoint"
-
-
-class Look(Protocol):
-    """What a topic was at one look, as `noted_time.kafka.TopicLook`."""
-
-    @property
-    def id(self) -> str | None:
-        """Changes when the topic is deleted and created again; `None` if the broker has no ids."""
-
-    @property
-    def ends(self) -> Mapping[int, int]:
-        """The end of each partition that has a leader."""
-
-    @property
-    def partitions(self) -> frozenset[int]:
-        """All partitions, also those without a leader."""
 
 
 def rest(needs: Mapping[int, int], position: Mapping[int, int]) -> dict[int, int]:
@@ -49,7 +36,7 @@ def rest(needs: Mapping[int, int], position: Mapping[int, int]) -> dict[int, int
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicPlan:
     """How far a query has read a topic when it plans micro-batch `batch`, for its messages too.
 
     `read` are the ends of the batch before, in the partitions that the offset log names.
@@ -59,7 +46,7 @@ class Topic:
     batch: int
     read: Mapping[int, int]
 
-    def due(self, admitted: Admitted) -> Ahead | None:
+    def due(self, admitted: Admitted) -> MarkAhead | None:
         """Return the mark of the batch before if its cut is not read yet: it has to be readable.
 
         Raises `Rejected` if that of an earlier batch is not read: rows of the batch that is planned
@@ -76,7 +63,7 @@ class Topic:
                 )
         return None
 
-    def check_same(self, admitted: Admitted, look: Look) -> None:
+    def check_same(self, admitted: Admitted, look: TopicLook) -> None:
         """Raise `Rejected` if the topic is no longer the one that was read."""
         if None not in {admitted.topic_id, look.id} and admitted.topic_id != look.id:
             raise Rejected(
@@ -92,7 +79,7 @@ class Topic:
                     f"be missed: {NEW_CHECKPOINT}"
                 )
 
-    def unclear(self, due: Ahead | None, look: Look) -> frozenset[int]:
+    def unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
         """Return the partitions without which a look cannot be judged: another may have them.
 
         Raises `Rejected` if the rest of a cut that is due is not readable: its rows are gone.
@@ -107,7 +94,7 @@ class Topic:
             )
         return frozenset(self.read.keys() - look.partitions).union(unread.keys() - known.keys())
 
-    def readable(self, look: Look) -> dict[int, int]:
+    def readable(self, look: TopicLook) -> dict[int, int]:
         """Return how far the batch after the one that is planned has read at least."""
         return {
             partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
@@ -121,11 +108,11 @@ class Topic:
             if each.batch >= self.batch - 1 and rest(each.needs, self.read)
         )
         if needs := rest(cut, self.read):
-            ahead += (Ahead(self.batch, mark.seq, needs),)
+            ahead += (MarkAhead(self.batch, mark.seq, needs),)
         return replace(admitted, mark=mark, ahead=ahead)
 
     def _lacks(
-        self, ahead: Ahead, unread: Mapping[int, int], ends: Mapping[int, int] | None = None
+        self, ahead: MarkAhead, unread: Mapping[int, int], ends: Mapping[int, int] | None = None
     ) -> str:
         partition, end = next(iter(unread.items()))
         read = self.read.get(partition, 0)

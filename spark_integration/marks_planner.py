@@ -7,16 +7,19 @@ import time as clocks
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from noted_time import Rejected, Unreachable
-from spark_integration.ahead import NEW_CHECKPOINT, Look, Topic
+from spark_integration.ahead import NEW_CHECKPOINT, TopicPlan
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
-from spark_integration.offsets import Admitted, Ahead, Json, MarksOffset
+from spark_integration.offsets import Admitted, Json, MarkAhead, MarksOffset
 from spark_integration.plan import Watermark
 from spark_integration.query_progress import QueryProgress
 from spark_integration.release import Releaser
+
+if TYPE_CHECKING:
+    from noted_time.kafka import TopicLook
 
 log = logging.getLogger("noted_time.spark")
 
@@ -39,10 +42,10 @@ def planner_of(query: MarksQuery, token: str | None, client: Mapping[str, Any]) 
     }
     if query.kafka is None:
         return MarksPlanner(query, releasers, {})
-    from noted_time.kafka import Topic as KafkaTopic  # noqa: PLC0415 - an extra
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     topics = query.kafka.topics.items()
-    watched = {s: Watched(KafkaTopic(client, topic), query.kafka) for s, topic in topics}
+    watched = {s: Watched(Topic(client, topic), query.kafka) for s, topic in topics}
     return MarksPlanner(query, releasers, watched)
 
 
@@ -51,7 +54,7 @@ class Topics(Protocol):
 
     name: str
 
-    def look(self, *, committed: bool = False) -> Look:
+    def look(self, *, committed: bool = False) -> TopicLook:
         """Return the topic's id and ends."""
 
 
@@ -63,7 +66,7 @@ class Watched:
         self._terms = terms
         self._patience_s = patience_s
         self._is_known = False
-        self._frozen: Look | None = None
+        self._frozen: TopicLook | None = None
 
     def freeze(self) -> None:
         """Look now, for all plans of a run that reads what is there now."""
@@ -74,7 +77,7 @@ class Watched:
         """The topic's name."""
         return self._topic.name
 
-    def check_limit(self, due: Ahead | None) -> None:
+    def check_limit(self, due: MarkAhead | None) -> None:
         """Raise `Rejected` if a mark is due and its rows may not be read in time."""
         limit = self._terms.limit
         if due is not None and limit:
@@ -91,12 +94,12 @@ class Watched:
             self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
 
     def look(
-        self, plan: Topic, admitted: Admitted, due: Ahead | None, *, waits: bool
-    ) -> Look | None:
+        self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, *, waits: bool
+    ) -> TopicLook | None:
         """Return the topic as it is now, `None` if there is no need to ask, or no answer now.
 
         Each run asks at first, so that a recreated topic is found before anything of it is read;
-        then only if a mark `waits` or is `due`. Raises as `Topic` and `noted_time.kafka.Topic`.
+        then only if a mark `waits` or is `due`. Raises as `TopicPlan` and `noted_time.kafka.Topic`.
         """
         is_needed = due is not None or not self._is_known
         if not is_needed and not waits:
@@ -121,20 +124,20 @@ class Watched:
                     raise self._unclear(min(unclear), look)
             clocks.sleep(PAUSE_S)
 
-    def position(self, plan: Topic, look: Look) -> Mapping[int, int]:
+    def position(self, plan: TopicPlan, look: TopicLook) -> Mapping[int, int]:
         """Return the position whose marks may come with the batch that is planned."""
         is_ahead = self._terms.ahead and not self._terms.limit and self._frozen is None
         return plan.readable(look) if is_ahead else plan.read
 
-    def _seen(self) -> Look:
+    def _seen(self) -> TopicLook:
         return self._topic.look(committed=self._terms.committed)
 
-    def _learn(self, look: Look) -> None:
+    def _learn(self, look: TopicLook) -> None:
         if not self._is_known and look.id is None:
             log.warning(NO_IDS, self._topic.name)
         self._is_known = True
 
-    def _unclear(self, partition: int, look: Look) -> Rejected | Unreachable:
+    def _unclear(self, partition: int, look: TopicLook) -> Rejected | Unreachable:
         name = self._topic.name
         if partition in look.partitions:
             return Unreachable(
@@ -236,7 +239,7 @@ class MarksPlanner:
 
     def _admit(self, stream: str, begun: Admitted, read: Mapping[int, int]) -> Admitted:
         releaser, watched = self._releasers[stream], self._watched.get(stream)
-        plan = Topic(watched.name if watched else stream, self._progress.last + 1, read)
+        plan = TopicPlan(watched.name if watched else stream, self._progress.last + 1, read)
         due = plan.due(begun)
         position = read
         if watched is not None:

@@ -119,7 +119,7 @@ class LogOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class MarkAhead:
     """A mark let in with micro-batch `batch`, before that had read all of the mark's cut.
 
     `needs` is the part of the cut that was not read when the batch was planned.
@@ -140,7 +140,7 @@ class Admitted:
 
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
-    ahead: tuple[Ahead, ...] = ()
+    ahead: tuple[MarkAhead, ...] = ()
 
     def to_json(self) -> Json:
         """Return the shape that Spark keeps."""
@@ -156,7 +156,7 @@ class Admitted:
     def from_json(cls, json: Json) -> Admitted:
         """Return it from what Spark kept."""
         ahead = (
-            Ahead(**{**each, "needs": position_from_wire(each["needs"])})
+            MarkAhead(**{**each, "needs": position_from_wire(each["needs"])})
             for each in json.get("ahead", ())
         )
         return cls(_from_json(json["mark"]), json.get("topic_id"), tuple(ahead))

@@ -219,3 +219,19 @@ def test_the_page_counts_all_of_a_time(broker: Broker, served: Served) -> None:
     page = Session(PAGE, elsewhere).run("KafkaNotedConsumer(")
 
     assert page["origins"].total() in {10, 11, 12}
+
+
+def test_a_topic_that_was_recreated_under_a_consumer_is_named(
+    broker: Broker, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's own consumer waits for ever at an offset that means another record now."""
+    monkeypatch.setattr("reader_client.kafka_consumer.LOOK_EVERY_S", 0.0)
+    flights = Flights(broker, served, "recreated-below", 1)
+    flights.send(1, 3)
+    with flights.consumer("a") as consumer:
+        wait_until(lambda: consumer.consume(10, 0.1))
+        broker.delete(flights.topic)
+        broker.create(flights.topic, 1)
+
+        with pytest.raises(Rejected, match="was deleted"):
+            wait_until(lambda: consumer.consume(10, 0.1))
