@@ -127,6 +127,25 @@ def test_a_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
     assert clock.counts == [(0, 4), (1, 4), (2, 4)]
 
 
+def test_a_password_of_the_client_is_in_no_file_and_no_plan(
+    clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of all that a query keeps and shows."""
+    clock.write(0)
+    clock.note(1)
+    secret = uuid4().hex
+    asked = {"client": {"sasl.username": "reader", "sasl.password": secret}}
+    clock.run(**asked)
+    clock.read(**asked).explain(extended=True)
+
+    kept = [file for file in clock.output.checkpoint.rglob("*") if file.is_file()]
+    assert kept
+    assert not [file for file in kept if secret.encode() in file.read_bytes()]
+    shown = capfd.readouterr()
+    assert "client_secret" in shown.out
+    assert secret not in shown.out + shown.err
+
+
 def departures(records: DataFrame) -> DataFrame:
     """Parse records that name a second of departure."""
     event = F.from_json(F.col("value").cast("string"), "departure TIMESTAMP, origin STRING")
