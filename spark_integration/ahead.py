@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from noted_time import Rejected
+from noted_time.reading import waited_for
 from spark_integration.offsets import Admitted, MarkAhead, Released
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def rest(needs: Mapping[int, int], position: Mapping[int, int]) -> dict[int, int
     >>> rest({0: 9, 1: 5}, {0: 9, 1: 3, 2: 8})
     {1: 5}
     """
-    return {segment: end for segment, end in needs.items() if position.get(segment, 0) < end}
+    return {each.segment: each.needed for each in waited_for(position, needs)}
 
 
 @dataclass(frozen=True, slots=True)

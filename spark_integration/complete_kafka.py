@@ -15,7 +15,7 @@ from noted_time.reading import waited_for
 from noted_time.values import Time, checked_name
 from spark_integration.complete_window import AT_ONCE_S, OnMissing, complete_window, log
 from spark_integration.jars import check_connector
-from spark_integration.kafka_read import NO_TIME, Options, checked_options, client_config, timed
+from spark_integration.kafka_read import KAFKA_TIME, Options, checked_options, client_config, timed
 from spark_integration.options import check_one_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
         _wait_until_there(there, window, timeout_s=max(GRACE_S, timeout), committed=True)
     begins, since = _begun(there, window, deleted)
     firsts = _firsts(window, own_segments=own_segments)
-    if not firsts and parse is None and event_time == NO_TIME:
+    if not firsts and parse is None and event_time == KAFKA_TIME:
         firsts = since
     ranges = needed(window, begins, firsts)
     if not firsts:

@@ -37,7 +37,7 @@ TAKEN = ("kafka.bootstrap.servers", "subscribe", "subscribePattern", "assign")
 SAME = ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm")
 """The settings that have the same name and values in Kafka's Java client and in librdkafka."""
 
-NO_TIME = "timestamp"
+KAFKA_TIME = "timestamp"
 """The column of Kafka's own timestamps, which are -1 ms in a record that has none."""
 
 
@@ -218,7 +218,7 @@ def timed(events: DataFrame, event_time: str) -> DataFrame:
     check_time(events, event_time)
     column = F.col(f"`{event_time}`")
     missing = column.isNull()
-    if event_time == NO_TIME:
+    if event_time == KAFKA_TIME:
         missing = missing | (column == F.timestamp_millis(F.lit(-1)))
     where = F.format_string(" of topic %s, partition %s, offset %s", "topic", "partition", "offset")
     try:

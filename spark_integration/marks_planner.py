@@ -28,7 +28,7 @@ PAUSE_S = 0.2
 
 NO_IDS = (
     "Kafka topic %r has no id, as before Kafka 2.8: if it is deleted and created again, and is "
-    "longer by the next look than what the query has read, nobody notices"
+    "longer by the next look than what the query has read, that goes unnoticed"
 )
 
 

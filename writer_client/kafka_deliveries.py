@@ -28,14 +28,14 @@ SLICE_S = 0.2
 log = logging.getLogger("noted_time.writer.kafka")
 
 
-def is_logged(record: logging.LogRecord) -> bool:
+def lower_what_is_retried(record: logging.LogRecord) -> bool:
     """Lower what librdkafka retries by itself to INFO: a broker that just started is not ready."""
     if record.getMessage().endswith(": retrying"):
         record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
     return True
 
 
-log.addFilter(is_logged)
+log.addFilter(lower_what_is_retried)
 
 FENCED = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own begin so
 FATAL = KafkaError._FATAL  # noqa: SLF001 - likewise

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noted_time.kafka import Topic
+from noted_time.reading import waited_for
 from noted_time.values import LARGEST_TIME, InvalidNote, Rejected, Unreachable
 from writer_client.answers import Found
 
@@ -42,7 +43,7 @@ class TopicEnds:
                 f"partitions {sorted(look.unknown)} of Kafka topic {self._topic.name!r} have no "
                 "leader that answers"
             )
-        behind = {n: look.ends.get(n, 0) for n in known if look.ends.get(n, 0) < known[n]}
+        behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
         if behind or look.id != self._id:
             raise self._replaced(f"it ends at {behind}, and {dict(known)} was noted")
         times = self._topic.largest_times()

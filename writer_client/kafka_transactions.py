@@ -11,8 +11,8 @@ from confluent_kafka import KafkaException
 from noted_time.values import Conflict, NotedTimeError, Rejected, Unreachable
 from writer_client.kafka_deliveries import Deliveries, error_of
 
-SLICE_S = 1.0
-"""How long one wait in librdkafka may hold up a signal."""
+ATTEMPT_S = 1.0
+"""How long one attempt of a commit or an abort may hold up a signal."""
 
 COMMIT_S = 60.0
 """How long a commit or an abort is tried, as Kafka's own transaction.timeout.ms."""
@@ -103,7 +103,7 @@ class Transactions:
         while True:
             try:
                 with self._deliveries.reporting:
-                    call(SLICE_S)
+                    call(ATTEMPT_S)
             except KafkaException as error:
                 if not error_of(error).retriable() or clocks.monotonic() > until:
                     raise
