@@ -112,7 +112,7 @@ def test_a_message_counts_once_the_next_one_is_asked_for(flights: Flights) -> No
 @pytest.mark.parametrize("flights", [4], indirect=True)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_two_consumers_share_and_hand_over(flights: Flights, strategy: str) -> None:
-    """Each speaks of the partitions that it has; no record is passed over, whoever leaves."""
+    """Each reports the partitions that it has; no record is skipped when one of them leaves."""
     settings = {"partition.assignment.strategy": strategy}
     seen = set[bytes | None]()
     flights.send(4, 50)

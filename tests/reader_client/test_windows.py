@@ -80,8 +80,8 @@ def test_what_cannot_be_answered_is_refused(served: Served, stream: str) -> None
             next(client.windows(0))
         with pytest.raises(Rejected, match="has no time zone"):
             next(client.windows(after=datetime(2013, 1, 1)))  # noqa: DTZ001 - that is the point
-    with ReaderClient(served.url, "nope", backoff=SOON) as nobody, pytest.raises(UnknownStream):
-        next(nobody.windows(wait=30))
+    with ReaderClient(served.url, "nope", backoff=SOON) as reader, pytest.raises(UnknownStream):
+        next(reader.windows(wait=30))
 
 
 async def test_windows_are_an_async_iterator(served: Served, stream: str) -> None:

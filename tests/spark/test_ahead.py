@@ -226,7 +226,7 @@ def take(query: Query, step: tuple[Any, ...]) -> None:
 def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
     steps: list[tuple[Any, ...]],
 ) -> None:
-    """What is refused goes on without the limit; under `AT_ONCE` a run may be refused in vain."""
+    """What is refused continues without the limit; under `AT_ONCE` a run may be refused in vain."""
     with TemporaryDirectory() as checkpoint:
         query = Query(GivenTopic(), checkpoint)
         for step in steps:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.chaos.calls import comes_true
@@ -149,12 +148,7 @@ class KafkaArena:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for program in self._programs:
             program.kill()
             self.counts.update(str(each) for each in program.printed())
@@ -219,7 +213,7 @@ class KafkaArena:
                 self.producers[name] = twin
                 twin.start()
                 fenced = await comes_true(lambda: older.status() is not None, PATIENCE_S)
-                assert fenced, f"{older.name} goes on beside {twin.name}"
+                assert fenced, f"{older.name} continues beside {twin.name}"
             self._ended(older)
 
     def _ended(self, program: Program) -> None:
