@@ -225,8 +225,9 @@ class Broker:
         self._wait_for(topic, partitions)
 
     def delete(self, topic: str) -> None:
-        """Delete a topic."""
+        """Delete a topic, and return once the broker lists it no more."""
         self.admin.delete_topics([topic])[topic].result()
+        wait_until(lambda: topic not in self.topics())
 
     def truncate(self, topic: str, begins: Mapping[int, int]) -> None:
         """Delete the records of each partition below an offset."""
