@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
 import time as clocks
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Self, TypeVar
+from typing import TypeVar
 
-from noted_time.values import (
-    ClientFailed,
-    Fenced,
-    InvalidNote,
-    NotedTimeError,
-    Rejected,
-    Unreachable,
-)
+from noted_time.values import Fenced, InvalidNote, Rejected, Unreachable
 from noted_time.wing import INGESTION, LEAST_POLL_MS, GrowingEnds, Look, Outcome, SegmentClocks
 from writer_client.client import WriterClient
 from writer_client.posting import unix_ms
+from writer_client.rounds import Rounds
 
 Found = TypeVar("Found")
 
@@ -28,8 +20,6 @@ log = logging.getLogger("noted_time.observer")
 
 SIGN_OF_LIFE_MS = 10_000
 """How often an observer whose time does not advance sends a note without a time."""
-
-STOP_S = 5.0
 
 JOIN_S = 2.0
 """How long a look waits for the client to join."""
@@ -40,27 +30,21 @@ def monotonic_ms() -> int:
     return clocks.monotonic_ns() // 1_000_000
 
 
-class Observer(ABC):
+class Observer(Rounds):
     """Looks every `poll_ms` and notes through a client, which stays the caller's.
 
-    `run` looks in the calling thread, a ``with`` block or `start` in one of its own. If the log
-    cannot be read now, this is logged once (``noted_time.observer``) and retried. Meanwhile nothing
-    is noted: the observer holds time back, until it times out. If the log was recreated the
-    observer stops: `run`, `check` and `close` raise the `Rejected` for it.
+    If the log cannot be read now, nothing is noted: the observer holds time back, until it times
+    out. If the log was recreated the observer stops with the `Rejected` for it.
     """
 
     def __init__(
         self, client: WriterClient, poll_ms: int, silence_ms: int, ends: GrowingEnds
     ) -> None:
         """Start; without failures it notes after `silence_ms` at the latest."""
+        super().__init__(client.stream, poll_ms)
         self.client = client
-        self.poll_ms = poll_ms
         self._silence_ms = silence_ms
         self._ends = ends
-        self.failure: NotedTimeError | None = None
-        self._stopping = threading.Event()
-        self._is_away = False
-        self._thread = threading.Thread(target=self._observe, name="noted observer", daemon=True)
         self._timeout_ms: int | None = None
         self._check_timeout()
 
@@ -96,67 +80,6 @@ class Observer(ABC):
         except Rejected as error:
             raise Unreachable(f"the observer cannot join: {error}") from error
 
-    def run(self) -> None:
-        """Look until `stop` is called; raises the `Rejected` that ends it."""
-        while not self._stopping.is_set():
-            self._try_to_look()
-            self._stopping.wait(self.poll_ms / 1000)
-
-    def start(self) -> None:
-        """Look in a thread until `close` is called."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the look under way; may be called from a signal handler."""
-        self._stopping.set()
-
-    def check(self) -> None:
-        """Raise the error that ended the thread, if any."""
-        if self.failure is not None:
-            raise self.failure
-
-    def close(self) -> None:
-        """Stop looking; the client stays open. Raises the error that ended the thread before."""
-        self.stop()
-        if self._thread.ident is not None:
-            self._thread.join(STOP_S)
-        self.check()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, _: object, error: object, __: object) -> None:
-        with contextlib.nullcontext() if error is None else contextlib.suppress(NotedTimeError):
-            self.close()
-
-    def _observe(self) -> None:
-        try:
-            self.run()
-        except NotedTimeError as error:
-            self._ended_by(error)
-        except Exception as fault:  # noqa: BLE001 - raised by `check`
-            failure = ClientFailed(f"the observer of {self.client.stream} failed: {fault!r}")
-            failure.__cause__ = fault
-            self._ended_by(failure)
-
-    def _ended_by(self, error: NotedTimeError) -> None:
-        self.failure = error
-        log.error("the observer of %s stopped: %s", self.client.stream, error)
-
-    def _try_to_look(self) -> None:
-        try:
-            self.look()
-            self._check_refusals()
-        except Unreachable as error:
-            if not self._is_away:
-                log.warning("nothing is noted of %s: %s", self.client.stream, error)
-            self._is_away = True
-        else:
-            if self._is_away:
-                log.info("%s can be read again", self.client.stream)
-            self._is_away = False
-
     def _check_timeout(self) -> None:
         """Warn, once the timeout is known, if normal silence may exceed it."""
         known = self.client.known_timeout_ms
@@ -171,7 +94,7 @@ class Observer(ABC):
             )
         self._timeout_ms = known
 
-    def _check_refusals(self) -> None:
+    def check_refusals(self) -> None:
         """Raise if the controller knows ends that the log no longer has.
 
         The client reports any other refusal, which a later note may resolve.
@@ -228,8 +151,8 @@ class EventTimeNoter(Observer):
     `idle_timeout_ms` is no longer waited for (0: it always is), even if it is still empty; if no
     segment is waited for, the observer is idle.
 
-    The writer notes at least every ten seconds, so give it a timeout above that. Raises `Rejected`
-    if a duration is negative or `poll_ms` below 10.
+    The writer notes at least every ten seconds, also while it is idle, so give it a timeout above
+    that. Raises `Rejected` if a duration is negative or `poll_ms` below 10.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -266,12 +189,14 @@ class EventTimeNoter(Observer):
 
     def _say(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
         client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
-        was_idle = client.state == "idle"
-        if rose or (not self._clocks.is_idle and now - self._said_at >= SIGN_OF_LIFE_MS):
+        was_idle, is_idle = client.state == "idle", self._clocks.is_idle
+        is_silent = now - self._said_at >= SIGN_OF_LIFE_MS
+        if rose or (is_silent and not is_idle):
             self._note(ends, now)
-        elif was_idle and not self._clocks.is_idle:
+        elif was_idle and not is_idle:
             client.join(ends)
-        if outcomes[-1:] == ["idle"]:
+        if outcomes[-1:] == ["idle"] or (is_silent and is_idle):
+            self._said_at = now
             client.idle(ends)
 
     def _note(self, ends: dict[int, int], now: int) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.hints import Hint, hints
+from controller.aggregation.resting import resting
 from controller.aggregation.sentences import sentences
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Hold, Mark
@@ -146,7 +147,15 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         whole = aggregator.succession.normalise(position)
         reader = reader_place(stream.history(name), whole, limit)
     said = sentences(
-        stream, name, decision, now, last=last, hints=found, would=would, reader=reader
+        stream,
+        name,
+        decision,
+        now,
+        last=last,
+        hints=found,
+        resting=resting(stream, name, now),
+        would=would,
+        reader=reader,
     )
     waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
     return Explanation(

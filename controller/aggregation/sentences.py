@@ -5,7 +5,7 @@ Moments are spelled in UTC, as `2013-01-01T10:00:00Z`: a page may show each in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
@@ -44,6 +44,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     *,
     last: Mark | None,
     hints: Sequence[Hint],
+    resting: Iterable[str],
     would: Would | None,
     reader: ReaderPlace | None = None,
 ) -> Iterator[str]:
@@ -64,6 +65,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     if isinstance(decision, Hold):
         yield _until(decision)
         yield _left_out(stream, domain, decision, now, lower)
+    yield from resting
     yield _excluded(stream, now.wall)
     yield from (f"{hint.writer} {hint.detail}" for hint in hints)
     if would is not None:

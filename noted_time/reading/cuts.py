@@ -166,6 +166,19 @@ class Cuts:
             return None
         return first if first < count else None
 
+    def moved(self, segment: int, count: int) -> int | None:
+        """Return the index of the last mark that moved a segment, `None` if no mark names it.
+
+        It is 0 if that mark was dropped.
+        """
+        columns, moves, _ = self._forms
+        if segment in columns:
+            column = columns[segment]
+            return bisect_left(column, column[count - 1], 0, count)
+        if segment not in moves:
+            return None
+        return min(count - 1, max(0, moves[segment].at[-1] - self._dropped))
+
     def offset(self, segment: int, index: int) -> int:
         """Return the offset of a segment that is named, at a mark."""
         columns, moves, _ = self._forms

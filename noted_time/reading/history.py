@@ -356,6 +356,19 @@ class MarkHistory:
         last = count - 1
         return Stretch(offset(segment, first), lowers[first], offset(segment, last), lowers[last])
 
+    def moved_at(self, segment: int) -> int | None:
+        """Return when the last mark that moved a segment was written, `None` without one.
+
+        In Unix ms; of the marks that are kept.
+
+        >>> marks = [(1, {0: 5}), (2, {0: 5, 1: 5}), (3, {0: 6, 1: 5})]
+        >>> history = MarkHistory(Mark(n, n, 9, StreamCut(cut), n * 10) for n, cut in marks)
+        >>> history.moved_at(0), history.moved_at(1), history.moved_at(2)
+        (30, 20, None)
+        """
+        index = self._cuts.moved(segment, self._count) if self._count else None
+        return None if index is None else self._written[index]
+
     def _keep_exclusions(self, of: MarkHistory) -> None:
         """Copy the exclusions and clock steps of another history, from the first mark here on."""
         first = self._first_seq

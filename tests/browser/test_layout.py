@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visiting
 from tests.support.browser import Visit
-from tests.support.calls import HOUR_MS
+from tests.support.calls import HOUR_MS, Calls
 from tests.support.dashboards import MINUTE_MS, wall_ms
 from tests.support.served import Served
 
@@ -98,3 +98,19 @@ def test_a_stream_whose_writers_are_all_excluded_is_an_alarm(
     expect(visit.rows("Streams").first.locator(".pill.bad").first).to_be_visible()
 
     expect(visit.open_stream("b")).to_contain_text("has not finished is excluded")
+
+
+def test_an_idle_observer_one_that_ended_and_one_excluded_are_told_apart(
+    visit: Visit, seed: Calls
+) -> None:
+    """The page has the sentences of `explain`."""
+    seed.make(name := "told-apart")
+    seed.post(name, *({"writer": f"o-{n}", "position": {n: 1}} for n in range(3)))
+    seed.post(name, {"writer": "o-1", "timeout_ms": 10})
+    for _ in range(3):
+        seed.post(name, {"writer": "o-0", "state": "idle"}, {"writer": "o-1", "state": "idle"})
+    seed.call("DELETE", f"/{name}/writers/o-2")
+    why = visit.open_stream(name)
+
+    for says in ("with a live process: o-0", "that fell silent: o-1", "Excluded at present: o-2"):
+        expect(why).to_contain_text(says)

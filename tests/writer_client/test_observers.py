@@ -297,23 +297,28 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
 
 
 def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: Path) -> None:
-    """The highest time first; then no domain waits for it, until there are rows again."""
+    """The highest time first; then no domain waits for it, until there are rows again.
+
+    Meanwhile it notes every ten seconds that it is idle: its process is live.
+    """
     clock, transport = Now(), Scripted()
     with scripted(transport) as client:
         times_of = LogTimes(tmp_path, "flights", "time")
         noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=5000, clock=clock)
         append(tmp_path, "flights", 0, 50)
         append(tmp_path, "flights", 1, 70)
-        for later, times in ((0, ()), (5000, ()), (1000, (60,)), (1000, (80,))):
+        steps = ((0, ()), (5000, ()), (9999, ()), (1, ()), (1000, (60,)), (1000, (80,)))
+        for later, times in steps:
             clock.now += later
             if times:
                 append(tmp_path, "flights", 0, *times)
             noter.look()
             client.flush()
 
-    assert noted(transport)[-5:] == [
+    assert noted(transport)[-6:] == [
         ("live", 50, {"0": 1, "1": 1}),
         ("live", 70, {"0": 1, "1": 1}),
+        ("idle", None, {"0": 1, "1": 1}),
         ("idle", None, {"0": 1, "1": 1}),
         ("live", None, {"0": 2, "1": 1}),
         ("live", 80, {"0": 3, "1": 1}),

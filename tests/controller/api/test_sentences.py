@@ -178,6 +178,50 @@ async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller
     assert (ABANDONED in abandoned, ABANDONED in resting) == (True, False)
 
 
+async def test_an_idle_observer_one_that_ended_while_idle_and_one_excluded_are_told_apart(
+    call: Caller, time: GivenTime
+) -> None:
+    """By the notes that an observer sends while it is idle; an idle producer sends none."""
+
+    async def idle(*segments: int) -> None:
+        await call.note(*({"writer": f"observer-{n}", "state": "idle"} for n in segments))
+
+    await call.note(*({"writer": f"observer-{n}", "position": {n: 5}} for n in range(4)))
+    await idle(0, 1, 2)
+    serve_for(call.controller, time, 10_000)
+    await idle(1, 2)
+    serve_for(call.controller, time, 229_000)
+    await idle(2)
+    await call.client.delete(f"{S}/writers/observer-3")
+    serve_for(call.controller, time, 1000)
+
+    assert (await said(call))[-3:] == [
+        "Idle, with a live process: observer-2 (segment 2, for 4m, heard 1s ago).",
+        (
+            "Idle, with a process that fell silent: observer-1 (segment 1, for 4m, heard 3m 50s "
+            "ago). Start it again: what is written there meanwhile is not waited for."
+        ),
+        "Excluded at present: observer-3 (removed by an operator 1s ago).",
+    ]
+
+
+async def test_segments_without_new_rows_are_named_while_their_writer_is_live(
+    call: Caller, time: GivenTime
+) -> None:
+    """An observer of all segments does not wait for those; one with rows above the cut has some."""
+    await call.put(S, {"mark_interval_ms": 0})
+    ends = {"0": 5, "1": 5, "2": 5}
+    await call.note({"writer": "observer", "time": NINE_25, "position": ends})
+    serve_for(call.controller, time, 60_000)
+    await call.note({"writer": "other", "position": {}})
+    for note in ({"time": NINE_25 + 1, "position": {"1": 6}}, {"position": {"2": 6}}):
+        await call.note({"writer": "observer"} | note)
+
+    assert "Live, but without new rows: segment 0 for 1m (observer, heard 0s ago)." in (
+        await said(call)
+    )
+
+
 async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> None:
     """A live writer that does not hold the domain need not have noted it."""
     await call.put(S, {"domains": ["default", "shipped"], "mark_interval_ms": 60_000})
