@@ -10,7 +10,7 @@ import pytest
 from noted_time.kafka.topic import Topic
 from tests.support import kafka
 from tests.support.kafka import Broker
-from tests.support.kafka_judge import all_marks, judged
+from tests.support.kafka_judge import covered, judged
 from tests.support.page import BLOCK, text_of
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -70,8 +70,7 @@ class Program:
 
     def noted(self) -> int:
         """Return how many of them the last mark covers."""
-        marks = all_marks(self._served, "java")
-        return sum(marks[-1]["cut"].values()) if marks else 0
+        return covered(self._served, "java")
 
 
 @pytest.fixture

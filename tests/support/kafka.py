@@ -32,13 +32,23 @@ from tests.support.waiting import wait_until
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
 """The directory of the jars: by default in the environment that runs the tests."""
 
-BROKER = tuple(
-    Jar(*line.split())
-    for line in Path(__file__).with_name("kafka_jars.txt").read_text().splitlines()
-)
-"""A broker with all it needs: group, name, version and SHA-256 of each jar."""
 
-MISSING = f"no Kafka in {HOME}: `./run kafka --fetch` installs a broker and Spark's connector there"
+def _listed(name: str) -> tuple[Jar, ...]:
+    """Return the jars of a file: group, name, version and SHA-256 of each."""
+    lines = Path(__file__).with_name(name).read_text().splitlines()
+    return tuple(Jar(*line.split()) for line in lines)
+
+
+BROKER = _listed("kafka_jars.txt")
+"""A broker with all it needs."""
+
+CONNECT = _listed("connect_jars.txt")
+"""What Kafka Connect needs beyond a broker, and its file source."""
+
+MISSING = (
+    f"no Kafka in {HOME}: `./run kafka --fetch` installs a broker, Kafka Connect and Spark's "
+    "connector there"
+)
 
 _CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 _QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -83,10 +93,17 @@ def installed() -> bool:
     return bool(connector()) and all((HOME / "broker" / jar.file).exists() for jar in BROKER)
 
 
+def connect() -> str:
+    """Return the class path of Kafka Connect, nothing if it is not installed."""
+    there = all((HOME / "connect" / jar.file).exists() for jar in CONNECT)
+    return f"{HOME}/broker/*:{HOME}/connect/*" if there and installed() else ""
+
+
 def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
-    """Fetch the jars of both, 55 MB; the options and errors are those of `fetch`."""
+    """Fetch all jars, 66 MB; the options and errors are those of `fetch`."""
     fetch(BROKER, HOME / "broker", **options)
     fetch(CONNECTOR, HOME / "connector", **options)
+    fetch(CONNECT, HOME / "connect", **options)
 
 
 class Record(NamedTuple):

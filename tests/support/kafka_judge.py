@@ -82,6 +82,12 @@ def judged(  # noqa: PLR0913 - all but two are named
     return Verdict(len(marks), len(records), tuple(violations(marks, records)))
 
 
+def covered(controller: Calls, stream: str) -> int:
+    """Return how many offsets lie below the cut of the last mark, 0 without one."""
+    mark = controller.get(stream)["marks"]["default"]
+    return sum(mark["cut"].values()) if mark else 0
+
+
 def all_marks(controller: Calls, stream: str, domain: str = "default") -> list[Json]:
     """Return the marks of a domain that the controller has kept."""
     found: list[Json] = []

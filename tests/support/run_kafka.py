@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         help="create a topic unless it is there; may be repeated",
     )
     parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/kafka if none")
-    parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 55 MB")
+    parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 66 MB")
     parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to fetch from elsewhere")
     return parser
 
