@@ -1,8 +1,7 @@
 """The writers' side: note time, and append to the file log.
 
 `WriterClient` needs neither Parquet nor Kafka; `SegmentLogWriter`, `LogEnds` and `LogTimes` import
-pyarrow when they are first used, and `KafkaNotedProducer` and `TopicEnds` import
-confluent-kafka.
+pyarrow when they are first used, and `TopicEnds` and all that begins with `Kafka` confluent-kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from writer_client.observing import EventTimeNoter, IngestionNoter
 from writer_client.outcome import Exclusion, Flushed
 
 if TYPE_CHECKING:
-    from writer_client.kafka_ends import TopicEnds
+    from writer_client.kafka_ends import KafkaEnds, KafkaTimes, TopicEnds
     from writer_client.kafka_producer import KafkaNotedProducer
     from writer_client.log_ends import LogEnds, LogTimes
     from writer_client.segment_log import SegmentLogWriter
@@ -31,7 +30,9 @@ __all__ = [
     "Exclusion",
     "Flushed",
     "IngestionNoter",
+    "KafkaEnds",
     "KafkaNotedProducer",
+    "KafkaTimes",
     "LogEnds",
     "LogTimes",
     "SegmentLogWriter",
@@ -40,7 +41,9 @@ __all__ = [
 ]
 
 OPTIONAL = {
+    "KafkaEnds": ("writer_client.kafka_ends", "kafka"),
     "KafkaNotedProducer": ("writer_client.kafka_producer", "kafka"),
+    "KafkaTimes": ("writer_client.kafka_ends", "kafka"),
     "LogEnds": ("writer_client.log_ends", "files"),
     "LogTimes": ("writer_client.log_ends", "files"),
     "SegmentLogWriter": ("writer_client.segment_log", "files"),

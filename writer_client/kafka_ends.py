@@ -1,14 +1,23 @@
-"""Where a producer of a Kafka topic begins, and whether it is still the same topic."""
+"""Where a Kafka topic ends, for its producers and observers, and whether it is still the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from noted_time.kafka import Topic
+from noted_time.kafka import Topic, TopicLook
 from noted_time.reading import waited_for
-from noted_time.values import LARGEST_TIME, InvalidNote, Rejected, Unreachable
+from noted_time.values import LARGEST_TIME, InvalidNote, Recreated, Unreachable, shown_time
+from noted_time.wing import NewestTimes, Stamp
 from writer_client.answers import Found
+from writer_client.posting import unix_ms
+
+log = logging.getLogger("noted_time.observer")
+
+AHEAD_MS = 60_000
+"""A record whose timestamp is further ahead of the clock is named."""
 
 
 class TopicEnds:
@@ -37,12 +46,7 @@ class TopicEnds:
         `known` is the writer's position at the controller: a partition that ends before it is not
         the one that was noted.
         """
-        look = self._topic.look()
-        if look.unknown:
-            raise Unreachable(
-                f"partitions {sorted(look.unknown)} of Kafka topic {self._topic.name!r} have no "
-                "leader that answers"
-            )
+        look = _whole(self._topic, self._topic.look())
         behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
         if behind or look.id != self._id:
             raise self._replaced(f"it ends at {behind}, and {dict(known)} was noted")
@@ -50,14 +54,113 @@ class TopicEnds:
         new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
         return Found(look.ends, {self._domain: max(new)} if new else {})
 
-    def went_back(self, refused: InvalidNote) -> Rejected:
+    def went_back(self, refused: InvalidNote) -> Recreated:
         """Return the error for events that were delivered below offsets noted before."""
         return self._replaced(f"events were delivered below {refused.last}, which was noted")
 
-    def _replaced(self, fact: str) -> Rejected:
-        name = self._topic.name
-        return Rejected(
-            f"Kafka topic {name!r} was deleted and created again, or lost records: {fact}. Its "
-            "stream has the old offsets: delete the stream too, or name another one (stream=), and "
-            "start again"
+    def _replaced(self, fact: str) -> Recreated:
+        return Recreated(f"Kafka topic {self._topic.name!r}", fact)
+
+
+class SameTopic:
+    """Looks at a topic as read_committed readers see it, as long as it is the same.
+
+    `config` is that of any client of librdkafka. Raises `Rejected` at once if there is no such
+    topic, or no right to describe it; if Kafka does not answer, the first look asks again.
+    """
+
+    def __init__(self, config: Mapping[str, Any], topic: str) -> None:
+        self._topic = Topic(config, topic)
+        self._id: str | None = None
+        with suppress(Unreachable):
+            self._id = self._topic.look().id
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self._topic.name
+
+    def look(self, *, newest: bool = False) -> TopicLook:
+        """Return id and ends of the topic, and with `newest` the largest timestamps.
+
+        An open transaction holds the end of its partition. Raises `Unreachable` if Kafka does not
+        answer for each partition, and `Recreated` if the id is not the one of the first look.
+        """
+        look = self._topic.look(committed=True, newest=newest)
+        if self._id not in (None, look.id):
+            raise Recreated(f"Kafka topic {self.name!r}", f"its id is {look.id}, not {self._id}")
+        self._id = look.id
+        return _whole(self._topic, look)
+
+
+class KafkaEnds:
+    """The ends of a topic: a call returns partition → exclusive offset, as of now.
+
+    They are those of read_committed readers, so an open transaction holds the end of its partition.
+    Raises as `SameTopic`, and a call as its look.
+    """
+
+    def __init__(self, config: Mapping[str, Any], topic: str) -> None:
+        self._topic = SameTopic(config, topic)
+
+    def __call__(self) -> Mapping[int, int]:
+        """Return the ends."""
+        return self._topic.look().ends
+
+
+class KafkaTimes:
+    """The ends of a topic, and how far the timestamps of its records have come; none is read.
+
+    What a partition's largest timestamp tells counts once read_committed readers have its record,
+    aborted or not. It counts as at most the present time of `clock`, in Unix ms, so that a record
+    from the future does not take its partition's time there. While such a record is the largest,
+    the partition's time is that of the clock whenever it has new records, whatever their
+    timestamps are; a warning names it.
+
+    Kafka gives the markers of transactions the broker's time, and counts them as well. So if
+    records are written in transactions, they must not be older than the delay when they come in.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], topic: str, *, clock: Callable[[], int] = unix_ms
+    ) -> None:
+        self._topic = SameTopic(config, topic)
+        self._clock = clock
+        self._newest = NewestTimes()
+        self._ahead: set[int] = set()
+
+    def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None], int | None]:
+        """Return the ends, the newest time of each partition that is not idle, and the largest.
+
+        No record below the ends has a larger time than the last of the three. Raises as a look of
+        `SameTopic`.
+        """
+        look, now = self._topic.look(newest=True), self._clock()
+        self._name_those_ahead(look.newest, now)
+        largest = max((stamp.time for stamp in look.newest.values()), default=None)
+        return look.ends, self._newest.take(look.newest, look.ends, now=now), largest
+
+    def _name_those_ahead(self, newest: Mapping[int, Stamp], now: int) -> None:
+        ahead = {number for number, stamp in newest.items() if stamp.time > now + AHEAD_MS}
+        for number in sorted(ahead - self._ahead):
+            stamp = newest[number]
+            log.warning(
+                "Kafka topic %r, partition %d: the record at offset %d has the timestamp %s, which "
+                "is ahead of this clock. Until it has passed, the partition's time is that of the "
+                "clock less the delay: records that are older when they come in are late",
+                self._topic.name,
+                number,
+                stamp.offset,
+                shown_time(stamp.time),
+            )
+        self._ahead = ahead
+
+
+def _whole(topic: Topic, look: TopicLook) -> TopicLook:
+    """Return the look; raises `Unreachable` if it lacks a partition."""
+    if look.unknown:
+        raise Unreachable(
+            f"partitions {sorted(look.unknown)} of Kafka topic {topic.name!r} have no leader that "
+            "answers"
         )
+    return look

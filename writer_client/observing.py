@@ -8,13 +8,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from noted_time.values import Fenced, InvalidNote, Rejected, Unreachable
+from noted_time.values import Fenced, InvalidNote, Recreated, Rejected, Unreachable
 from noted_time.wing import INGESTION, LEAST_POLL_MS, GrowingEnds, Look, Outcome, SegmentClocks
 from writer_client.client import WriterClient
 from writer_client.posting import unix_ms
 from writer_client.rounds import Rounds
 
 Found = TypeVar("Found")
+Newest = Mapping[int, int | None]
+Times = tuple[Mapping[int, int], Newest] | tuple[Mapping[int, int], Newest, int | None]
 
 log = logging.getLogger("noted_time.observer")
 
@@ -34,7 +36,7 @@ class Observer(Rounds):
     """Looks every `poll_ms` and notes through a client, which stays the caller's.
 
     If the log cannot be read now, nothing is noted: the observer holds time back, until it times
-    out. If the log was recreated the observer stops with the `Rejected` for it.
+    out. If the log was recreated the observer stops with `Recreated`.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Observer(Rounds):
         self.client = client
         self._silence_ms = silence_ms
         self._ends = ends
+        ends.log = f"the log of stream {client.stream!r}"
         self._timeout_ms: int | None = None
         self._check_timeout()
 
@@ -53,7 +56,7 @@ class Observer(Rounds):
 
         What another process noted under the writer's name before the join was accepted lies below
         what that look sees. Raises `Unreachable` if the log cannot be read now, or the client
-        cannot join, `Rejected` if the log was recreated, `Fenced` if another process took over.
+        cannot join, `Recreated` if the log was, `Fenced` if another process took over.
         """
         self.client.check()
         if self.client.takes_over:
@@ -63,7 +66,7 @@ class Observer(Rounds):
         try:
             self._look()
         except InvalidNote as error:
-            _check_ends(error)
+            self._check_ends(error)
             raise
 
     @abstractmethod
@@ -99,7 +102,12 @@ class Observer(Rounds):
 
         The client reports any other refusal, which a later note may resolve.
         """
-        _check_ends(self.client.pop_refused())
+        self._check_ends(self.client.pop_refused())
+
+    def _check_ends(self, error: Rejected | None) -> None:
+        """Raise if a note was refused because the log is shorter than before."""
+        if isinstance(error, InvalidNote) and error.status == "invalid_position":
+            raise Recreated(self._ends.log, str(error)) from error
 
 
 class IngestionNoter(Observer):
@@ -146,10 +154,12 @@ class EventTimeNoter(Observer):
     """Notes event time for writers that do not: a clock per segment, and the slowest one counts.
 
     `times` returns the ends of the segments and the newest event time of each that had new rows,
-    such as a `LogTimes`. A segment's clock is its newest time minus `delay_ms`: a row that is
-    further out of order within its segment is late. A segment without new rows for
-    `idle_timeout_ms` is no longer waited for (0: it always is), even if it is still empty; if no
-    segment is waited for, the observer is idle.
+    `None` if it is not known, such as a `LogTimes`. If rows below the ends may have larger times,
+    it also returns a bound of all, such as a `KafkaTimes`.
+
+    A segment's clock is its newest time minus `delay_ms`: a row that is further out of order within
+    its segment is late. A segment without new rows for `idle_timeout_ms` is no longer waited for
+    (0: it always is), even if it is still empty; if no segment is waited for, the observer is idle.
 
     The writer notes at least every ten seconds, also while it is idle, so give it a timeout above
     that. Raises `Rejected` if a duration is negative or `poll_ms` below 10.
@@ -158,7 +168,7 @@ class EventTimeNoter(Observer):
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
         self,
         client: WriterClient,
-        times: Callable[[], tuple[Mapping[int, int], Mapping[int, int]]],
+        times: Callable[[], Times],
         *,
         delay_ms: int,
         idle_timeout_ms: int = 60_000,
@@ -178,13 +188,13 @@ class EventTimeNoter(Observer):
         client.join()
 
     def _look(self) -> None:
-        found, newest = _reached(self._times)
+        seen = _reached(self._times)
+        found, newest = seen[0], seen[1]
         ends, now = self._ends.take(found), self._clock()
         for segment in found:
             self._clocks.add(segment, now=now)
-        if newest:
-            largest = max(newest.values())
-            self._largest = largest if self._largest is None else max(largest, self._largest)
+        larger = (self._largest, *(seen[2:] or newest.values()))
+        self._largest = max((time for time in larger if time is not None), default=None)
         self._say(self._clocks.events(newest, now=now), ends, now)
 
     def _say(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
@@ -209,17 +219,11 @@ class EventTimeNoter(Observer):
             client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
 
 
-def _check_ends(error: Rejected | None) -> None:
-    """Raise if a note was refused because the log is shorter than before."""
-    if isinstance(error, InvalidNote) and error.status == "invalid_position":
-        raise Rejected(f"the log was recreated: {error}") from error
-
-
 def _reached(read: Callable[[], Found]) -> Found:
-    """Return what is read; raises `Unreachable` for any failure."""
+    """Return what is read; raises `Recreated`, and `Unreachable` for any other failure."""
     try:
         return read()
-    except Unreachable:
+    except (Recreated, Unreachable):
         raise
     except Exception as error:
         raise Unreachable(f"the log cannot be read: {error}") from error

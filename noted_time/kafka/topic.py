@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clocks
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import (
@@ -17,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from noted_time.values import NotedTimeError, Rejected, Unreachable
+from noted_time.wing import Stamp
 
 TIMEOUT_S = 10.0
 FATAL_ONLY = 2
@@ -54,11 +55,15 @@ class TopicLook:
     if the broker gives none. `ends` are exclusive offsets, one for each partition except the
     `unknown` ones, whose leader did not answer: a partition that was just added has none for a
     moment.
+
+    `newest`, if it was asked for, has the record with the largest timestamp of each partition. It
+    is as of after the ends: no record below them has a larger one, and it may lie beyond them.
     """
 
     id: str | None
     ends: Mapping[int, int]
     unknown: frozenset[int] = frozenset()
+    newest: Mapping[int, Stamp] = field(default_factory=dict)
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -87,16 +92,24 @@ class Topic:
         except (KafkaException, TypeError, ValueError) as error:
             raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
-    def look(self, *, committed: bool = False, timeout_s: float = TIMEOUT_S) -> TopicLook:
-        """Return the topic's id and ends.
+    def look(
+        self, *, committed: bool = False, newest: bool = False, timeout_s: float = TIMEOUT_S
+    ) -> TopicLook:
+        """Return the topic's id and ends, and with `newest` the largest timestamps.
 
-        With `committed`, they are those of a read_committed reader: the ends below the oldest open
-        transaction. Otherwise they cover all that was written, also without being committed.
+        With `committed`, the ends are those of a read_committed reader: below the oldest open
+        transaction. Otherwise they cover all that was written, also without being committed, as
+        timestamps always do: records that are not committed, or aborted, count as well. No record
+        is read.
         """
         topic_id, partitions = self._described(timeout_s)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         ends = self._offsets(partitions, latest, timeout_s, committed=committed)
-        return TopicLook(topic_id, ends, frozenset(partitions).difference(ends))
+        stamps = self._stamps(ends, timeout_s) if newest else {}
+        if newest:
+            ends = {partition: end for partition, end in ends.items() if partition in stamps}
+        written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
+        return TopicLook(topic_id, ends, frozenset(partitions).difference(ends), written)
 
     def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""
@@ -121,9 +134,8 @@ class Topic:
         Records that are not committed, or aborted, count as well. No record is read.
         """
         _, partitions = self._described(timeout_s)
-        largest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-        found = self._found(partitions, largest, timeout_s)
-        return {p: at.timestamp for p, at in found.items() if at.timestamp >= 0}
+        found = self._stamps(partitions, timeout_s)
+        return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
 
     def _described(self, timeout_s: float) -> tuple[str | None, list[int]]:
         """Return the topic's id and its partitions.
@@ -148,6 +160,12 @@ class Topic:
             raise Unreachable(f"no Kafka broker answers at {self._servers}") from error
         topic_id = str(found.topic_id)
         return None if topic_id == NO_ID else topic_id, [each.id for each in found.partitions]
+
+    def _stamps(self, partitions: Iterable[int], timeout_s: float) -> dict[int, Stamp]:
+        """Return the record with the largest timestamp; a partition without one has -1 for both."""
+        largest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+        found = self._found(partitions, largest, timeout_s)
+        return {partition: Stamp(at.timestamp, at.offset) for partition, at in found.items()}
 
     def _offsets(
         self,

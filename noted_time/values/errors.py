@@ -18,6 +18,7 @@
     │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
     │   ├── SharedName      another process notes under the writer's name
     │   ├── Fenced          another process took the writer's name over: stop writing
+    │   ├── Recreated       a log or topic is not the one whose offsets were noted
     │   ├── UnknownAlignment  there is no alignment of that name
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownDomain   the stream does not declare that domain
@@ -182,6 +183,16 @@ class StreamSealed(Rejected):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the stream is sealed and takes no more {what}")
+
+
+class Recreated(Rejected):
+    """A log or topic has other records at the offsets that were noted, or fewer."""
+
+    def __init__(self, log: str, fact: str) -> None:
+        super().__init__(
+            f"{log} was deleted and created again, or lost records: {fact}. Its stream has the old "
+            "offsets: delete the stream too, or name another one, and start again"
+        )
 
 
 class LimitReached(Rejected):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from noted_time.values import Note, Rejected, join_into
+from noted_time.values import Note, Recreated, Rejected, join_into
 
 INGESTION = "ingestion"
 """The name of the time domain, and of the writer, that a look notes by default."""
@@ -26,25 +26,27 @@ LEAST_POLL_MS = 10
 class GrowingEnds:
     """The ends of a log's segments as last seen; unless the log is recreated, they only grow.
 
+    `log` is its name in errors.
+
     >>> ends = GrowingEnds()
     >>> ends.take({0: 5, 1: 0})
     {0: 5}
     """
 
     seen: dict[int, int] = field(default_factory=dict)
+    log: str = "the log"
 
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
         """Record the ends; returns those of segments that are not empty.
 
-        Raises `Rejected` naming a segment whose end went back: the log was recreated.
+        Raises `Recreated` naming a segment whose end went back.
         """
         found = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
             now = found.get(segment, 0)
             if now < end:
-                raise Rejected(
-                    f"segment {segment} ends at {now} and ended at {end} before: "
-                    "the log was recreated"
+                raise Recreated(
+                    self.log, f"segment {segment} ends at {now} and ended at {end} before"
                 )
         self.seen = found
         return found
@@ -99,8 +101,8 @@ class Look:
         """Return the note of a look that began at `now` (ms) and found these `ends` of segments.
 
         It is due if the ends differ from those last noted, or the last noted time is `max_lag_ms`
-        old; never while the clock is behind that time. Raises `Rejected` naming the segment whose
-        end went back: the log was recreated.
+        old; never while the clock is behind that time. Raises `Recreated` naming the segment whose
+        end went back.
         """
         found = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from noted_time.values import Rejected
+from noted_time.values import LEAST_TIME, Rejected
 
 Outcome = int | Literal["idle"]
 """A change made by a step: the time of the log in ms, or that no segment is active."""
@@ -80,9 +80,10 @@ class SegmentClocks:
         self._take(segment, time, now)
         return self._step(now, cap=time)
 
-    def events(self, newest: Mapping[int, int], *, now: int) -> list[Outcome]:
+    def events(self, newest: Mapping[int, int | None], *, now: int) -> list[Outcome]:
         """Record the newest time of each segment that had events, in one step.
 
+        `None` if it had events whose times are not known: then the segment is not idle.
         The events are in the log already, so nothing caps the time.
         """
         for segment, time in newest.items():
@@ -93,13 +94,14 @@ class SegmentClocks:
         """Record that time has passed without an event."""
         return self._step(now, cap=None)
 
-    def _take(self, segment: int, time: int, now: int) -> None:
+    def _take(self, segment: int, time: int | None, now: int) -> None:
         self.add(segment, now=now)
         clock = self._clocks[segment]
         clock.active_at = now
-        reached = time - self._delay_ms
-        clock.time = reached if clock.time is None else max(clock.time, reached)
         self._idle = False
+        if time is not None:
+            reached = max(time - self._delay_ms, LEAST_TIME)
+            clock.time = reached if clock.time is None else max(clock.time, reached)
 
     def _step(self, now: int, cap: int | None) -> list[Outcome]:
         active = [each for each in self._clocks.values() if not self._has_expired(each, now)]

@@ -10,6 +10,7 @@ from noted_time import Rejected, Unreachable
 from noted_time.kafka.topic import Topic, TopicLook
 from tests.support.kafka import Broker, free_port
 from tests.support.waiting import wait_until
+from writer_client import KafkaTimes
 
 pytestmark = pytest.mark.acceptance
 
@@ -68,7 +69,10 @@ def asking(node: int, broker: Broker, name: str) -> Topic:
 def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """Also for a client that had that broker for the controller; with it the end is back."""
+    """Also for a client that had that broker for the controller; with it the end is back.
+
+    An observer's look fails as a whole.
+    """
     with Broker(tmp_path, beside=broker) as second:
         broker.create("led", leaders=(1, 2))
         broker.send("led", [(0, "a", 1000), (1, "b", 1000)])
@@ -76,6 +80,8 @@ def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
         topic_id = topic.look().id
         second.kill()
         wait_until(lambda: topic.look() == TopicLook(topic_id, {0: 1}, frozenset({1})))
+        with pytest.raises(Unreachable, match=r"partitions \[1\] of Kafka topic 'led'"):
+            KafkaTimes(broker.config, "led")()
         second.start()
         wait_until(lambda: topic.look().ends == {0: 1, 1: 1})
     broker.delete("led")

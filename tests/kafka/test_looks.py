@@ -1,0 +1,211 @@
+"""What observers note of topics on a real broker; each mark is judged against each record."""
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from confluent_kafka import Producer
+
+from noted_time import Recreated, Rejected
+from tests.support.kafka import Broker, Record
+from tests.support.kafka_judge import all_marks, judged
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+from writer_client import EventTimeNoter, IngestionNoter, KafkaEnds, KafkaTimes, WriterClient
+from writer_client.posting import unix_ms
+
+pytestmark = pytest.mark.acceptance
+
+AHEAD = 2_000_000_000_000
+"""Times from here on are after those that the broker gives to the markers of transactions."""
+
+DELAY = 5_000
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """Return a controller without streams."""
+    with Served() as served:
+        yield served
+
+
+@pytest.fixture
+def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
+    """Return a topic of two partitions, named like the test, with its stream."""
+    name = str(request.node.originalname)
+    broker.create(name, 2, {"message.timestamp.after.max.ms": AHEAD})
+    served.make(name, domains=["default", "ingestion"], max_time_ahead_ms=None)
+    return name
+
+
+class Busy:
+    """Producers of a topic, three of which use transactions that overlap."""
+
+    def __init__(self, broker: Broker, topic: str, seed: int) -> None:
+        self._broker, self._topic, self._chance = broker, topic, random.Random(seed)
+        config = {**broker.config, "linger.ms": 0, "log_level": 2}
+        self._producers = [
+            Producer({**config, **({"transactional.id": f"{topic}-{n}"} if n else {})})
+            for n in range(4)
+        ]
+        for producer in self._producers[1:]:
+            producer.init_transactions(60)
+        self._open = set[Producer]()
+        self.partitions, self.time = 2, AHEAD
+
+    def write(self) -> None:
+        """Write some records, up to `DELAY` out of order, and end a transaction or begin one."""
+        for number, producer in enumerate(self._producers):
+            if number and producer not in self._open:
+                producer.begin_transaction()
+                self._open.add(producer)
+            for _ in range(self._chance.randrange(4)):
+                self.time += self._chance.randrange(2000)
+                back = self._chance.randrange(DELAY)
+                partition = self._chance.randrange(self.partitions)
+                producer.produce(self._topic, b"", partition=partition, timestamp=self.time - back)
+            assert producer.flush(60) == 0
+        self.end(self._chance.choice([*self._open]))
+
+    def grow(self) -> None:
+        """Add a partition."""
+        self.partitions += 1
+        self._broker.grow(self._topic, self.partitions)
+        for producer in self._producers:
+            wait_until(partial(self._knows, producer))
+
+    def _knows(self, producer: Producer) -> bool:
+        found = producer.list_topics(self._topic, timeout=60).topics[self._topic].partitions
+        return len(found) == self.partitions
+
+    def end(self, producer: Producer) -> None:
+        """Commit its transaction, or abort it now and then."""
+        self._open.remove(producer)
+        if self._chance.random() < 0.3:
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+
+    def close(self) -> None:
+        """End all transactions."""
+        for producer in [*self._open]:
+            self.end(producer)
+
+
+def look_until(noter: EventTimeNoter, served: Served, lower: int) -> None:
+    """Look until the stream has that lower: committed ends lag behind a commit."""
+
+    def reached() -> bool:
+        noter.look()
+        noter.client.flush()
+        return bool(served.get(f"{noter.client.stream}/explain")["lower"] == lower)
+
+    wait_until(reached)
+
+
+def test_timestamps_are_noted_over_transactions_growth_and_restarts(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """No record below a lower lies beyond its cut, and in the end all but the delay is noted."""
+    busy = Busy(broker, topic, seed=7)
+    for turn in range(3):
+        with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
+            times = KafkaTimes(broker.config, topic, clock=lambda: 2 * AHEAD)
+            noter = EventTimeNoter(client, times, delay_ms=DELAY, idle_timeout_ms=0)
+            for _ in range(15):
+                busy.write()
+                noter.look()
+                client.flush()
+            if turn == 0:
+                busy.grow()
+            elif turn == 2:
+                busy.close()
+                end = busy.time + 2 * DELAY
+                broker.send(topic, [(p, "last", end) for p in range(busy.partitions)])
+                look_until(noter, served, end - DELAY)
+
+    verdict = judged(broker, topic, controller=served)
+    assert verdict.violations == ()
+    assert verdict.marks > 3
+    assert all(mark["upper_is_bound"] for mark in all_marks(served, topic))
+
+
+def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """One in a transaction is stamped before: by stamps it lies beyond the cut that covers it."""
+    producer = Producer({**broker.config, "transactional.id": topic})
+    producer.init_transactions(60)
+    now = [0]
+
+    with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
+        ends = KafkaEnds(broker.config, topic)
+        noter = IngestionNoter(client, ends, poll_ms=10, max_lag_ms=10, clock=lambda: now[0])
+
+        def look_at(time: int) -> None:
+            now[0] = time
+            noter.look()
+            client.flush()
+
+        broker.send(topic, [(0, "plain", 1000)])
+        look_at(1010)
+        producer.begin_transaction()
+        producer.produce(topic, "in a transaction", partition=0, timestamp=1020)
+        producer.flush(60)
+        broker.send(topic, [(0, "behind it", 1021), (1, "beside it", 1022)])
+        look_at(1030)
+        producer.commit_transaction(60)
+        wait_until(lambda: ends() == {0: 4, 1: 1})
+        look_at(1040)
+
+    def visible(record: Record) -> int:
+        return 1031 if record.partition == 0 and record.offset else record.time
+
+    def beyond(time_of: Callable[[Record], int]) -> list[int]:
+        verdict = judged(broker, topic, controller=served, domain="ingestion", time_of=time_of)
+        return [each.record.time for each in verdict.violations]
+
+    marks = [(mark["lower"], mark["cut"]) for mark in all_marks(served, topic, "ingestion")]
+    assert marks == [(1010, {"0": 1}), (1030, {"0": 1, "1": 1}), (1040, {"0": 4, "1": 1})]
+    assert (beyond(visible), beyond(lambda record: record.time)) == ([], [1020, 1021])
+
+
+def test_a_recreated_topic_stops_its_observer_and_the_next_one(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """By its id, whatever its ends; and by the ends that the controller knows."""
+    broker.send(topic, [(0, "a", 1000), (0, "b", 1000)])
+    with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
+        noter = IngestionNoter(client, KafkaEnds(broker.config, topic))
+        noter.look()
+        client.flush()
+        broker.create(topic, 2)
+        broker.send(topic, [(0, "c", 1000)] * 3)
+        with pytest.raises(Recreated, match=f"{topic}' was deleted and .* delete the stream too"):
+            noter.look()
+    broker.create(topic, 2)
+    with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
+        noter = IngestionNoter(client, KafkaEnds(broker.config, topic))
+        with pytest.raises(Recreated, match=f"log of stream '{topic}'.* ends at 0 and ended at 2"):
+            noter.run()
+
+
+def test_a_record_from_the_future_is_named(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, with its offset; it counts as one of the present."""
+    ahead = unix_ms() + 3_000_000
+    broker.send(topic, [(0, "a", 1000), (0, "b", ahead)])
+    times = KafkaTimes(broker.config, topic, clock=lambda: 2000)
+
+    assert [times()[1:] for _ in range(2)] == [({0: 2000}, ahead), ({}, ahead)]
+    named = [record.getMessage() for record in caplog.records]
+    assert len(named) == 1
+    assert "partition 0: the record at offset 1 has the timestamp 20" in named[0]
+
+
+def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
+    """And not taken for one that is away."""
+    with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
+        KafkaEnds(broker.config, "flihgts")
