@@ -1,0 +1,163 @@
+"""Java for tests, benchmarks and the demo: the interceptor, built once, and producers to use it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from noted_time import NotedTimeError, Rejected
+from spark_integration.jars import fetch, java
+from tests.support import kafka
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "java"
+BUILT = ROOT / "build" / "java"
+INTERCEPTOR = "noted-time-interceptor.jar"
+OLDEST = "11"
+"""The oldest Java that runs what is built."""
+
+MISSING = "needs a JDK, 11 or newer: apt install default-jdk-headless"
+CLIENT = tuple(jar for jar in kafka.BROKER if jar.name == "kafka-clients")
+VERSIONS = ("3.9", "4.3")
+"""The versions of Kafka's client that are installed: Spark's, and the broker's."""
+
+
+def compiler() -> str | None:
+    """Return `javac` of JAVA_HOME, or else of the PATH; a Java runtime has none."""
+    home = os.environ.get("JAVA_HOME", "")
+    return shutil.which(Path(home, "bin", "javac")) or shutil.which("javac")
+
+
+def class_path(version: str = "4.3") -> str:
+    """Return the class path of a producer with the interceptor, for a version of Kafka's client.
+
+    It has the interceptor, and `LineProducer` beside it.
+    """
+    own = [interceptor_jar(), BUILT]
+    jars = sorted((kafka.HOME / "broker").glob("*.jar"))
+    if version != "4.3":
+        jars = [Path(jar) for jar in kafka.connector() if f"kafka-clients-{version}" in jar] + [
+            jar for jar in jars if not jar.name.startswith("kafka")
+        ]
+    return os.pathsep.join(map(str, [*own, *jars]))
+
+
+def interceptor_jar() -> Path:
+    """Return the interceptor's jar, after building it if its sources have changed.
+
+    Raises `Rejected` if there is no JDK, and what `fetch` raises if Kafka's client is not there.
+    """
+    jar = BUILT / INTERCEPTOR
+    sources = sorted(SOURCES.rglob("*.java"))
+    if jar.exists() and jar.stat().st_mtime > max(each.stat().st_mtime for each in sources):
+        return jar
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILT) as name:
+        scratch = Path(name)
+        _compile(sources, scratch)
+        for file in scratch.glob("*.class"):
+            file.replace(BUILT / file.name)
+        _pack(scratch).replace(jar)  # last, and at once: other processes may use it
+    return jar
+
+
+def interceptor(url: str, writer: str) -> dict[str, object]:
+    """Return the settings with which a producer notes as a writer, twenty times a second."""
+    return {
+        "interceptor.classes": "notedtime.NotedTimeInterceptor",
+        "noted.time.url": url,
+        "noted.time.writer": writer,
+        "noted.time.period.ms": 50,
+    }
+
+
+def _compile(sources: list[Path], directory: Path) -> None:
+    javac = compiler()
+    if javac is None:
+        raise Rejected(
+            "there is no javac: this Java is a runtime, which cannot build the interceptor. "
+            "Install a JDK, 11 or newer (apt install default-jdk-headless), and set JAVA_HOME to it"
+        )
+    (client,) = fetch(CLIENT, kafka.HOME / "broker")
+    options = ["--release", OLDEST, "-Xlint:all,-classfile", "-Werror", "-cp", str(client)]
+    words = [javac, *options, "-d", str(directory), *map(str, sources)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Rejected(f"{javac} failed:\n{done.stdout}{done.stderr}")
+
+
+def _pack(directory: Path) -> Path:
+    """Return a jar of the packages in a directory."""
+    packed = directory / INTERCEPTOR
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
+        for file in sorted(directory.rglob("*/*.class")):
+            jar.write(file, file.relative_to(directory))
+    return packed
+
+
+class JavaProducer:
+    """A `LineProducer` in a process of its own, with the interceptor among its settings."""
+
+    def __init__(
+        self, directory: Path, topic: str, settings: Mapping[str, object], version: str = "4.3"
+    ) -> None:
+        """Start it; its settings and what it logs are files in the directory."""
+        directory.mkdir(parents=True, exist_ok=True)
+        file, self._log = directory / "producer.properties", directory / "log"
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        words = [java(), "-cp", class_path(version), "LineProducer", str(file), topic]
+        with self._log.open("a") as log:
+            self.process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+
+    def send(self, *rows: tuple[int | None, str]) -> None:
+        """Send records of a timestamp in ms, or none, and a value."""
+        assert self.process.stdin is not None
+        lines = (f"{'' if time is None else time}\t\t{value}\n" for time, value in rows)
+        self.process.stdin.write("".join(lines))
+        self.process.stdin.flush()
+
+    def flush(self, records: int = 0) -> int:
+        """Send so many further records, wait until all are delivered; returns the ns of CPU."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"*{records}\n" if records else "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def close(self) -> int:
+        """Close the producer; returns the exit status of its process."""
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self.process.communicate()
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        return self._log.read_text()
+
+
+def main() -> int:
+    """Build the interceptor, and say where it is; returns the exit status."""
+    try:
+        jar = interceptor_jar()
+    except NotedTimeError as error:
+        sys.stderr.write(f"run java: {error}\n")
+        return 1
+    sys.stdout.write(f"{jar}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
