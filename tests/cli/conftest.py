@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from controller.cli.app import app
 from tests.support.served import Served
+from writer_client.observe_command import app as observe
 
 
 class Said(NamedTuple):
@@ -24,6 +25,13 @@ class Said(NamedTuple):
     def table(self) -> list[list[str]]:
         """The cells of what it printed, the first line with the names of the columns."""
         return [line.split("\t") for line in self.out.splitlines()]
+
+
+def observed(served: Served, *words: object) -> Said:
+    """Run `noted-time observe` to its end."""
+    variables = {"NOTED_TIME_URL": served.url}
+    done = CliRunner().invoke(observe, [*map(str, words)], env=variables)
+    return Said(done.exit_code, done.stdout, done.stderr)
 
 
 class Commands:

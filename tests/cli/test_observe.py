@@ -9,9 +9,8 @@ from uuid import uuid4
 import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
-from typer.testing import CliRunner
 
-from tests.cli.conftest import Said
+from tests.cli.conftest import Said, observed
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -36,11 +35,9 @@ def root(tmp_path: Path, stream: str) -> Path:
     return tmp_path
 
 
-def observe(served: Served, *arguments: object) -> Said:
+def observe(served: Served, *words: object) -> Said:
     """Run the command to its end."""
-    words = ["log", *map(str, arguments)]
-    done = CliRunner().invoke(app, words, env={"NOTED_TIME_URL": served.url})
-    return Said(done.exit_code, done.stdout, done.stderr)
+    return observed(served, "log", *words)
 
 
 def marks(served: Served, stream: str, domain: str) -> list[tuple[int, dict[str, int]]]:
@@ -49,15 +46,16 @@ def marks(served: Served, stream: str, domain: str) -> list[tuple[int, dict[str,
     return [(mark["lower"], mark["cut"]) for mark in answer["marks"]]
 
 
-def test_help_has_an_example_that_parses() -> None:
+@pytest.mark.parametrize("name", ["log", "kafka"])
+def test_help_has_an_example_that_parses(name: str) -> None:
     """As that of every other command."""
     group = get_command(app)
     assert isinstance(group, TyperGroup)
-    command = group.commands["log"]
+    command = group.commands[name]
     example = (command.help or "").partition("Try it:")[2].split()
 
-    assert example[:3] == ["noted-time", "observe", "log"]
-    command.make_context("log", example[3:])
+    assert example[:3] == ["noted-time", "observe", name]
+    command.make_context(name, example[3:])
 
 
 def test_one_look_by_ingestion_makes_a_mark(served: Served, stream: str, root: Path) -> None:
@@ -100,8 +98,8 @@ def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path
         ("--by event-time --delay 5m", "--by event-time requires --field and --delay"),
         ("--by event-time --field departure", "--by event-time requires --field and --delay"),
         ("--by event-time --field x --delay 0s --skew 1s", "--skew requires --by ingestion"),
-        ("--field departure", "--field, --delay and --idle require --by event-time"),
-        ("--idle 1m", "--field, --delay and --idle require --by event-time"),
+        ("--field departure", "--field requires --by event-time"),
+        ("--idle 1m", "--idle requires --by event-time"),
         ("--poll 9ms", "poll_ms must be 10 or more, not 9"),
         ("--max-lag 500ms", "max_lag_ms must be at least poll_ms"),
         ("--timeout 0s", "timeout_ms must be 1 or more"),
@@ -123,7 +121,7 @@ def test_a_duration_that_cannot_be_read_ends_with_2(
     served: Served, stream: str, root: Path
 ) -> None:
     """As any command that is not understood."""
-    said = observe(served, root, stream, "--delay", "soon")
+    said = observe(served, root, stream, "--poll", "soon")
 
     assert (said.status, "invalid duration 'soon'" in said.err) == (2, True)
 

@@ -1,0 +1,98 @@
+"""`noted-time observe kafka`, against a real controller and a real broker."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Said, observed
+from tests.support.kafka import Broker
+from tests.support.kafka_judge import all_marks
+from tests.support.served import Served
+
+pytestmark = pytest.mark.acceptance
+
+Observe = Callable[[str], Said]
+LATE = 1_357_041_600_000
+
+
+@pytest.fixture
+def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
+    """Return a topic of two partitions with records, and its stream; the second is behind."""
+    name = str(request.node.originalname)
+    broker.create(name)
+    broker.send(name, [(0, "a", LATE + 1000), (0, "b", LATE + 900), (1, "c", LATE + 400)])
+    served.stream(name, "default", "ingestion")
+    return name
+
+
+@pytest.fixture
+def observe(broker: Broker, served: Served, topic: str) -> Observe:
+    """Return what looks at the topic once, with more options."""
+    return lambda options: observed(
+        served, "kafka", broker.address, topic, *options.split(), "--for", "0s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "mark"),
+    [("", ("ingestion", None)), ("--by timestamp --delay 50ms", ("default", LATE + 350))],
+)
+def test_one_look_makes_a_mark(
+    observe: Observe, served: Served, topic: str, options: str, mark: tuple[str, int | None]
+) -> None:
+    """Of all records, at the clock or at the newest time of the slowest partition."""
+    said = observe(options)
+
+    domain, lower = mark
+    assert said == Said(0, f"observer observes {topic}\n", "")
+    assert [
+        (found["cut"], found["lower"] == (lower or found["lower"]))
+        for found in all_marks(served, topic, domain)
+    ] == [({"0": 2, "1": 1}, True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--by timestamp", "--by timestamp requires --delay"),
+        ("--delay 5m", "--delay requires --by timestamp"),
+        ("--by timestamp --delay 5m --skew 1s", "--skew requires --by ingestion"),
+        ("--stream nowhere", "nowhere"),
+        ("--config /nowhere", "/nowhere cannot be read"),
+    ],
+)
+def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sentence: str) -> None:
+    """With status 1, and the reason in a sentence."""
+    said = observe(options)
+
+    assert said.status == 1
+    assert sentence in said.err
+
+
+def test_a_mistyped_topic_is_refused(broker: Broker, served: Served) -> None:
+    """Before the stream waits for an observer of it."""
+    said = observed(served, "kafka", broker.address, "flihgts", "--for", "0s")
+
+    assert (said.status, "there is no Kafka topic 'flihgts'" in said.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# a secret\n\nsasl.username", "line 3: write it as name=value"),
+        ("secutiry.protocol=SSL", 'No such configuration property: "secutiry.protocol"'),
+        ("security.protocol = PLAINTEXT", ""),
+    ],
+)
+def test_security_comes_from_a_file(
+    observe: Observe, tmp_path: Path, text: str, sentence: str
+) -> None:
+    """Which is named if it cannot be used."""
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+    said = observe(f"--config {file}")
+
+    assert said.status == bool(sentence)
+    assert sentence in said.err
+    assert (str(file) in said.err) == bool(sentence)

@@ -1,0 +1,166 @@
+"""`noted-time observe kafka`: note time for a topic whose producers do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noted_time.values import Rejected, duration_ms
+from noted_time.wing import INGESTION
+from writer_client.client import WriterClient
+from writer_client.observe_options import (
+    DEFAULT_URL,
+    MAX_LAG,
+    POLL,
+    TIMEOUT,
+    WRITER,
+    Delay,
+    Domain,
+    Idle,
+    Lasting,
+    Looks,
+    MaxLag,
+    Noting,
+    Poll,
+    Skew,
+    Timeout,
+    Token,
+    Url,
+    Way,
+    WriterName,
+    begin,
+    ended_in_a_sentence,
+    flag,
+    milliseconds,
+    observe,
+    way_of,
+)
+
+
+class By(StrEnum):
+    """What is noted."""
+
+    INGESTION = "ingestion"
+    TIMESTAMP = "timestamp"
+
+
+def kafka(  # noqa: PLR0913 - one parameter for each flag
+    bootstrap: Annotated[
+        str, typer.Argument(metavar="BOOTSTRAP", help="The brokers, as `host:port,host:port`.")
+    ],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
+    *,
+    by: Annotated[
+        By, typer.Option(help="The clock, or the timestamps of the records.")
+    ] = By.INGESTION,
+    delay: Delay = None,
+    idle: Idle = None,
+    skew: Skew = None,
+    domain: Domain = None,
+    stream: Annotated[
+        str | None, flag("The stream's name, if it is not the topic's.", metavar="STREAM")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        flag("Properties of librdkafka, one `name=value` a line: security.", metavar="FILE"),
+    ] = None,
+    poll: Poll = POLL,
+    max_lag: MaxLag = MAX_LAG,
+    writer: WriterName = WRITER,
+    timeout: Timeout = TIMEOUT,
+    lasting: Lasting = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Watch a Kafka topic and note what can be concluded from it.
+
+    By ingestion: whatever was visible at a moment lies below the ends read after it. An open
+    transaction holds the end of its partition.
+
+    By timestamp: the newest timestamp of each partition less the delay; the slowest partition
+    counts. No record is read.
+
+    Ends with status 0 on Ctrl-C or after `--for`, and with 1 if it is refused (unknown topic or
+    stream, missing right, a topic that was recreated). The observer stays a member of the stream:
+    time waits for it until its timeout.
+
+    Try it:  noted-time observe kafka 127.0.0.1:9092 flights --by timestamp --delay 5m
+    """
+    with ended_in_a_sentence():
+        way = way_of(WAYS, by, delay=delay, idle=idle, skew=skew)
+        noting = Noting(
+            domain=domain or way.domain,
+            poll_ms=duration_ms(poll),
+            max_lag_ms=duration_ms(max_lag),
+            delay_ms=milliseconds(delay),
+            idle_ms=milliseconds(idle),
+            skew_ms=milliseconds(skew),
+        )
+        lasting_ms, timeout_ms = milliseconds(lasting), duration_ms(timeout)
+        security = {} if config is None else properties(config)
+        name, domains = stream or topic, [noting.domain]
+        with WriterClient(
+            url, name, writer, token=token, domains=domains, timeout_ms=timeout_ms
+        ) as client:
+            given = GivenTopic({**security, "bootstrap.servers": bootstrap}, topic)
+            observer = way.observer(noting, client, way.look(given))
+            begin(client)
+            observe(observer, lasting_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTopic:
+    """A topic, and the configuration of a client of librdkafka."""
+
+    config: Mapping[str, Any]
+    name: str
+
+
+def _ends(topic: GivenTopic) -> Looks:
+    from writer_client import KafkaEnds  # noqa: PLC0415 - it needs confluent-kafka
+
+    return KafkaEnds(topic.config, topic.name)
+
+
+def _times(topic: GivenTopic) -> Looks:
+    from writer_client import KafkaTimes  # noqa: PLC0415 - it needs confluent-kafka
+
+    return KafkaTimes(topic.config, topic.name)
+
+
+WAYS: Mapping[By, Way[GivenTopic]] = {
+    By.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
+    By.TIMESTAMP: Way(_times, Noting.event_time, required=("delay",), optional=("idle",)),
+}
+
+
+def properties(file: Path) -> dict[str, str]:
+    """Return the properties of a file: `name=value` a line, and comments that begin with #.
+
+    Raises `Rejected` naming the line that is neither, or what librdkafka refuses.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415 - the extra `kafka`
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    found: dict[str, str] = {}
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Rejected(f"{file} cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if name.startswith("#") or not (name or equals):
+            continue
+        if not (name and equals):
+            raise Rejected(f"{file}, line {number}: write it as name=value")
+        found[name] = value
+    try:
+        AdminClient({"log_level": 2, **found})
+    except KafkaException as error:
+        raise Rejected(f"{file}: {error.args[0].str()}") from error
+    return found
