@@ -1,7 +1,8 @@
 """The writers' side: note time, and append to the file log.
 
 `WriterClient` needs neither Parquet nor Kafka; `SegmentLogWriter`, `LogEnds` and `LogTimes` import
-pyarrow when they are first used, and `TopicEnds` and all that begins with `Kafka` confluent-kafka.
+pyarrow when they are first used, and `SharedObserver`, `TopicEnds` and all that begins with `Kafka`
+confluent-kafka.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from writer_client.client import WriterClient
 from writer_client.delivery import DeliveryTracker
 from writer_client.observing import EventTimeNoter, IngestionNoter
 from writer_client.outcome import Exclusion, Flushed
+from writer_client.partition_writers import PartitionWriters
 
 if TYPE_CHECKING:
     from writer_client.kafka_ends import KafkaEnds, KafkaTimes, TopicEnds
     from writer_client.kafka_producer import KafkaNotedProducer
+    from writer_client.kafka_sharing import SharedObserver
     from writer_client.log_ends import LogEnds, LogTimes
     from writer_client.segment_log import SegmentLogWriter
 
@@ -35,7 +38,9 @@ __all__ = [
     "KafkaTimes",
     "LogEnds",
     "LogTimes",
+    "PartitionWriters",
     "SegmentLogWriter",
+    "SharedObserver",
     "TopicEnds",
     "WriterClient",
 ]
@@ -47,6 +52,7 @@ OPTIONAL = {
     "LogEnds": ("writer_client.log_ends", "files"),
     "LogTimes": ("writer_client.log_ends", "files"),
     "SegmentLogWriter": ("writer_client.segment_log", "files"),
+    "SharedObserver": ("writer_client.kafka_sharing", "kafka"),
     "TopicEnds": ("writer_client.kafka_ends", "kafka"),
 }
 """The names that need more than the base install: their modules, and the extras."""

@@ -47,6 +47,12 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id of brokers that give none (before Kafka 2.8)."""
 
 
+def connection(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of any client of librdkafka that concern its connection."""
+    own = {k: v for k, v in config.items() if k in OF_THE_CONNECTION or k.startswith(SECURITY)}
+    return {"log_level": FATAL_ONLY, **own}
+
+
 @dataclass(frozen=True, slots=True)
 class TopicLook:
     """What a topic was at one look.
@@ -83,10 +89,9 @@ class Topic:
         """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
         self.name = name
         self._servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
-        own = {k: v for k, v in config.items() if k in OF_THE_CONNECTION or k.startswith(SECURITY)}
         if not self._servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
-        self._config = {"log_level": FATAL_ONLY, **own}
+        self._config = connection(config)
         try:
             self._admin = AdminClient(self._config)
         except (KafkaException, TypeError, ValueError) as error:
