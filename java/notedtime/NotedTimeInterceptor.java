@@ -55,6 +55,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         final TreeMap<Long, int[]> inFlight = new TreeMap<>();
         int[] latest = {0};
         long latestStamp, largest = NEVER, claimed = NEVER, noted = NEVER, lower = NEVER;
+        long newest = NEVER;  // in the topic when it was looked up, of any writer
         long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE, arrivals, covered = -1;
         long[] ends = {}, acknowledged = {};
         volatile boolean stopped;
@@ -357,10 +358,10 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             asked.keySet().removeIf(at ->
                 ends.get(at.partition()) <= topic.known.getOrDefault("" + at.partition(), 0L));
             asked.replaceAll((at, latest) -> OffsetSpec.maxTimestamp());
-            long largest = NEVER;
+            long newest = NEVER;
             for (var each : admin.listOffsets(asked).all().get().values())
-                largest = Math.max(largest, each.timestamp());
-            settle(topic, ends, largest);
+                newest = Math.max(newest, each.timestamp());
+            settle(topic, ends, newest);
             topic.settled = doubts;
         } catch (ExecutionException error) {
             throw new IOException(error.getCause().getClass().getSimpleName() + ": the topic cannot "
@@ -370,7 +371,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         }
     }
 
-    private void settle(Topic topic, Map<Integer, Long> ends, long largest) throws IOException {
+    private void settle(Topic topic, Map<Integer, Long> ends, long newest) throws IOException {
         for (String partition : topic.known.keySet()) {
             long noted = topic.known.get(partition);
             if (ends.getOrDefault(Integer.valueOf(partition), 0L) >= noted) continue;
@@ -382,13 +383,13 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         synchronized (topic) {
             topic.reach(ends.size());
             ends.forEach((p, end) -> topic.ends[p] = Math.max(topic.ends[p], end));
-            topic.largest = Math.max(topic.largest, largest);
+            topic.newest = Math.max(topic.newest, newest);
         }
     }
 
     private void note(Topic topic) throws Exception {
         String fields;
-        long time, late, arrivals;
+        long time, late, arrivals, max;
         synchronized (topic) {
             time = topic.time(System.currentTimeMillis());
             late = topic.late;
@@ -396,8 +397,9 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             boolean rests = byStamps && topic.inFlight.isEmpty() && arrivals == topic.covered;
             if (topic.stopped || topic.doubts != topic.settled || rests || time == NEVER) return;
             topic.claim(time);
+            max = Math.max(topic.largest, topic.newest);
             fields = ",'time':" + time + topic.position()
-                + (topic.declares && topic.largest != NEVER ? ",'max_time':" + topic.largest : "")
+                + (topic.declares && max != NEVER ? ",'max_time':" + max : "")
                 + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate + "}" : "");
         }
         if (late > 0 && topic.said.add("late")) say(Level.WARNING, topic, late + " records have "

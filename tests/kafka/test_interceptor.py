@@ -8,6 +8,7 @@ import pytest
 
 from noted_time import Rejected
 from tests.support import java
+from tests.support.calls import HOUR_MS
 from tests.support.java import JavaProducer
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import all_marks, judged
@@ -105,6 +106,30 @@ def test_killed_eight_times_their_notes_cover_what_they_wrote(
     assert (verdict.violations, verdict.records > 500) == ((), True)
     assert {row["state"] for row in served.writers(topic).values()} == {"idle"}
     assert max(each.partition for each in broker.records(topic)) > 1
+
+
+def test_a_producer_of_historic_times_takes_none_from_other_writers(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """It is started again, and finds records in the topic that are newer than any it will send."""
+    behind, ahead = (start(writer, order="stamps") for writer in ("behind", "ahead"))
+    for producer, stamp in (behind, NOON), (ahead, NOON + HOUR_MS):
+        producer.send((stamp, "sold"))
+        producer.flush()
+        wait_until(lambda stamp=stamp: stamp in times(served, topic))  # type: ignore[misc]
+    behind.kill()
+    behind = start("behind", order="stamps")
+    behind.send((NOON + 1, "sold"))
+    behind.flush()
+    wait_until(lambda: NOON not in times(served, topic))
+
+    assert times(served, topic) == {NOON + 1, NOON + HOUR_MS}
+    assert judged(broker, topic, controller=served).violations == ()
+
+
+def times(served: Served, topic: str) -> set[int]:
+    """Return the times that the writers have noted."""
+    return {row["times"].get("default", 0) for row in served.writers(topic).values()}
 
 
 def test_a_java_runtime_without_a_compiler_is_named_with_the_remedy(
