@@ -146,11 +146,12 @@ def spark() -> Iterator[SparkSession]:
     """Return a local session of two cores; its workers find the packages of this clone.
 
     A process has only one, with the settings of its first user: it reads Kafka if the connector is
-    installed.
+    installed, and has the interceptor if it can be built.
     """
-    from tests.support import kafka  # noqa: PLC0415 - half a second, for few tests
+    from tests.support import java, kafka  # noqa: PLC0415 - half a second, for few tests
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
 
-    session = start_spark({"spark.jars": ",".join(kafka.connector())})
+    own = [str(java.interceptor_jar())] if kafka.installed() and java.compiler() else []
+    session = start_spark({"spark.jars": ",".join([*kafka.connector(), *own])})
     yield session
     session.stop()

@@ -1,0 +1,120 @@
+"""Kafka Connect, untouched: its worker's configuration alone makes a connector note."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noted_time.kafka.topic import Topic
+from spark_integration import jars
+from tests.support import java, kafka
+from tests.support.kafka import Broker
+from tests.support.kafka_judge import covered, judged
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.skipif(java.compiler() is None, reason=java.MISSING),
+    pytest.mark.skipif(not kafka.connect(), reason=kafka.MISSING),
+]
+
+TOPIC = "lines"
+LINES = 300
+WORKER = """
+bootstrap.servers={broker.address}
+listeners=http://127.0.0.1:0
+offset.storage.file.filename={directory}/offsets
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+plugin.discovery=service_load
+producer.interceptor.classes=notedtime.NotedTimeInterceptor
+producer.noted.time.url={served.url}
+producer.noted.time.writer={{client.id}}
+producer.noted.time.order=stamps
+producer.noted.time.period.ms=100
+"""
+CONNECTOR = """
+name=files
+connector.class=FileStreamSource
+tasks.max=1
+file={directory}/{topic}
+topic={topic}
+"""
+
+
+class Worker:
+    """A standalone worker, whose one task sends the lines of a file in the directory."""
+
+    def __init__(self, directory: Path, broker: Broker, served: Served) -> None:
+        """Write its configuration."""
+        given = {"directory": directory, "broker": broker, "served": served, "topic": TOPIC}
+        self._directory = directory
+        self._sent = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        (directory / "worker").write_text(WORKER.format(**given))
+        (directory / "connector").write_text(CONNECTOR.format(**given))
+        self.append()
+
+    def append(self) -> None:
+        """Append lines to the file."""
+        with (self._directory / TOPIC).open("a") as file:
+            file.writelines(f"{self._sent + each}\n" for each in range(LINES))
+        self._sent += LINES
+
+    def start(self) -> None:
+        """Start a process."""
+        path = f"{kafka.connect()}:{java.interceptor_jar()}"
+        words = [jars.java(), "-cp", path, "org.apache.kafka.connect.cli.ConnectStandalone"]
+        with (self._directory / "out").open("ab") as out:
+            self._process = subprocess.Popen(
+                [*words, "worker", "connector"],
+                cwd=self._directory,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self) -> None:
+        """End the process as a power cut would; does nothing without one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def worker(tmp_path: Path, broker: Broker, served: Served) -> Iterator[Worker]:
+    """Return a worker that is not started, its topic and its stream."""
+    broker.create(TOPIC)
+    served.create(TOPIC)
+    worker = Worker(tmp_path, broker, served)
+    yield worker
+    worker.kill()
+
+
+def test_a_file_source_notes_every_line_over_a_kill_of_its_worker(
+    worker: Worker, broker: Broker, served: Served
+) -> None:
+    """The next process reads the file once more, as the first one had stored no offset."""
+
+    def wrote(lines: int) -> None:
+        wait_until(lambda: sum(topic.look().ends.values()) >= lines)
+
+    topic = Topic(broker.config, TOPIC)
+    worker.start()
+    wrote(LINES)
+    worker.append()
+    wrote(2 * LINES)
+    worker.kill()
+    worker.start()
+    wrote(4 * LINES)
+    worker.append()  # a later stamp, so that the next mark covers all before
+    wait_until(lambda: covered(served, TOPIC) >= 4 * LINES)
+    wrote(5 * LINES)
+
+    values = {record.value for record in broker.records(TOPIC)}
+    assert judged(broker, TOPIC, controller=served).violations == ()
+    assert values == {b"%d" % line for line in range(3 * LINES)}
+    assert list(served.writers(TOPIC)) == ["connector-producer-files-0"]
