@@ -8,6 +8,7 @@ import java.net.http.*;
 import java.time.*;
 import java.util.*;
 import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.*;
 import org.apache.kafka.clients.admin.*;
@@ -24,24 +25,23 @@ import org.apache.kafka.common.*;
  * timestamps are at most the delay behind the clock. A record without a timestamp is stamped under
  * the same lock: then a delay of 0 is exact.
  *
- * <p>All that takes time is done by one daemon thread for each producer. It takes the writer's name
- * over, then looks up where the topic ends, so that what a former process wrote is covered, and
- * then notes; records that are sent meanwhile are counted. Only the latest state is kept. Producing
- * never fails because of this class: it logs, each thing once.
+ * <p>All that takes time is done by one daemon thread. It takes the writer's name over, then looks
+ * up where the topic ends, so that what a former process wrote is covered, and then notes; records
+ * that are sent meanwhile are counted. Producing never fails because of this class: it logs.
  */
 public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, V> {
     private static final System.Logger LOG = System.getLogger("noted_time.interceptor");
     private static final long NEVER = Long.MIN_VALUE, MS = 1_000_000;
-    private static final int CLOSE_MS = 10_000, ANSWER_MS = 5_000, LOOK_MS = 60_000;
+    private static final int CLOSE_MS = 10_000, ANSWER_MS = 5_000, LOOKS = 60, STEP_BACK_MS = 10_000;
     private static final Set<String> SETTINGS = new TreeSet<>(Set.of("url", "writer", "token",
         "delay.ms", "order", "period.ms", "timeout.ms", "domain"));
-    private static final Set<String> NAMES = ConcurrentHashMap.newKeySet();
+    private static final AtomicInteger PRODUCERS = new AtomicInteger();
     private static final String OBSERVE = "have `noted-time observe kafka` note for the topic";
 
     private final Map<String, Topic> topics = new ConcurrentHashMap<>();
-    private final List<String> urls = new ArrayList<>();
     private final String session = UUID.randomUUID().toString();
     private Map<String, ?> config;
+    private List<String> urls;
     private HttpClient http;
     private String client, writer, label, token, domain;
     private boolean byStamps;
@@ -54,24 +54,23 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         final String name;
         final TreeMap<Long, int[]> inFlight = new TreeMap<>();
         int[] latest = {0};
-        long latestStamp, largest = NEVER, claimed = NEVER, noted = NEVER, lower = NEVER;
         long newest = NEVER;  // in the topic when it was looked up, of any writer
-        long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE, arrivals, covered = -1;
-        long[] ends = {}, acknowledged = {};
+        long latestStamp, largest = NEVER, claimed = NEVER, noted = NEVER, lower = NEVER;
+        long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE;
+        long[] ends = {};
         volatile boolean stopped;
         volatile int doubts = 1;
 
         // of the thread alone
-        final Map<String, Long> known = new HashMap<>();
+        final Map<Integer, Long> known = new HashMap<>();
         final Set<String> said = new HashSet<>(), troubles = new HashSet<>();
         Uuid id;
+        String fields = "";
         boolean tookOver, joined, declares = true;
         int settled, failures;
-        long due = System.nanoTime(), lookAt = due, failedAt;
+        long due = System.nanoTime(), lookAt = due;
 
-        Topic(String name) {
-            this.name = name;
-        }
+        Topic(String name) { this.name = name; }
 
         void sent(long stamp) {
             if (stamp != latestStamp || latest[0] == 0) {  // most share the former's millisecond
@@ -87,20 +86,16 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
         /** Counts a record as written; returns false if none of its timestamp was in flight. */
         boolean arrived(int partition, long offset, long stamp) {
-            reach(partition + 1);
-            if (offset < acknowledged[partition]) doubts++;  // unknown after a retry, or recreated
-            else acknowledged[partition] = offset + 1;
-            if (offset >= ends[partition]) ends[partition] = offset + 1;
-            arrivals++;
+            if (offset < 0) doubts++;  // Kafka does not say it if a retry met the first attempt
+            else reach(partition, offset + 1);
             int[] count = inFlight.get(stamp);
             if (count != null && --count[0] == 0) inFlight.remove(stamp);
             return count != null;
         }
 
-        void reach(int partitions) {
-            if (partitions <= ends.length) return;
-            ends = Arrays.copyOf(ends, partitions);
-            acknowledged = Arrays.copyOf(acknowledged, partitions);
+        void reach(int partition, long end) {
+            if (partition >= ends.length) ends = Arrays.copyOf(ends, partition + 1);
+            if (end > ends[partition]) ends[partition] = end;
         }
 
         /** Returns the time below which all is written, NEVER if none is known. */
@@ -124,15 +119,14 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
         String position() {
             var text = new StringJoiner(",", ",'position':{", "}");
-            for (int p = 0; p < ends.length; p++) text.add("'" + p + "':" + ends[p]);
+            for (int each = 0; each < ends.length; each++) text.add("'" + each + "':" + ends[each]);
             return text.toString();
         }
     }
 
     // Where records pass
 
-    @Override
-    public ProducerRecord<K, V> onSend(ProducerRecord<K, V> record) {
+    @Override public ProducerRecord<K, V> onSend(ProducerRecord<K, V> record) {
         if (!on || record == null) return record;
         Topic topic = topics.get(record.topic());
         if (topic == null) {
@@ -144,7 +138,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         synchronized (topic) {
             if (topic.stopped) return record;
             stamp = given != null ? given : System.currentTimeMillis();
-            if (given == null && stamp < topic.claimed && topic.claimed - stamp < 10_000)
+            if (given == null && stamp < topic.claimed && topic.claimed - stamp < STEP_BACK_MS)
                 stamp = topic.claimed;  // the clock was set back a little
             topic.sent(stamp);
         }
@@ -152,8 +146,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             stamp, record.key(), record.value(), record.headers());
     }
 
-    @Override
-    public void onAcknowledgement(RecordMetadata at, Exception error) {
+    @Override public void onAcknowledgement(RecordMetadata at, Exception error) {
         Topic topic = at == null ? null : topics.get(at.topic());
         if (topic == null) return;
         synchronized (topic) {
@@ -167,9 +160,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         }
     }
 
-    /** Notes a last time and goes idle, within ten seconds. */
-    @Override
-    public void close() {
+    /** Notes a last time and goes idle, in ten seconds at most, or fifteen if it is not answered. */
+    @Override public void close() {
         if (!on) return;
         closeBy = System.nanoTime() + CLOSE_MS * MS;
         on = false;
@@ -183,20 +175,16 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
     // The settings
 
-    @Override
-    public void configure(Map<String, ?> given) {
+    @Override public void configure(Map<String, ?> given) {
         config = given;
         client = text("client.id", "").replaceAll("[^A-Za-z0-9._-]", "-");
         try {
             read();
-            http = HttpClient.newBuilder().connectTimeout(Duration.ofMillis(ANSWER_MS))
-                .version(HttpClient.Version.HTTP_1_1).build();  // without offers of an upgrade
             thread = new Thread(this::run, "noted-time " + client);
             thread.setDaemon(true);
             on = true;
             thread.start();
         } catch (RuntimeException | LinkageError error) {
-            on = false;
             LOG.log(Level.ERROR, "noted time: nothing is noted by producer " + client + ": "
                 + error.getMessage());
         }
@@ -208,25 +196,19 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         refuse(text("transactional.id", null) != null, "transactional.id is set, and a record is "
             + "acknowledged before its transaction is committed; " + OBSERVE);
         refuse(text("acks", "").equals("0"), "acks=0 reports no offsets; leave it out, or " + OBSERVE);
-        for (String each : text("noted.time.url", "").split(",")) {
-            String at = each.trim().replaceAll("/+$", "");
-            refuse(at.contains("@"), "noted.time.url cannot have a user or password");
-            refuse(!at.matches("(?i)https?://[^/].*") || at.endsWith("/v1")
-                || URI.create(at).getHost() == null, "noted.time.url=" + at
-                + " is not the URL of a controller: use http://127.0.0.1:7464");
-            urls.add(at);
-        }
-        delay = ms("delay.ms", 0, 0);
-        period = ms("period.ms", 1000, 10);
-        timeout = ms("timeout.ms", 0, period + 1);
-        String order = text("noted.time.order", "clock");
-        byStamps = order.equals("stamps");
-        refuse(!byStamps && !order.equals("clock"), "noted.time.order=" + order
-            + " is neither clock nor stamps");
+        refuse(text("noted.time.url", "").contains("@"), "noted.time.url has a user or password");
+        String url = "(?i)https?://[^/,\\s]+[^,\\s]*(?<!/v1/?)";
+        urls = new ArrayList<>(List.of(setting("url", "", url + "(\\s*,\\s*" + url + ")*", "the URL "
+            + "of a controller, such as http://127.0.0.1:7464").replaceAll("/+(?=\\s|,|$)", "")
+            .split("\\s*,\\s*")));
+        delay = Long.parseLong(setting("delay.ms", "0", "\\d{1,15}", "a number of ms"));
+        period = Long.parseLong(setting("period.ms", "1000", "[1-9]\\d{1,8}", "at least 10 ms"));
+        timeout = Long.parseLong(setting("timeout.ms", "0", "\\d{1,15}", "a number of ms"));
+        refuse(timeout > 0 && timeout <= period, "noted.time.timeout.ms is not above period.ms");
+        byStamps = setting("order", "clock", "clock|stamps", "clock or stamps").equals("stamps");
         domain = name("domain");
         writer = name("writer");
-        token = text("noted.time.token", Objects.toString(System.getenv("NOTED_TIME_TOKEN"), ""));
-        token = token.trim();
+        token = Objects.toString(text("noted.time.token", System.getenv("NOTED_TIME_TOKEN")), "").trim();
         refuse(!token.matches("[!-~]*"), "the token has characters that no token has");
     }
 
@@ -238,32 +220,29 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         return config.get(name) == null ? otherwise : config.get(name).toString();
     }
 
-    private long ms(String name, long otherwise, long least) {
-        String text = text("noted.time." + name, null);
-        if (text == null) return otherwise;
-        refuse(!text.matches("\\d{1,15}") || Long.parseLong(text) < least, "noted.time." + name
-            + "=" + text + " is not a number of ms, at least " + least);
-        return Long.parseLong(text);
+    private String setting(String name, String otherwise, String form, String what) {
+        String text = text("noted.time." + name, otherwise).trim();
+        refuse(!text.matches(form), "noted.time." + name + "=" + text + " is not " + what);
+        return text;
     }
 
     /** Returns the name in a setting, in which {client.id} stands for that of the producer. */
     private String name(String setting) {
-        String name = text("noted.time." + setting, null);
-        if (name == null) return null;
-        name = name.replace("{client.id}", client);
+        String name = setting(setting, "-", ".+", "given").replace("{client.id}", client);
         refuse(!name.matches("(?!\\.\\.?$)[A-Za-z0-9._-]{1,249}"), "noted.time." + setting + "="
-            + name + " is not a name: up to 249 of A-Z, a-z, 0-9, '.', '_' and '-'");
-        return name;
+            + name + " is not a name of up to 249 letters, digits, '.', '_' and '-'");
+        return text("noted.time." + setting, null) == null ? null : name;
     }
 
     // The thread
 
     private void run() {
-        String[] process = ManagementFactory.getRuntimeMXBean().getName().split("@");
+        http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)  // without upgrades
+            .connectTimeout(Duration.ofMillis(ANSWER_MS)).build();
+        String[] process = (ManagementFactory.getRuntimeMXBean().getName() + "@").split("@", 3);
         label = (process[1] + ":" + process[0]).replaceAll("[^A-Za-z0-9._:-]", "-");
-        String name = client + "-" + label.replace(':', '-'), unique = name;
-        for (int other = 2; !NAMES.add(unique); other++) unique = name + "-" + other;
-        if (writer == null) writer = unique.substring(Math.max(0, unique.length() - 249));
+        String name = client + "-" + label.replace(':', '-') + "-" + PRODUCERS.incrementAndGet();
+        if (writer == null) writer = name.substring(Math.max(0, name.length() - 249));
         while (on) {
             long next = System.nanoTime() + period * MS;
             for (Topic topic : topics.values()) {
@@ -272,31 +251,28 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             }
             if (on) LockSupport.parkNanos(this, Math.max(1, next - System.nanoTime()));
         }
-        for (Topic topic : topics.values())
-            while (!attempt(topic) && System.nanoTime() - closeBy < 0) LockSupport.parkNanos(50 * MS);
-        NAMES.remove(unique);
+        for (Topic topic : topics.values()) while (!attempt(topic)) {
+            if (System.nanoTime() - closeBy > 0) break;
+            LockSupport.parkNanos(50 * MS);
+        }
     }
 
     /** Does what is due for a topic; returns whether it worked. */
     private boolean attempt(Topic topic) {
-        long begun = System.nanoTime();
-        topic.due = begun + period * MS;
+        topic.due = System.nanoTime() + period * MS;
         try {
             if (!topic.stopped) serve(topic, !on);
-            if (!topic.troubles.isEmpty()) say(Level.INFO, topic, "notes are accepted again, after "
-                + (begun - topic.failedAt) / MS + " ms");
+            if (!topic.troubles.isEmpty()) say(Level.INFO, topic, "notes are accepted again");
             topic.troubles.clear();
             topic.failures = 0;
-            return true;
         } catch (Exception | LinkageError error) {
             if (topic.stopped) return true;
-            if (topic.troubles.isEmpty()) topic.failedAt = begun;
             String why = error instanceof IOException ? error.getMessage() : error.toString();
             if (topic.troubles.add(why.split(":")[0])) say(Level.WARNING, topic, "retrying: " + why);
-            long backoff = Math.min(5_000, 100L << Math.min(topic.failures++, 6));
+            double backoff = Math.min(5_000, 100L << Math.min(topic.failures++, 6));
             topic.due = System.nanoTime() + (long) (backoff * (0.5 + Math.random() / 2) * MS);
-            return false;
         }
+        return topic.failures == 0;
     }
 
     private void say(Level level, Topic topic, String sentence) {
@@ -319,14 +295,13 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     private void join(Topic topic) throws Exception {
         String answer = post(topic, (timeout > 0 ? ",'timeout_ms':" + timeout : "")
             + (domain != null ? ",'domains':['" + domain + "']" : ""));
-        Matcher each = pattern("'(\\d+)':(\\d+)").matcher(found("'position':\\{([^}]*)", answer, ""));
         topic.known.clear();
-        while (each.find()) topic.known.put(each.group(1), Long.valueOf(each.group(2)));
+        Matcher each = pattern("'(\\d{1,9})':(\\d+)").matcher(found("'position':\\{([^}]*)", answer, ""));
+        while (each.find()) topic.known.put(Integer.valueOf(each.group(1)), Long.valueOf(each.group(2)));
         String time = "'" + (domain == null ? "default" : domain) + "':(-?\\d+)";
-        String times = found("'times':\\{([^}]*)", answer, "");
         synchronized (topic) {
-            topic.claim(Math.max(topic.claimed, number(time, times, NEVER)));
-            topic.noted = topic.claimed;
+            long known = number(time, found("'times':\\{([^}]*)", answer, ""), NEVER);
+            topic.claim(topic.noted = Math.max(topic.claimed, known));
             if (topic.leastLate >= topic.lateBelow) topic.late = 0;
             topic.doubts++;
         }
@@ -342,74 +317,61 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             "default.api.timeout.ms", ANSWER_MS));
         Admin admin = Admin.create(given);
         try {
-            var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get();
-            Uuid id = found.get(topic.name).topicId();
-            if (topic.id != null && !topic.id.equals(id)) topic.stop("the topic was deleted and "
-                + "created again; delete and create its stream, too, and then the producer");
-            topic.id = id;
-            topic.lookAt = System.nanoTime() + LOOK_MS * MS;
+            var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get().get(topic.name);
+            if (topic.id != null && !topic.id.equals(found.topicId())) topic.stop("the topic was "
+                + "deleted and created again; do so with its stream, too, and then the producer");
+            topic.id = found.topicId();
+            topic.lookAt = System.nanoTime() + LOOKS * period * MS;
             if (doubts == topic.settled) return;
             var asked = new HashMap<TopicPartition, OffsetSpec>();
-            for (var each : found.get(topic.name).partitions())
-                asked.put(new TopicPartition(topic.name, each.partition()), OffsetSpec.latest());
-            var ends = new TreeMap<Integer, Long>();
-            admin.listOffsets(asked).all().get().forEach((at, end) ->
-                ends.put(at.partition(), end.offset()));
-            asked.keySet().removeIf(at ->
-                ends.get(at.partition()) <= topic.known.getOrDefault("" + at.partition(), 0L));
+            found.partitions().forEach(each ->
+                asked.put(new TopicPartition(topic.name, each.partition()), OffsetSpec.latest()));
+            var ends = admin.listOffsets(asked).all().get();
             asked.replaceAll((at, latest) -> OffsetSpec.maxTimestamp());
-            long newest = NEVER;
-            for (var each : admin.listOffsets(asked).all().get().values())
-                newest = Math.max(newest, each.timestamp());
-            settle(topic, ends, newest);
+            var newest = admin.listOffsets(asked).all().get();
+            synchronized (topic) {
+                ends.forEach((at, end) -> {
+                    long known = Objects.requireNonNullElse(topic.known.remove(at.partition()), 0L);
+                    if (end.offset() < known) topic.known.put(at.partition(), known);
+                    if (end.offset() > known)
+                        topic.newest = Math.max(topic.newest, newest.get(at).timestamp());
+                    topic.reach(at.partition(), end.offset());
+                });
+            }
+            topic.joined = topic.known.isEmpty();
+            if (!topic.joined) throw new IOException("recreated: it ends below " + topic.known
+                + ", which was noted before: the topic was deleted and created again, or lost "
+                + "records; delete and create its stream, too");
             topic.settled = doubts;
         } catch (ExecutionException error) {
-            throw new IOException(error.getCause().getClass().getSimpleName() + ": the topic cannot "
-                + "be looked up: " + error.getCause().getMessage());
+            throw new IOException("the topic cannot be looked up: " + error.getCause());
         } finally {
             admin.close(Duration.ZERO);
         }
     }
 
-    private void settle(Topic topic, Map<Integer, Long> ends, long newest) throws IOException {
-        for (String partition : topic.known.keySet()) {
-            long noted = topic.known.get(partition);
-            if (ends.getOrDefault(Integer.valueOf(partition), 0L) >= noted) continue;
-            topic.joined = false;
-            throw new IOException("recreated: partition " + partition + " ends below " + noted
-                + ", which was noted: the topic was deleted and created again, or lost records; "
-                + "delete and create its stream, too");
-        }
-        synchronized (topic) {
-            topic.reach(ends.size());
-            ends.forEach((p, end) -> topic.ends[p] = Math.max(topic.ends[p], end));
-            topic.newest = Math.max(topic.newest, newest);
-        }
-    }
-
     private void note(Topic topic) throws Exception {
         String fields;
-        long time, late, arrivals, max;
+        long time, late;
         synchronized (topic) {
             time = topic.time(System.currentTimeMillis());
             late = topic.late;
-            arrivals = topic.arrivals;
-            boolean rests = byStamps && topic.inFlight.isEmpty() && arrivals == topic.covered;
+            long most = Math.max(topic.largest, topic.newest);
+            fields = ",'time':" + time + topic.position()
+                + (topic.declares && most != NEVER ? ",'max_time':" + most : "")
+                + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate + "}" : "");
+            boolean rests = byStamps && topic.inFlight.isEmpty() && fields.equals(topic.fields);
             if (topic.stopped || topic.doubts != topic.settled || rests || time == NEVER) return;
             topic.claim(time);
-            max = Math.max(topic.largest, topic.newest);
-            fields = ",'time':" + time + topic.position()
-                + (topic.declares && max != NEVER ? ",'max_time':" + max : "")
-                + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate + "}" : "");
         }
         if (late > 0 && topic.said.add("late")) say(Level.WARNING, topic, late + " records have "
             + "timestamps below what was noted, or the stream's lower, so readers may have closed "
-            + "their windows: raise noted.time.delay.ms; if they are historic, take "
-            + "noted.time.order=stamps");
+            + "their windows: raise noted.time.delay.ms, or take noted.time.order=stamps if they "
+            + "are historic");
         post(topic, fields);
+        topic.fields = fields;
         synchronized (topic) {
             topic.noted = time;
-            topic.covered = arrivals;
             topic.late -= late;
             if (topic.late == 0) topic.leastLate = Long.MAX_VALUE;
         }
@@ -417,69 +379,66 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
     /** Posts a note to the first controller that answers; returns the answer, which accepts it. */
     private String post(Topic topic, String fields) throws Exception {
-        String note = "{'notes':[{'writer':'" + writer + "','session':'" + session + "'"
-            + (topic.tookOver ? "" : ",'takes_over':true,'label':'" + label + "'")
-            + (domain == null ? "" : ",'domain':'" + domain + "'") + fields + ",'sequence':";
         String failed = "";
         for (String url : List.copyOf(urls)) {
             sequence = Math.max(sequence + 1, System.currentTimeMillis() * 1000);
-            var asked = HttpRequest.newBuilder().timeout(Duration.ofMillis(ANSWER_MS))
-                .uri(URI.create(url + "/v1/streams/" + topic.name + "/notes"))
-                .header("content-type", "application/json")
-                .POST(HttpRequest.BodyPublishers.ofString(json(note + sequence + "}]}")));
+            String note = "{'notes':[{'writer':'" + writer + "','session':'" + session
+                + "','sequence':" + sequence + (domain == null ? "" : ",'domain':'" + domain + "'")
+                + (topic.tookOver ? "" : ",'takes_over':true,'label':'" + label + "'") + fields
+                + "}]}";
+            var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.name
+                + "/notes")).POST(HttpRequest.BodyPublishers.ofString(note.replace('\'', '"')))
+                .header("content-type", "application/json").timeout(Duration.ofMillis(ANSWER_MS));
             if (!token.isEmpty()) asked.header("authorization", "Bearer " + token);
             try {
                 var answer = http.send(asked.build(), HttpResponse.BodyHandlers.ofString());
-                String body = answer.body();
-                String kind = found("'status':'(\\w+)", body, found("'code':'(\\w+)", body, ""));
-                if (kind.equals("accepted")) return accepted(topic, body);
-                if (answer.statusCode() < 500 && !kind.isEmpty())
-                    throw new IllegalStateException(refused(topic, kind, body));
-                failed = url + " answers with status " + answer.statusCode() + " " + kind;
+                String body = answer.body(), code = found("'code':'(\\w+)", body, "");
+                String status = found("'status':'(\\w+)", body, code);
+                if (status.equals("accepted")) return accepted(topic, body);
+                failed = url + " answers " + answer.statusCode() + " " + status;
+                if (answer.statusCode() < 500 && !status.isEmpty()) {
+                    failed = refused(topic, status, body);
+                    break;
+                }
             } catch (IOException error) {
-                failed = url + ": " + error;
+                failed = "no response: " + url + ": " + error;
             }
             Collections.rotate(urls, -1);
         }
-        throw new IOException("no controller answers: " + failed);
+        throw new IOException(failed);
     }
 
     private String accepted(Topic topic, String answer) {
         topic.tookOver = true;
+        long since = number("'since':(\\d+)", answer, NEVER);
         synchronized (topic) {
             topic.lower = Math.max(topic.lower, number("'lower':(-?\\d+)", answer, NEVER));
             topic.claim(topic.claimed);
         }
-        long since = number("'since':(\\d+)", answer, NEVER);
         if (since != NEVER && topic.said.add("" + since)) say(Level.WARNING, topic, "the watermark "
-            + "advances without it since " + Instant.ofEpochMilli(since) + " ("
-            + found("'reason':'(\\w+)", answer, "") + "): what it sends below "
-            + Instant.ofEpochMilli(topic.lower) + " is late");
+            + "has advanced without it since " + Instant.ofEpochMilli(since) + " ("
+            + found("'reason':'(\\w+)", answer, "") + "): what it sends below its lower is late");
         return answer;
     }
 
-    private String refused(Topic topic, String kind, String answer) {
-        long last = number("'last':(-?\\d+)", answer, 0);
+    /** Returns a sentence of why a note was refused, after which the next one may be accepted. */
+    private String refused(Topic topic, String status, String answer) {
+        long last = number("'last':(-?\\d+)", answer, 0), since = number("'since':(\\d+)", answer, 0);
         synchronized (topic) {
-            topic.claim(kind.equals("invalid_time") ? last : topic.noted);
+            topic.claim(status.equals("invalid_time") ? last : topic.noted);
         }
-        if (kind.equals("superseded")) sequence = Math.max(sequence, last);
-        if (kind.equals("invalid_position")) topic.joined = false;
-        if (kind.equals("sealed")) topic.stop("the stream is sealed");
-        if (kind.equals("fenced")) topic.stop("another process, " + found("'label':'([^']*)", answer,
-            "?") + ", took the name over at " + Instant.ofEpochMilli(number("'since':(\\d+)", answer,
-            0)) + "; what this one sends is covered by no note: end it, or give each of them a "
-            + "noted.time.writer of its own");
-        topic.declares &= !found("'field':'(\\w+)", answer, "").equals("max_time");
-        return kind + ": " + found(".*'detail':'((?:[^'\\\\]|\\\\.)*)", answer, "the note is refused");
-    }
-
-    private static String json(String text) {
-        return text.replace('\'', '"');
+        if (status.equals("superseded")) sequence = Math.max(sequence, last);
+        if (status.equals("invalid_position")) topic.joined = false;
+        if (found("'field':'(\\w+)", answer, "").equals("max_time")) topic.declares = false;
+        if (status.equals("sealed")) topic.stop("the stream is sealed");
+        if (status.equals("fenced")) topic.stop("another process, " + found("'label':'([^']*)",
+            answer, "?") + ", took the name over at " + Instant.ofEpochMilli(since) + ", and no note "
+            + "covers what this one sends: end it, or give each a noted.time.writer of its own");
+        return status + ": " + found(".*'detail':'((?:[^'\\\\]|\\\\.)*)", answer, "refused");
     }
 
     private static Pattern pattern(String fields) {
-        return Pattern.compile(json(fields).replace("\":", "\":\\s*"), Pattern.DOTALL);
+        return Pattern.compile(fields.replace("':", "\":\\s*").replace('\'', '"'), Pattern.DOTALL);
     }
 
     private static String found(String pattern, String text, String otherwise) {

@@ -1,5 +1,6 @@
 """The interceptor under plain producers in Java: each mark is judged against each record."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from noted_time import Rejected
 from tests.support import java
 from tests.support.calls import HOUR_MS
+from tests.support.gates import Guarded
 from tests.support.java import JavaProducer
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import all_marks, judged
@@ -130,6 +132,161 @@ def test_a_producer_of_historic_times_takes_none_from_other_writers(
 def times(served: Served, topic: str) -> set[int]:
     """Return the times that the writers have noted."""
     return {row["times"].get("default", 0) for row in served.writers(topic).values()}
+
+
+REFUSED = {
+    "transactional.id=t": "transactional.id is set, .* have `noted-time observe kafka` note",
+    "acks=0": "acks=0 reports no offsets",
+    "noted.time.wirter=lima": r"noted.time.wirter is none of its settings \[.* writer\]",
+    "noted.time.delay.ms=5s": "noted.time.delay.ms=5s is not a number of ms",
+    "noted.time.url=127.0.0.1:7464": "noted.time.url=127.0.0.1:7464 is not the URL of a controller",
+    "noted.time.writer=a b": "noted.time.writer=a b is not a name",
+}
+
+
+def test_what_cannot_be_noted_is_refused_and_the_producer_works(tmp_path: Path) -> None:
+    """One sentence names the setting, and what to use instead."""
+    settings = {"bootstrap.servers": NOWHERE, **java.interceptor("http://127.0.0.1:9", "w")}
+    given = [dict([each.split("=")]) for each in REFUSED]
+    producers = [JavaProducer(tmp_path / str(n), "t", settings | x) for n, x in enumerate(given)]
+
+    for producer, reason in zip(producers, REFUSED.values(), strict=True):
+        assert producer.close() == 0
+        assert re.search(f"nothing is noted by producer producer-.*: {reason}", producer.log())
+
+
+def test_historic_timestamps_are_noted_in_their_order(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """The largest so far less the delay; what comes below that is counted as late."""
+    with_delay = {"order": "stamps", "delay.ms": 1000}
+    producer = start(**with_delay)
+    producer.send(*((NOON + n, "sold") for n in range(0, 5000, 7)))
+    wait_until(lambda: lower(served, topic) == NOON + 4998 - 1000)
+    producer.send((NOON + 500, "late"), (NOON + 9000, "sold"))
+    wait_until(lambda: lower(served, topic) == NOON + 8000)
+    (mark, *_) = reversed(all_marks(served, topic))
+    producer.close()
+    again = start(**with_delay)
+    again.send((NOON + 8500, "sold"))
+    again.flush()
+    again.close()
+
+    (late,) = judged(broker, topic, controller=served).violations
+    assert late.record.time == NOON + 500
+    assert (mark["upper"], mark["upper_is_bound"]) == (NOON + 9000, True)
+    (row,) = served.get(f"{topic}/writers")["writers"]
+    assert row["late"] == {"default": {"rows": 1, "least": NOON + 500}}
+    assert (row["state"], row["times"]) == ("idle", {"default": NOON + 8000})
+    assert "1 records have timestamps below what was noted" in producer.log()
+    assert "late" not in again.log()
+
+
+def test_a_record_that_is_not_delivered_ends_the_notes(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Which record it was is not known; producing continues, and time holds until a timeout."""
+    broker.create(topic, 1, {"max.message.bytes": 2000})
+    producer = start()
+    send_until_noted([producer], served, topic)
+    producer.flush()
+    producer.send((None, "x" * 5000))
+    producer.flush()
+    held = served.writers(topic)["berlin"]["times"]
+    producer.send(*now())
+    producer.close()
+
+    assert producer.log().count("no more is noted: a record was not delivered") == 1
+    assert served.writers(topic)["berlin"]["times"] == held
+    assert served.writers(topic)["berlin"]["state"] == "live"
+    assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_a_topic_with_the_brokers_timestamps_is_refused(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    """The first acknowledgement tells."""
+    broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+    producer = start()
+    producer.send((NOON, "sold"))
+    producer.flush()
+    producer.close()
+
+    assert "message.timestamp.type=LogAppendTime, have `noted-time observe" in producer.log()
+
+
+def test_of_two_producers_of_one_name_the_younger_is_noted(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """The older says that no note covers it; what the younger sends meanwhile is late at most."""
+    older = start()
+    send_until_noted([older], served, topic)
+    older.flush()
+    younger = start()
+    younger.send(*now())
+    wait_until(lambda: "took the name over at" in older.log())
+    send_until_noted([younger], served, topic)
+
+    (row,) = served.get(f"{topic}/writers")["writers"]
+    late = row["late"].get("default", {"rows": 0})["rows"]
+    assert len(judged(broker, topic, controller=served).violations) <= late
+    assert re.search(r"no more is noted: another process, \S+:\d+, took the name", older.log())
+
+
+def test_a_topic_that_is_created_again_is_noted_no_more(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """The running producer says so, and one that is started, until the stream is created again."""
+    producer = start()
+    send_until_noted([producer], served, topic)
+    producer.flush()
+    broker.create(topic, 2)
+    wait_until(lambda: "the topic was deleted and created again" in producer.log())
+    again = start()
+    again.send(*now())
+    wait_until(lambda: "delete and create its stream, too" in again.log())
+    served.call("DELETE", f"/{topic}")
+    served.make(topic)
+    send_until_noted([again], served, topic)
+
+    assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_what_is_sent_before_there_is_a_stream_is_covered_by_the_first_note(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """The controller that does not answer, and the stream that is missing, are each said once."""
+    served.call("DELETE", f"/{topic}")
+    producer = start(url=f"http://{NOWHERE}, {served.url}/", **{"timeout.ms": 90_000})
+    producer.send(*now())
+    wait_until(lambda: f"noted-time stream create {topic}" in producer.log())
+    served.make(topic)
+    send_until_noted([producer], served, topic)
+    producer.close()
+
+    verdict = judged(broker, topic, controller=served)
+    assert (verdict.violations, producer.log().count("retrying")) == ((), 1)
+    assert producer.log().count("notes are accepted again") == 1
+    (row,) = served.get(f"{topic}/writers")["writers"]
+    assert (row["state"], row["timeout_ms"]) == ("idle", 90_000)
+
+
+def test_a_token_is_sent_and_never_logged(broker: Broker, tmp_path: Path) -> None:
+    """It comes from the settings or the environment; that it was revoked is said."""
+    guarded = Guarded()
+    token, admin = guarded.token("write"), guarded.token("admin")
+    with Served(gate=guarded.gate) as served:
+        served.token = admin
+        broker.create("guarded", 1)
+        served.make("guarded")
+        settings = {**broker.config, **java.interceptor(served.url, "berlin")}
+        producer = JavaProducer(tmp_path, "guarded", {**settings, "noted.time.token": token})
+        send_until_noted([producer], served, "guarded")
+        guarded.revoke(token)
+        wait_until(lambda: "retrying: unauthenticated" in producer.log())
+        producer.kill()
+
+    assert token.split("_")[2] not in producer.log()
 
 
 def test_a_java_runtime_without_a_compiler_is_named_with_the_remedy(
