@@ -19,8 +19,10 @@ from writer_client.outcome import Exclusion, Flushed
 from writer_client.partition_writers import PartitionWriters
 
 if TYPE_CHECKING:
+    from writer_client.kafka_broker_times import KafkaBrokerTimes
     from writer_client.kafka_ends import KafkaEnds, KafkaTimes, TopicEnds
     from writer_client.kafka_producer import KafkaNotedProducer
+    from writer_client.kafka_resolved import KafkaResolved
     from writer_client.kafka_sharing import SharedObserver
     from writer_client.log_ends import LogEnds, LogTimes
     from writer_client.segment_log import SegmentLogWriter
@@ -33,8 +35,10 @@ __all__ = [
     "Exclusion",
     "Flushed",
     "IngestionNoter",
+    "KafkaBrokerTimes",
     "KafkaEnds",
     "KafkaNotedProducer",
+    "KafkaResolved",
     "KafkaTimes",
     "LogEnds",
     "LogTimes",
@@ -46,8 +50,10 @@ __all__ = [
 ]
 
 OPTIONAL = {
+    "KafkaBrokerTimes": ("writer_client.kafka_broker_times", "kafka"),
     "KafkaEnds": ("writer_client.kafka_ends", "kafka"),
     "KafkaNotedProducer": ("writer_client.kafka_producer", "kafka"),
+    "KafkaResolved": ("writer_client.kafka_resolved", "kafka"),
     "KafkaTimes": ("writer_client.kafka_ends", "kafka"),
     "LogEnds": ("writer_client.log_ends", "files"),
     "LogTimes": ("writer_client.log_ends", "files"),

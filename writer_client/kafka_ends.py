@@ -70,27 +70,28 @@ class SameTopic:
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
-        self._topic = Topic(config, topic)
+        self.topic = Topic(config, topic)
         self._id: str | None = None
         with suppress(Unreachable):
-            self._id = self._topic.look().id
+            self._id = self.topic.look().id
 
     @property
     def name(self) -> str:
         """The topic's name."""
-        return self._topic.name
+        return self.topic.name
 
-    def look(self, *, newest: bool = False) -> TopicLook:
+    def look(self, *, committed: bool = True, newest: bool = False) -> TopicLook:
         """Return id and ends of the topic, and with `newest` the largest timestamps.
 
-        An open transaction holds the end of its partition. Raises `Unreachable` if Kafka does not
-        answer for each partition, and `Recreated` if the id is not the one of the first look.
+        An open transaction holds the end of its partition, unless `committed` is false. Raises
+        `Unreachable` if Kafka does not answer for each partition, and `Recreated` if the id is not
+        the one of the first look.
         """
-        look = self._topic.look(committed=True, newest=newest)
+        look = self.topic.look(committed=committed, newest=newest)
         if self._id not in (None, look.id):
             raise Recreated(f"Kafka topic {self.name!r}", f"its id is {look.id}, not {self._id}")
         self._id = look.id
-        return _whole(self._topic, look)
+        return _whole(self.topic, look)
 
 
 class KafkaEnds:

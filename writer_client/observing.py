@@ -8,7 +8,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from noted_time.values import Fenced, InvalidNote, Recreated, Rejected, Unreachable
+from noted_time.values import (
+    Fenced,
+    InvalidNote,
+    NotObservable,
+    Recreated,
+    Rejected,
+    Unreachable,
+)
 from noted_time.wing import INGESTION, LEAST_POLL_MS, GrowingEnds, Look, Outcome, SegmentClocks
 from writer_client.client import WriterClient
 from writer_client.posting import unix_ms
@@ -220,10 +227,10 @@ class EventTimeNoter(Observer):
 
 
 def _reached(read: Callable[[], Found]) -> Found:
-    """Return what is read; raises `Recreated`, and `Unreachable` for any other failure."""
+    """Return what is read; raises what ends the observer, `Unreachable` for any other failure."""
     try:
         return read()
-    except (Recreated, Unreachable):
+    except (Recreated, NotObservable, Unreachable):
         raise
     except Exception as error:
         raise Unreachable(f"the log cannot be read: {error}") from error

@@ -14,7 +14,13 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    ResourceType,
+)
 
 from noted_time.values import NotedTimeError, Rejected, Unreachable
 from noted_time.wing import Stamp
@@ -41,6 +47,7 @@ LEADERLESS = frozenset(
 A new leader withholds them until it knows that they do not go back (KIP-207).
 """
 
+FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 OF_THE_CONNECTION = ("bootstrap.servers", "metadata.broker.list", "client.id", "log_level")
 SECURITY = ("sasl.", "ssl.", "security.", "enable.ssl", "oauth")
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -64,12 +71,14 @@ class TopicLook:
 
     `newest`, if it was asked for, has the record with the largest timestamp of each partition. It
     is as of after the ends: no record below them has a larger one, and it may lie beyond them.
+    `in_sync` is how many replicas of each partition were in sync before the ends were asked for.
     """
 
     id: str | None
     ends: Mapping[int, int]
     unknown: frozenset[int] = frozenset()
     newest: Mapping[int, Stamp] = field(default_factory=dict)
+    in_sync: Mapping[int, int] = field(default_factory=dict, compare=False)
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -91,9 +100,10 @@ class Topic:
         self._servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
         if not self._servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
-        self._config = connection(config)
+        self.connection: Mapping[str, Any] = connection(config)
+        """What of the configuration any client of librdkafka takes."""
         try:
-            self._admin = AdminClient(self._config)
+            self._admin = AdminClient(dict(self.connection))
         except (KafkaException, TypeError, ValueError) as error:
             raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
@@ -114,7 +124,8 @@ class Topic:
         if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
-        return TopicLook(topic_id, ends, frozenset(partitions).difference(ends), written)
+        unknown = frozenset(partitions).difference(ends)
+        return TopicLook(topic_id, ends, unknown, written, partitions)
 
     def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""
@@ -142,8 +153,44 @@ class Topic:
         found = self._stamps(partitions, timeout_s)
         return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
 
-    def _described(self, timeout_s: float) -> tuple[str | None, list[int]]:
-        """Return the topic's id and its partitions.
+    def first_stamps(
+        self, time_ms: int, partitions: Iterable[int], *, timeout_s: float = TIMEOUT_S
+    ) -> Mapping[int, Stamp]:
+        """Return the first record with a timestamp >= `time_ms` of each partition that has one."""
+        found = self._found(partitions, OffsetSpec.for_timestamp(time_ms), timeout_s)
+        return {p: Stamp(at.timestamp, at.offset) for p, at in found.items() if at.offset >= 0}
+
+    def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
+        """Return the topic's settings, and the brokers' for what it leaves to them."""
+        return self._settings(ResourceType.TOPIC, self.name, timeout_s)
+
+    def broker_settings(self, *, timeout_s: float = TIMEOUT_S) -> list[Mapping[str, str]]:
+        """Return the settings of each broker that is there."""
+        try:
+            brokers = self._admin.list_topics(self.name, timeout_s).brokers
+        except KafkaException as error:
+            raise self._failed(error.args[0]) from error
+        kind = ResourceType.BROKER
+        return [self._settings(kind, str(number), timeout_s) for number in brokers]
+
+    def _settings(self, kind: ResourceType, name: str, timeout_s: float) -> Mapping[str, str]:
+        asked = ConfigResource(kind, name)
+        future = self._admin.describe_configs([asked], request_timeout=timeout_s)[asked]
+        try:
+            found = future.result(timeout_s + 1.0)
+        except KafkaException as error:
+            if error.args[0].code() in FORBIDDEN:
+                raise Rejected(
+                    f"this client may not read the settings of Kafka {kind.name.lower()} {name!r}: "
+                    "grant it the operation DESCRIBE_CONFIGS"
+                ) from error
+            raise self._failed(error.args[0]) from error
+        except TimeoutError as error:
+            raise Unreachable(f"no Kafka broker answers at {self._servers}") from error
+        return {each.name: each.value for each in found.values()}
+
+    def _described(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
+        """Return the topic's id, and of each of its partitions how many replicas are in sync.
 
         A client asks the broker that it knows as the controller, and with KRaft that may be any.
         After the end of that broker it asks in vain for minutes, but a new client finds another.
@@ -151,10 +198,10 @@ class Topic:
         try:
             return self._describe(timeout_s / 2)
         except Unreachable:
-            self._admin = AdminClient(self._config)
+            self._admin = AdminClient(dict(self.connection))
             return self._describe(timeout_s / 2)
 
-    def _describe(self, timeout_s: float) -> tuple[str | None, list[int]]:
+    def _describe(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
         asked = TopicCollection([self.name])
         futures = self._admin.describe_topics(asked, request_timeout=timeout_s)
         try:
@@ -164,7 +211,8 @@ class Topic:
         except TimeoutError as error:
             raise Unreachable(f"no Kafka broker answers at {self._servers}") from error
         topic_id = str(found.topic_id)
-        return None if topic_id == NO_ID else topic_id, [each.id for each in found.partitions]
+        in_sync = {each.id: len(each.isr) for each in found.partitions}
+        return None if topic_id == NO_ID else topic_id, in_sync
 
     def _stamps(self, partitions: Iterable[int], timeout_s: float) -> dict[int, Stamp]:
         """Return the record with the largest timestamp; a partition without one has -1 for both."""

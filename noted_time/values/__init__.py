@@ -32,6 +32,7 @@ from noted_time.values.errors import (
     NotedMeanwhile,
     NotedTimeError,
     NotesRefused,
+    NotObservable,
     Recreated,
     Rejected,
     SharedName,

@@ -19,6 +19,7 @@
     │   ├── SharedName      another process notes under the writer's name
     │   ├── Fenced          another process took the writer's name over: stop writing
     │   ├── Recreated       a log or topic is not the one whose offsets were noted
+    │   ├── NotObservable   a topic's settings do not permit this way to observe it
     │   ├── UnknownAlignment  there is no alignment of that name
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownDomain   the stream does not declare that domain
@@ -193,6 +194,10 @@ class Recreated(Rejected):
             f"{log} was deleted and created again, or lost records: {fact}. Its stream has the old "
             "offsets: delete the stream too, or name another one, and start again"
         )
+
+
+class NotObservable(Rejected):
+    """The settings of a topic, or of its brokers, do not permit this way to observe it."""
 
 
 class LimitReached(Rejected):

@@ -209,18 +209,19 @@ class Broker:
         settings: Settings | None = None,
         *,
         leaders: Sequence[int] = (),
+        replicas: Sequence[Sequence[int]] = (),
     ) -> None:
         """Create a topic, and return once each partition has a leader.
 
         A topic of that name is deleted first: the new one has another id, and no record. `leaders`
-        are the nodes that lead its partitions.
+        are the nodes that lead its partitions, `replicas` those that have each, its leader first.
         """
         if topic in self.topics():
             self.delete(topic)
         config = {name: str(value) for name, value in (settings or {}).items()}
-        placed: dict[str, Any] = (
-            {"replica_assignment": [[node] for node in leaders]} if leaders else {}
-        )
+        nodes = replicas or [[node] for node in leaders]
+        placed: dict[str, Any] = {"replica_assignment": [*nodes]} if nodes else {}
+        partitions = len(nodes) or partitions
         new = NewTopic(topic, partitions, config=config, **placed)
         self.admin.create_topics([new])[topic].result()
         self._wait_for(topic, partitions)

@@ -1,0 +1,84 @@
+"""How far a changefeed has come in a topic, by what it says itself in each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Message
+
+from noted_time.values import Rejected
+from noted_time.wing import RESOLVED, resolved_time
+from writer_client.kafka_ends import SameTopic
+from writer_client.kafka_reading import Reading, log
+
+
+class KafkaResolved:
+    """The last resolved record of a changefeed of CockroachDB in each partition of its topic.
+
+    What comes later in a partition was changed at the time of that record or after it, except rows
+    that the changefeed repeats. Each record is read once, from the offsets that `begin` returns at
+    the first look, such as the position that a former process noted; all others from 0. Records
+    that are no rows and whose time cannot be read are counted (`unusable`) and named in the log.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        *,
+        begin: Callable[[], Mapping[int, int]] = dict,
+    ) -> None:
+        """Raises as `SameTopic`."""
+        self.unusable = 0
+        self._topic = SameTopic(config, topic)
+        self._begin = begin
+        self._reading: Reading | None = None
+        self._resolved: dict[int, int] = {}
+        self._times: dict[int, int] = {}
+        self._without: frozenset[int] = frozenset()
+
+    def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None], None]:
+        """Return the offset of the last resolved record of each partition, and their times.
+
+        A partition without one is at the offset where reading began, and has no time. No bound of
+        the times of rows is known. Raises as a look of `SameTopic` and as `Reading.read`.
+        """
+        ends = self._topic.look().ends
+        if self._reading is None:
+            self._reading = Reading(self._topic.topic)
+            self._resolved.update(self._begin())
+        for partition in ends:
+            self._resolved.setdefault(partition, 0)
+        self._reading.begin(self._resolved)
+        for message in self._reading.read(ends):
+            value = message.value()
+            if value is not None and RESOLVED in value:
+                self._take(message)
+        self._name_those_without(ends)
+        return dict(self._resolved), dict(self._times), None
+
+    def _take(self, message: Message) -> None:
+        partition, offset = message.partition() or 0, message.offset() or 0
+        try:
+            time = resolved_time(message.key(), message.value())
+        except Rejected as error:
+            self.unusable += 1
+            log.warning(
+                "Kafka topic %r, partition %d: the record at offset %d %s; it is passed over (%d)",
+                *(self._topic.name, partition, offset, error, self.unusable),
+            )
+            return
+        if time is not None:
+            self._resolved[partition] = offset
+            self._times[partition] = max(time, self._times.get(partition, time))
+
+    def _name_those_without(self, ends: Mapping[int, int]) -> None:
+        without = frozenset(each for each, end in ends.items() if end and each not in self._times)
+        if without - self._without:
+            log.warning(
+                "Kafka topic %r has no resolved record in partitions %s: time holds until it has "
+                "(CREATE CHANGEFEED … WITH resolved, format=json)",
+                *(self._topic.name, sorted(without)),
+            )
+        self._without |= without
