@@ -19,7 +19,7 @@ from typing import Any
 from noted_time.values import Fenced, NotedTimeError, Rejected, Unreachable
 from writer_client.client import WriterClient
 from writer_client.kafka_group import PartitionGroup
-from writer_client.observing import JOIN_S, Observer
+from writer_client.observing import JOIN_S, SIGN_OF_LIFE_MS, Observer
 from writer_client.partition_writers import PartitionWriters
 from writer_client.posting import unix_ms
 from writer_client.rounds import Rounds
@@ -116,8 +116,9 @@ class SharedObserver(Rounds):
         self._observers: dict[int, Observer] = {}
         self._again_at: dict[int, float] = {}
         self._has_left = False
-        name = group or f"noted-time.{writers.stream}.{writers.prefix}"
-        self._group = PartitionGroup(config, topic, name, self._gone)
+        self._looked_at = 0.0
+        self.group = group or f"noted-time.{writers.stream}.{writers.prefix}"
+        self._group = PartitionGroup(config, topic, self.group, self._gone)
         least = SESSIONS * self._group.session_ms
         if writers.timeout_ms <= least:
             self._leave()
@@ -131,16 +132,16 @@ class SharedObserver(Rounds):
         """The partitions that are observed here now."""
         return sorted(self._observers)
 
-    def begin(self) -> str | None:
+    def begin(self) -> Sequence[int]:
         """Look once, and have time wait for all writers, whichever process is to have them.
 
-        Returns the command that has the stream expect them, `None` if it does. Raises `Rejected`
-        if they cannot join, `NotAllowed` without the right to read the stream, and `Unreachable`.
+        Returns the partitions of the topic. Raises `Rejected` if the writers cannot join, and
+        `Unreachable` if Kafka or the controller does not answer.
         """
         self._found.take(self._clock(), self._look())
-        partitions = self._found.parts[0]
+        partitions = sorted(self._found.parts[0])
         self._writers.wait_for(partitions)
-        return self._writers.command(partitions)
+        return partitions
 
     def look(self) -> None:
         """Look once, and note what is due of each partition whose name was taken over.
@@ -152,7 +153,7 @@ class SharedObserver(Rounds):
         ready = [each for each in self._observers.items() if not each[1].client.takes_over]
         if ready:
             began = self._clock()
-            self._found.take(began, self._look())
+            self._found.take(began, self._whole_look())
             self._wait_for(self._found.parts[0])
             for partition, observer in ready:
                 self._note(partition, observer)
@@ -211,6 +212,25 @@ class SharedObserver(Rounds):
                 except NotedTimeError as error:
                     failure = error
         return failure
+
+    def _whole_look(self) -> Any:  # noqa: ANN401 - the look's
+        """Look; while that fails, the writers that time waits for send signs of life.
+
+        If they all timed out, time would advance to the highest of them, past the partitions that
+        are behind.
+        """
+        now = clocks.monotonic()
+        try:
+            found = self._look()
+        except Unreachable:
+            if now - self._looked_at >= SIGN_OF_LIFE_MS / 1000:
+                self._looked_at = now
+                for observer in self._observers.values():
+                    if observer.client.state != "idle":
+                        observer.client.join()
+            raise
+        self._looked_at = now
+        return found
 
     def _wait_for(self, partitions: Iterable[int]) -> None:
         try:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from noted_time.values import Rejected, duration_ms
+from noted_time.values import NotAllowed, Rejected, Unreachable, duration_ms
 from noted_time.wing import INGESTION
 from writer_client.client import WriterClient
 from writer_client.observe_options import (
@@ -40,6 +41,7 @@ from writer_client.observe_options import (
     observe,
     way_of,
 )
+from writer_client.partition_writers import PartitionWriters
 
 
 class By(StrEnum):
@@ -72,6 +74,17 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     poll: Poll = POLL,
     max_lag: MaxLag = MAX_LAG,
     writer: WriterName = WRITER,
+    share: Annotated[
+        bool,
+        typer.Option("--share", help="Share the partitions with other processes: a writer each."),
+    ] = False,
+    group: Annotated[
+        str | None,
+        flag(
+            "The consumer group that shares them. By default noted-time.STREAM.WRITER.",
+            metavar="GROUP",
+        ),
+    ] = None,
     timeout: Timeout = TIMEOUT,
     lasting: Lasting = None,
     url: Url = DEFAULT_URL,
@@ -84,6 +97,9 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     By timestamp: the newest timestamp of each partition less the delay; the slowest partition
     counts. No record is read.
+
+    With `--share`, several processes observe the topic: each partition has a writer of its own,
+    WRITER-0 and so on, in the process that the consumer group assigns it to.
 
     Ends with status 0 on Ctrl-C or after `--for`, and with 1 if it is refused (unknown topic or
     stream, missing right, a topic that was recreated). The observer stays a member of the stream:
@@ -104,10 +120,18 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         lasting_ms, timeout_ms = milliseconds(lasting), duration_ms(timeout)
         security = {} if config is None else properties(config)
         name, domains = stream or topic, [noting.domain]
+        given = GivenTopic({**security, "bootstrap.servers": bootstrap}, topic)
+        if share:
+            writers = PartitionWriters(
+                url, name, writer, domain=noting.domain, timeout_ms=timeout_ms, token=token
+            )
+            _share(way, noting, given, writers, group=group, lasting_ms=lasting_ms)
+            return
+        if group is not None:
+            raise Rejected("--group requires --share")
         with WriterClient(
             url, name, writer, token=token, domains=domains, timeout_ms=timeout_ms
         ) as client:
-            given = GivenTopic({**security, "bootstrap.servers": bootstrap}, topic)
             observer = way.observer(noting, client, way.look(given))
             begin(client)
             observe(observer, lasting_ms)
@@ -119,6 +143,50 @@ class GivenTopic:
 
     config: Mapping[str, Any]
     name: str
+
+
+def _share(  # noqa: PLR0913 - all but three are named
+    way: Way[GivenTopic],
+    noting: Noting,
+    topic: GivenTopic,
+    writers: PartitionWriters,
+    *,
+    group: str | None,
+    lasting_ms: int | None,
+) -> None:
+    """Observe the partitions that a consumer group assigns to this process."""
+    from writer_client import SharedObserver  # noqa: PLC0415 - it needs confluent-kafka
+
+    if lasting_ms == 0:
+        raise Rejected("--for 0s looks once, and --share has no partition at first: leave one out")
+    observer = SharedObserver(
+        topic.config,
+        topic.name,
+        writers,
+        way.look(topic),
+        lambda client, view: way.observer(replace(noting, clock=view.clock), client, view),
+        group=group,
+        poll_ms=noting.poll_ms,
+    )
+    with closing(observer):
+        try:
+            partitions = observer.begin()
+            with suppress(NotAllowed):  # a token that may note need not read
+                _advise(writers, writers.command(partitions))
+        except Unreachable as error:
+            typer.echo(f"noted-time: {error}; trying again", err=True)
+        typer.echo(f"{writers.prefix}-… observes {writers.stream}, in group {observer.group}")
+        observe(observer, lasting_ms)
+
+
+def _advise(writers: PartitionWriters, command: str | None) -> None:
+    """Say how the stream comes to wait for the writers before any process has begun."""
+    if command is not None:
+        typer.echo(
+            f"noted-time: {writers.stream} does not expect the writers of all partitions. If it is "
+            f"created again, only this has time wait for them before they have begun:\n  {command}",
+            err=True,
+        )
 
 
 def _ends(topic: GivenTopic) -> Looks:

@@ -16,6 +16,7 @@ from noted_time.client import VARIABLE as TOKEN_VARIABLE
 from noted_time.values import NotedTimeError, Rejected, Unreachable, Unreadable, duration_ms
 from writer_client.client import WriterClient
 from writer_client.observing import EventTimeNoter, IngestionNoter, Observer
+from writer_client.posting import unix_ms
 from writer_client.rounds import Rounds
 
 DEFAULT_URL = "http://127.0.0.1:7464"
@@ -86,6 +87,7 @@ class Noting:
     delay_ms: int | None
     idle_ms: int | None
     skew_ms: int | None
+    clock: Callable[[], int] = unix_ms
 
     def ingestion(self, client: WriterClient, ends: Looks) -> Observer:
         """Return an observer that notes the clock."""
@@ -96,6 +98,7 @@ class Noting:
             poll_ms=self.poll_ms,
             max_lag_ms=self.max_lag_ms,
             skew_ms=self.skew_ms or 0,
+            clock=self.clock,
         )
 
     def event_time(self, client: WriterClient, times: Looks) -> Observer:

@@ -1,5 +1,7 @@
 """`noted-time observe kafka`, against a real controller and a real broker."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +10,9 @@ import pytest
 from tests.cli.conftest import Said, observed
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import all_marks
+from tests.support.processes import environment
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -59,6 +63,8 @@ def test_one_look_makes_a_mark(
         ("--delay 5m", "--delay requires --by timestamp"),
         ("--by timestamp --delay 5m --skew 1s", "--skew requires --by ingestion"),
         ("--stream nowhere", "nowhere"),
+        ("--share", "--for 0s looks once"),
+        ("--group board", "--group requires --share"),
         ("--config /nowhere", "/nowhere cannot be read"),
     ],
 )
@@ -75,6 +81,25 @@ def test_a_mistyped_topic_is_refused(broker: Broker, served: Served) -> None:
     said = observed(served, "kafka", broker.address, "flihgts", "--for", "0s")
 
     assert (said.status, "there is no Kafka topic 'flihgts'" in said.err) == (1, True)
+
+
+def test_the_older_of_two_under_one_name_ends(
+    broker: Broker, served: Served, topic: str, observe: Observe
+) -> None:
+    """It is fenced, and says by whom; those that share a topic have a writer for each partition."""
+    words = ["observe", "kafka", broker.address, topic, "--poll", "50ms", "--max-lag", "50ms"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "noted_time", *words],
+        env=environment(NOTED_TIME_URL=served.url),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as older:
+        wait_until(lambda: all_marks(served, topic, "ingestion"))
+        younger = observe("--max-lag 50ms --poll 50ms")
+        _, said = older.communicate(timeout=PATIENCE_S)
+
+    assert (younger.status, older.returncode) == (0, 1)
+    assert "noted-time: writer 'observer' is fenced" in said
 
 
 @pytest.mark.parametrize(

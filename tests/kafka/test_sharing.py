@@ -1,14 +1,18 @@
 """Several observers of one topic on a real broker: each mark is judged against each record."""
 
 import itertools
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import judged
+from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 from writer_client import EventTimeNoter, KafkaTimes, PartitionWriters, SharedObserver
@@ -17,6 +21,8 @@ pytestmark = pytest.mark.acceptance
 
 NOON = 1_357_041_600_000
 POLL_MS = 50
+SESSION_MS = 6000
+"""The shortest that the broker allows."""
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +41,31 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
     return name
 
 
-def sharing(broker: Broker, served: Served, topic: str) -> SharedObserver:
-    """Return an observer of some partitions: by the records' timestamps, in their order."""
-    return SharedObserver(
-        broker.config,
+@pytest.fixture
+def command(
+    broker: Broker, served: Served, topic: str, tmp_path: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that shares the topic: by timestamps, which are in order."""
+    config = tmp_path / "client.properties"
+    config.write_text(f"session.timeout.ms={SESSION_MS}\n")
+    words = ["observe", "kafka", broker.address, topic, "--share", "--config", str(config)]
+    options = "--by timestamp --delay 0s --idle 0s --poll 50ms --timeout 10m"
+    with subprocess.Popen(
+        [sys.executable, "-m", "noted_time", *words, *options.split()],
+        env=environment(NOTED_TIME_URL=served.url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        yield running
+        running.kill()
+
+
+@pytest.fixture
+def other(broker: Broker, served: Served, topic: str) -> Iterator[SharedObserver]:
+    """An observer in this process, which shares the topic with the command."""
+    with SharedObserver(
+        {**broker.config, "session.timeout.ms": SESSION_MS},
         topic,
         PartitionWriters(served.url, topic, "observer", domain="default", timeout_ms=600_000),
         KafkaTimes(broker.config, topic),
@@ -46,7 +73,8 @@ def sharing(broker: Broker, served: Served, topic: str) -> SharedObserver:
             client, view, delay_ms=0, idle_timeout_ms=0, poll_ms=POLL_MS
         ),
         poll_ms=POLL_MS,
-    )
+    ) as observer:
+        yield observer
 
 
 @contextmanager
@@ -71,8 +99,12 @@ def producing(broker: Broker, topic: str) -> Iterator[Callable[[], int]]:
         thread.join()
 
 
-def test_two_share_a_topic_and_one_continues_for_both_as_it_grows(
-    broker: Broker, served: Served, topic: str
+def test_one_is_killed_and_the_other_observes_its_partitions_and_new_ones(
+    broker: Broker,
+    served: Served,
+    topic: str,
+    command: subprocess.Popen[str],
+    other: SharedObserver,
 ) -> None:
     """Whichever process notes a partition, no record is below a lower that does not cover it."""
     with producing(broker, topic) as last:
@@ -83,16 +115,16 @@ def test_two_share_a_topic_and_one_continues_for_both_as_it_grows(
             wait_until(lambda: served.get(topic)["marks"]["default"])
             wait_until(lambda: served.lower(topic) > now)
 
-        one = sharing(broker, served, topic)
-        two = sharing(broker, served, topic)
-        with one:
-            with two:
-                wait_until(lambda: one.partitions and two.partitions)
-                passes()
-            wait_until(lambda: len(one.partitions) == 4)
-            broker.grow(topic, 6)
-            wait_until(lambda: len(one.partitions) == 6)
-            passes()
+        wait_until(lambda: len(other.partitions) == 2)
+        passes()
+        command.kill()
+        wait_until(lambda: len(other.partitions) == 4)
+        broker.grow(topic, 6)
+        wait_until(lambda: len(other.partitions) == 6)
+        passes()
 
+    said, warned = command.communicate()
     verdict = judged(broker, topic, controller=served)
     assert (verdict.violations, verdict.marks > 2) == ((), True), verdict
+    assert said == f"observer-… observes {topic}, in group noted-time.{topic}.observer\n"
+    assert f"noted-time stream create {topic} --expected-writer observer-0" in warned

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from controller.cli.app import app
-from noted_time import InvalidNote, Rejected
+from noted_time import InvalidNote, Rejected, Unreachable
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 from writer_client import EventTimeNoter, WriterClient, kafka_sharing
@@ -136,7 +136,7 @@ def test_a_new_partition_holds_time_until_its_observer_has_noted(
     """Each process notes the partitions that it has, and no longer one that it loses."""
     rows = {0: 100, 1: 70}
     one, two = sharing(rows), sharing(rows)
-    command = one.begin()
+    one.begin()
     groups[0].assigned, groups[1].assigned = {0}, {1}
     one.look()
     states = {name: row["state"] for name, row in served.writers(stream).items()}
@@ -154,8 +154,36 @@ def test_a_new_partition_holds_time_until_its_observer_has_noted(
 
     assert (states, held) == ({"observer-0": "live", "observer-1": "live"}, 70)
     assert (one.partitions, two.partitions) == ([0, 1, 2], [])
-    assert command is not None
     assert {group.name for group in groups} == {f"noted-time.{stream}.observer"}
+
+
+def test_while_kafka_is_away_time_waits_for_the_writers(
+    served: Served,
+    stream: str,
+    groups: list[Group],
+    sharing: Callable[..., SharedObserver],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If all of them timed out, it would advance to the time of the one that is ahead."""
+    rows = {0: 100}
+    one = sharing(rows)
+    groups[0].assigned = {0}
+    one.look()
+    wait_until(lambda: served.get(stream)["marks"]["default"])
+    before = served.get(f"{stream}/writers/observer-0")["noted_at"]
+
+    def away() -> None:
+        raise Unreachable("no broker answers")
+
+    monkeypatch.setattr(one, "_look", away)
+    monkeypatch.setattr(kafka_sharing, "SIGN_OF_LIFE_MS", 0)
+
+    def is_heard() -> bool:
+        with pytest.raises(Unreachable, match="no broker answers"):
+            one.look()
+        return bool(served.get(f"{stream}/writers/observer-0")["noted_at"] > before)
+
+    wait_until(is_heard)
 
 
 def test_a_partition_that_another_group_took_is_taken_back_while_it_is_assigned(
