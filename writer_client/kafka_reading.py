@@ -15,7 +15,10 @@ from noted_time.values import Rejected, Unreachable
 log = logging.getLogger("noted_time.observer")
 
 TIMEOUT_S = 10.0
-SLICE_S = 0.1
+LOOK_S = 2.0
+"""How long a look may read: meanwhile its observer notes nothing."""
+
+SLICE_S = 0.05
 BATCH = 5000
 END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
 GONE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 - likewise
@@ -26,8 +29,10 @@ COMMITTED: Mapping[str, Any] = {
     "enable.partition.eof": True,
     "enable.auto.commit": False,
     "group.id": "noted-time-observer",  # librdkafka asks for one; no group is joined
-    "queued.max.messages.kbytes": 65_536,
+    "queued.max.messages.kbytes": 16 << 10,
+    "fetch.max.bytes": 8 << 20,
 }
+"""What a consumer needs to read so; the last two bound its memory."""
 
 
 class Reading:
@@ -48,15 +53,18 @@ class Reading:
             self._consumer.incremental_assign(self._at(new))
             self.position.update(new)
 
-    def read(self, ends: Mapping[int, int]) -> Iterator[Message]:
-        """Read on until each partition has been read to its end, or beyond.
+    def read(self, ends: Mapping[int, int], *, for_s: float = LOOK_S) -> Iterator[Message]:
+        """Read on until each partition has been read to its end or beyond, or for so long.
 
         What was deleted before it was read is named in the log. Raises `Unreachable` if nothing
         comes for ten seconds, and `Rejected` if the right to read is missing; the next call
         continues.
         """
-        position, until = self.position, clocks.monotonic() + TIMEOUT_S
+        position, begun = self.position, clocks.monotonic()
+        until = begun + TIMEOUT_S
         while any(position[partition] < end for partition, end in ends.items()):
+            if clocks.monotonic() > begun + for_s:
+                return
             found = self._consumer.consume(BATCH, SLICE_S)
             for message in found:
                 partition, offset, error = message.partition(), message.offset(), message.error()
