@@ -13,6 +13,7 @@ from spark_integration import jars
 from tests.support import java, kafka
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import covered, judged
+from tests.support.page import BINDING, BLOCK, text_of
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 
@@ -31,10 +32,6 @@ offset.storage.file.filename={directory}/offsets
 key.converter=org.apache.kafka.connect.storage.StringConverter
 value.converter=org.apache.kafka.connect.storage.StringConverter
 plugin.discovery=service_load
-producer.interceptor.classes=notedtime.NotedTimeInterceptor
-producer.noted.time.url={served.url}
-producer.noted.time.writer={{client.id}}
-producer.noted.time.order=stamps
 producer.noted.time.period.ms=100
 """
 CONNECTOR = """
@@ -50,13 +47,18 @@ class Worker:
     """A standalone worker, whose one task sends the lines of a file in the directory."""
 
     def __init__(self, directory: Path, broker: Broker, served: Served) -> None:
-        """Write its configuration."""
-        given = {"directory": directory, "broker": broker, "served": served, "topic": TOPIC}
+        """Write its configuration, with what the page on Java producers adds."""
+        given = {"directory": directory, "broker": broker, "topic": TOPIC}
         self._directory = directory
         self._sent = 0
         self._process: subprocess.Popen[bytes] | None = None
-        (directory / "worker").write_text(WORKER.format(**given))
-        (directory / "connector").write_text(CONNECTOR.format(**given))
+        of_worker, of_connector = (
+            block.replace(BINDING, served.url)
+            for language, block in BLOCK.findall(text_of("docs/java.md"))
+            if language == "properties" and block.startswith("producer.")
+        )
+        (directory / "worker").write_text(WORKER.format(**given) + of_worker)
+        (directory / "connector").write_text(CONNECTOR.format(**given) + of_connector)
         self.append()
 
     def append(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.support import java
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import covered, judged
+from tests.support.page import BINDING, Session
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 
@@ -23,35 +23,29 @@ pytestmark = [
 ROWS = 400
 
 
-def test_what_sparks_sink_writes_is_covered_by_its_notes_over_restarts(
+def test_what_the_pages_query_writes_is_covered_by_its_notes_over_a_restart(
     spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
     """Two tasks a micro-batch share one producer, and so does the query that is started again."""
     broker.create("raw")
-    broker.create("derived")
-    controller.create("derived")
-    reading: dict[str, Any] = {
-        "subscribe": "raw",
-        "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": 100,
+    broker.create("counts")
+    controller.create("counts")
+    reading = {"subscribe": "raw", "kafka.bootstrap.servers": broker.address}
+    reading |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "100"}
+    raw = spark.readStream.format("kafka").options(**reading).load()
+    elsewhere = {
+        "127.0.0.1:9092": broker.address,
+        BINDING: controller.url,
+        '"kafka.noted.time.delay.ms", 1000': '"kafka.noted.time.period.ms", 50',
+        "counts-checkpoint": str(tmp_path / "checkpoint"),
     }
-    sink: dict[str, Any] = {
-        "topic": "derived",
-        "checkpointLocation": str(tmp_path / "checkpoint"),
-        "kafka.interceptor.classes": "notedtime.NotedTimeInterceptor",
-        "kafka.noted.time.url": controller.url,
-        "kafka.noted.time.period.ms": 50,
-    }
-    at_broker = {"kafka.bootstrap.servers": broker.address}
-    raw = spark.readStream.format("kafka").options(**reading, **at_broker).load()
+    page = Session("docs/java.md", elsewhere, counts=raw.select("value"))
     for _ in range(2):
         broker.send("raw", [(row % 2, "any", 0) for row in range(ROWS)])
-        writer = raw.select("value").writeStream.format("kafka").options(**sink, **at_broker)
-        query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        query = page.run("kafka.interceptor.classes")["query"]
+        query.processAllAvailable()
+        query.stop()
 
-    wait_until(lambda: covered(controller, "derived") == 2 * ROWS)
-    last = max(record.time for record in broker.records("derived"))
-    wait_until(lambda: controller.lower("derived") > last)
-    assert judged(broker, "derived", controller=controller).violations == ()
-    assert len(controller.writers("derived")) == 1
+    wait_until(lambda: covered(controller, "counts") == 2 * ROWS)
+    assert judged(broker, "counts", controller=controller).violations == ()
+    assert len(controller.writers("counts")) == 1
