@@ -21,6 +21,7 @@ from writer_client.partition_writers import PartitionWriters
 if TYPE_CHECKING:
     from writer_client.kafka_broker_times import KafkaBrokerTimes
     from writer_client.kafka_ends import KafkaEnds, KafkaTimes, TopicEnds
+    from writer_client.kafka_fields import KafkaFields
     from writer_client.kafka_producer import KafkaNotedProducer
     from writer_client.kafka_resolved import KafkaResolved
     from writer_client.kafka_sharing import SharedObserver
@@ -37,6 +38,7 @@ __all__ = [
     "IngestionNoter",
     "KafkaBrokerTimes",
     "KafkaEnds",
+    "KafkaFields",
     "KafkaNotedProducer",
     "KafkaResolved",
     "KafkaTimes",
@@ -52,6 +54,7 @@ __all__ = [
 OPTIONAL = {
     "KafkaBrokerTimes": ("writer_client.kafka_broker_times", "kafka"),
     "KafkaEnds": ("writer_client.kafka_ends", "kafka"),
+    "KafkaFields": ("writer_client.kafka_fields", "kafka"),
     "KafkaNotedProducer": ("writer_client.kafka_producer", "kafka"),
     "KafkaResolved": ("writer_client.kafka_resolved", "kafka"),
     "KafkaTimes": ("writer_client.kafka_ends", "kafka"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -49,6 +49,14 @@ class By(StrEnum):
 
     INGESTION = "ingestion"
     TIMESTAMP = "timestamp"
+    FIELD = "field"
+
+
+class Start(StrEnum):
+    """Where an observer that has not read before begins to read."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
 
 
 def kafka(  # noqa: PLR0913 - one parameter for each flag
@@ -58,8 +66,26 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     *,
     by: Annotated[
-        By, typer.Option(help="The clock, or the timestamps of the records.")
+        By, typer.Option(help="The clock, the records' timestamps, or a field of theirs.")
     ] = By.INGESTION,
+    field: Annotated[
+        str | None,
+        flag("The JSON field of the event time, or `module:function`.", metavar="FIELD"),
+    ] = None,
+    read: Annotated[
+        bool | None,
+        typer.Option(
+            "--read",
+            help="Read timestamps from the records, also in transactions.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        Start | None,
+        typer.Option(
+            "--from", help="Where to begin to read. By default latest.", show_default=False
+        ),
+    ] = None,
     delay: Delay = None,
     idle: Idle = None,
     skew: Skew = None,
@@ -96,7 +122,12 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     transaction holds the end of its partition.
 
     By timestamp: the newest timestamp of each partition less the delay; the slowest partition
-    counts. No record is read.
+    counts. No record is read. If they are written in transactions that may come in later than the
+    delay, use --read: the markers of transactions have timestamps, too.
+
+    By field: the same by the times in the records, which are read: a field of a JSON object (a
+    dotted path for one within another), in Unix ms or ISO 8601 with a zone, or what a function of
+    the confluent_kafka.Message returns.
 
     With `--share`, several processes observe the topic: each partition has a writer of its own,
     WRITER-0 and so on, in the process that the consumer group assigns it to.
@@ -108,7 +139,8 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time observe kafka 127.0.0.1:9092 flights --by timestamp --delay 5m
     """
     with ended_in_a_sentence():
-        way = way_of(WAYS, by, delay=delay, idle=idle, skew=skew)
+        flags = {"delay": delay, "idle": idle, "skew": skew, "read": read, "from": start}
+        way = way_of(WAYS, by, field=field, **flags)
         noting = Noting(
             domain=domain or way.domain,
             poll_ms=duration_ms(poll),
@@ -120,8 +152,11 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         lasting_ms, timeout_ms = milliseconds(lasting), duration_ms(timeout)
         security = {} if config is None else properties(config)
         name, domains = stream or topic, [noting.domain]
-        given = GivenTopic({**security, "bootstrap.servers": bootstrap}, topic)
+        connection = {**security, "bootstrap.servers": bootstrap}
+        given = GivenTopic(connection, topic, field=field, reads=read, start=start)
         if share:
+            if read or field is not None:
+                raise Rejected("--share cannot be combined with --read or --by field")
             writers = PartitionWriters(
                 url, name, writer, domain=noting.domain, timeout_ms=timeout_ms, token=token
             )
@@ -132,6 +167,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         with WriterClient(
             url, name, writer, token=token, domains=domains, timeout_ms=timeout_ms
         ) as client:
+            given = replace(given, known=lambda: client.position)
             observer = way.observer(noting, client, way.look(given))
             begin(client)
             observe(observer, lasting_ms)
@@ -139,10 +175,17 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
 @dataclass(frozen=True, slots=True)
 class GivenTopic:
-    """A topic, and the configuration of a client of librdkafka."""
+    """A topic, the configuration of a client of librdkafka, and what of the records to read.
+
+    `known` returns the position that the controller has of the writer.
+    """
 
     config: Mapping[str, Any]
     name: str
+    field: str | None = None
+    reads: bool | None = None
+    start: Start | None = None
+    known: Callable[[], Mapping[int, int]] = dict
 
 
 def _share(  # noqa: PLR0913 - all but three are named
@@ -198,12 +241,33 @@ def _ends(topic: GivenTopic) -> Looks:
 def _times(topic: GivenTopic) -> Looks:
     from writer_client import KafkaTimes  # noqa: PLC0415 - it needs confluent-kafka
 
+    if topic.reads:
+        return _fields(topic)
+    if topic.start is not None:
+        raise Rejected("--from requires --read, or --by field")
     return KafkaTimes(topic.config, topic.name)
+
+
+def _fields(topic: GivenTopic) -> Looks:
+    from writer_client.kafka_fields import KafkaFields, timestamp  # noqa: PLC0415 - likewise
+
+    return KafkaFields(
+        topic.config,
+        topic.name,
+        topic.field or timestamp,
+        known=topic.known,
+        start=(topic.start or Start.LATEST).value,
+    )
 
 
 WAYS: Mapping[By, Way[GivenTopic]] = {
     By.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
-    By.TIMESTAMP: Way(_times, Noting.event_time, required=("delay",), optional=("idle",)),
+    By.TIMESTAMP: Way(
+        _times, Noting.event_time, required=("delay",), optional=("idle", "read", "from")
+    ),
+    By.FIELD: Way(
+        _fields, Noting.event_time, required=("field", "delay"), optional=("idle", "from")
+    ),
 }
 
 

@@ -25,7 +25,8 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
     """Return a topic of two partitions with records, and its stream; the second is behind."""
     name = str(request.node.originalname)
     broker.create(name)
-    broker.send(name, [(0, "a", LATE + 1000), (0, "b", LATE + 900), (1, "c", LATE + 400)])
+    times = ((0, LATE + 1000), (0, LATE + 900), (1, LATE + 400))
+    broker.send(name, [(partition, f'{{"at": {time}}}', time) for partition, time in times])
     served.stream(name, "default", "ingestion")
     return name
 
@@ -40,7 +41,12 @@ def observe(broker: Broker, served: Served, topic: str) -> Observe:
 
 @pytest.mark.parametrize(
     ("options", "mark"),
-    [("", ("ingestion", None)), ("--by timestamp --delay 50ms", ("default", LATE + 350))],
+    [
+        ("", ("ingestion", None)),
+        ("--by timestamp --delay 50ms", ("default", LATE + 350)),
+        ("--by timestamp --delay 50ms --read --from earliest", ("default", LATE + 350)),
+        ("--by field --field at --delay 50ms --from earliest", ("default", LATE + 350)),
+    ],
 )
 def test_one_look_makes_a_mark(
     observe: Observe, served: Served, topic: str, options: str, mark: tuple[str, int | None]
@@ -60,7 +66,10 @@ def test_one_look_makes_a_mark(
     ("options", "sentence"),
     [
         ("--by timestamp", "--by timestamp requires --delay"),
-        ("--delay 5m", "--delay requires --by timestamp"),
+        ("--by field --delay 5m", "--by field requires --field and --delay"),
+        ("--delay 5m", "--delay requires --by timestamp or field"),
+        ("--by timestamp --delay 5m --from latest", "--from requires --read, or --by field"),
+        ("--by field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
         ("--by timestamp --delay 5m --skew 1s", "--skew requires --by ingestion"),
         ("--stream nowhere", "nowhere"),
         ("--share", "--for 0s looks once"),

@@ -5,14 +5,23 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 
 from noted_time import Recreated, Rejected
 from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import all_marks, judged
 from tests.support.served import Served
 from tests.support.waiting import wait_until
-from writer_client import EventTimeNoter, IngestionNoter, KafkaEnds, KafkaTimes, WriterClient
+from writer_client import (
+    EventTimeNoter,
+    IngestionNoter,
+    KafkaEnds,
+    KafkaFields,
+    KafkaTimes,
+    WriterClient,
+)
+from writer_client.kafka_fields import timestamp
+from writer_client.observing import Times
 from writer_client.posting import unix_ms
 
 pytestmark = pytest.mark.acceptance
@@ -35,7 +44,7 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
     """Return a topic of two partitions, named like the test, with its stream."""
     name = str(request.node.originalname)
     broker.create(name, 2, {"message.timestamp.after.max.ms": AHEAD})
-    served.make(name, domains=["default", "ingestion"], max_time_ahead_ms=None)
+    served.stream(name, "default", "ingestion")
     return name
 
 
@@ -64,7 +73,9 @@ class Busy:
                 self.time += self._chance.randrange(2000)
                 back = self._chance.randrange(DELAY)
                 partition = self._chance.randrange(self.partitions)
-                producer.produce(self._topic, b"", partition=partition, timestamp=self.time - back)
+                time = self.time - back
+                value = f'{{"at": {time}}}'
+                producer.produce(self._topic, value, partition=partition, timestamp=time)
             assert producer.flush(60) == 0
         self.end(self._chance.choice([*self._open]))
 
@@ -104,14 +115,27 @@ def look_until(noter: EventTimeNoter, served: Served, lower: int) -> None:
     wait_until(reached)
 
 
-def test_timestamps_are_noted_over_transactions_growth_and_restarts(
-    broker: Broker, served: Served, topic: str
+def timestamps(broker: Broker, client: WriterClient) -> KafkaTimes:
+    """Return a look at the newest timestamps."""
+    return KafkaTimes(broker.config, client.stream, clock=lambda: 2 * AHEAD)
+
+
+def fields(broker: Broker, client: WriterClient) -> KafkaFields:
+    """Return a look at the times in the records, which continues with what was noted."""
+    return KafkaFields(
+        broker.config, client.stream, "at", known=lambda: client.position, start="earliest"
+    )
+
+
+@pytest.mark.parametrize("look_at", [timestamps, fields])
+def test_event_time_is_noted_over_transactions_growth_and_restarts(
+    broker: Broker, served: Served, topic: str, look_at: Callable[..., Callable[[], Times]]
 ) -> None:
     """No record below a lower lies beyond its cut, and in the end all but the delay is noted."""
     busy = Busy(broker, topic, seed=7)
     for turn in range(3):
         with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
-            times = KafkaTimes(broker.config, topic, clock=lambda: 2 * AHEAD)
+            times = look_at(broker, client)
             noter = EventTimeNoter(client, times, delay_ms=DELAY, idle_timeout_ms=0)
             for _ in range(15):
                 busy.write()
@@ -122,7 +146,8 @@ def test_timestamps_are_noted_over_transactions_growth_and_restarts(
             elif turn == 2:
                 busy.close()
                 end = busy.time + 2 * DELAY
-                broker.send(topic, [(p, "last", end) for p in range(busy.partitions)])
+                last = f'{{"at": {end}}}'
+                broker.send(topic, [(p, last, end) for p in range(busy.partitions)])
                 look_until(noter, served, end - DELAY)
 
     verdict = judged(broker, topic, controller=served)
@@ -203,6 +228,68 @@ def test_a_record_from_the_future_is_named(
     named = [record.getMessage() for record in caplog.records]
     assert len(named) == 1
     assert "partition 0: the record at offset 1 has the timestamp 20" in named[0]
+
+
+def in_minutes(message: Message) -> int | None:
+    """Return the time of a record whose value is in minutes."""
+    return None if message.value() == b"none" else int(message.value() or b"") * 60_000
+
+
+UNUSABLE = ["no JSON", "[]", "{}", '{"at": 1.5}', '{"at": "noon"}', '{"at": null}']
+UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at": 1}}']
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "found", "unusable"),
+    [
+        ("at", [*UNUSABLE, '{"at": 7}', '{"at": 5}'], 7, len(UNUSABLE)),
+        ("at", ['{"at": "1970-01-01T01:00:00+01:00"}'], 0, 0),
+        ("a.from", ['{"a": {"from": 3}, "from": 8}', '{"a": 9}'], 3, 1),
+        ("tests.kafka.test_looks:in_minutes", ["none", "two", "2"], 120_000, 2),
+    ],
+)
+def test_times_are_read_from_records(  # noqa: PLR0913 - a table
+    broker: Broker,
+    topic: str,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    field: str,
+    values: list[str],
+    found: int,
+    unusable: int,
+) -> None:
+    """Those that have none are counted, and the first is named."""
+    broker.send(topic, [(0, value, 1000) for value in values])
+    look = KafkaFields(broker.config, topic, field, start="earliest")
+
+    assert look() == ({0: len(values), 1: 0}, {0: found})
+    assert look() == ({0: len(values), 1: 0}, {})
+    named = [record.getMessage() for record in caplog.records]
+    assert look.unusable == unusable
+    assert len(named) == bool(unusable)
+    assert all(f"{topic}', partition 0, offset " in each for each in named)
+
+
+def test_reading_continues_where_records_are_left(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was deleted before it was read is named; a topic that ends before that was recreated."""
+    broker.send(topic, [(0, str(n), 1000) for n in range(9)])
+    broker.truncate(topic, {0: 5})
+    look = KafkaFields(broker.config, topic, timestamp, known=lambda: {0: 2})
+    beyond = KafkaFields(broker.config, topic, timestamp, known=lambda: {0: 12})
+
+    assert look() == ({0: 9, 1: 0}, {0: 1000})
+    assert "partition 0: the records from 2 to 5 were deleted" in caplog.text
+    with pytest.raises(Recreated, match="partition 0 was read to 12, and ends before that"):
+        beyond()
+
+
+@pytest.mark.parametrize("name", ["tests.kafka.test_looks:nothing", "nowhere:time", ":", "json:"])
+def test_a_function_that_is_not_there_is_refused(name: str) -> None:
+    """By its name."""
+    with pytest.raises(Rejected, match=f"the function '{name}' cannot be imported"):
+        KafkaFields({"bootstrap.servers": "127.0.0.1"}, "flights", name)
 
 
 def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
