@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from noted_time.kafka.topic import connection
-from noted_time.values import Rejected
+from noted_time.kafka.topic import TIMEOUT_S, connection
+from noted_time.values import Rejected, Unreachable
 
 SESSION_MS = 10_000
 """How long a process may be silent before its partitions are assigned to others, by default."""
@@ -63,6 +63,16 @@ class PartitionGroup:
             raise Rejected(
                 f"this client may not {why.format(group=self._group, topic=self._topic)}"
             )
+
+    def partitions(self) -> Sequence[int]:
+        """Return all partitions of the topic; raises `Unreachable` if Kafka does not answer."""
+        try:
+            topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics[self._topic]
+        except KafkaException as error:
+            raise Unreachable(f"Kafka does not answer: {error.args[0].str()}") from error
+        if topic.error is not None:
+            raise Unreachable(f"Kafka topic {self._topic!r}: {topic.error.str()}")
+        return sorted(topic.partitions)
 
     def close(self) -> None:
         """Leave the group, so that others get the partitions at once."""

@@ -133,15 +133,25 @@ class SharedObserver(Rounds):
         return sorted(self._observers)
 
     def begin(self) -> Sequence[int]:
-        """Look once, and have time wait for all writers, whichever process is to have them.
+        """Have time wait for all writers, whichever process is to have them.
 
         Returns the partitions of the topic. Raises `Rejected` if the writers cannot join, and
         `Unreachable` if Kafka or the controller does not answer.
         """
-        self._found.take(self._clock(), self._look())
-        partitions = sorted(self._found.parts[0])
+        partitions = self._group.partitions()
         self._writers.wait_for(partitions)
         return partitions
+
+    def known(self) -> Mapping[int, int]:
+        """Return the partitions observed here, each with the offset that was noted of it, if any.
+
+        A look that reads records reads these, from there on.
+        """
+        return {p: each.client.position.get(p, 0) for p, each in self._ready().items()}
+
+    def _ready(self) -> dict[int, Observer]:
+        """Return the observers whose writers' names were taken over."""
+        return {p: each for p, each in self._observers.items() if not each.client.takes_over}
 
     def look(self) -> None:
         """Look once, and note what is due of each partition whose name was taken over.
@@ -150,12 +160,12 @@ class SharedObserver(Rounds):
         """
         self._begin()
         failure = self._join()
-        ready = [each for each in self._observers.items() if not each[1].client.takes_over]
+        ready = self._ready()
         if ready:
             began = self._clock()
             self._found.take(began, self._whole_look())
-            self._wait_for(self._found.parts[0])
-            for partition, observer in ready:
+            self._wait_for(self._group.partitions())  # after the look: it saw no others
+            for partition, observer in ready.items():
                 self._note(partition, observer)
         if failure is not None:
             raise Unreachable(f"the observer cannot join: {failure}") from failure

@@ -27,6 +27,11 @@ class Group:
     ) -> None:
         self.name, self.gone = name, gone
         self.assigned: set[int] = set()
+        self.rows: Mapping[int, int] = {}
+
+    def partitions(self) -> Iterable[int]:
+        """Return all partitions."""
+        return self.rows
 
     def close(self) -> None:
         """Do nothing."""
@@ -115,17 +120,15 @@ def sharing(
     with ExitStack() as made:
 
         def observer(rows: Mapping[int, int], timeout_ms: int = 60_000) -> SharedObserver:
-            return made.enter_context(
-                closing(
-                    SharedObserver(
-                        {},
-                        stream,
-                        writers_of(served, stream, timeout_ms=timeout_ms),
-                        lambda: (dict(rows), dict(rows)),
-                        lambda client, view: EventTimeNoter(client, view, delay_ms=0),
-                    )
-                )
+            shared = SharedObserver(
+                {},
+                stream,
+                writers_of(served, stream, timeout_ms=timeout_ms),
+                lambda: (dict(rows), dict(rows)),
+                lambda client, view: EventTimeNoter(client, view, delay_ms=0),
             )
+            groups[-1].rows = rows
+            return made.enter_context(closing(shared))
 
         yield observer
 
