@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING
 
-from examples.flights import kafka, picture, report
+from examples.flights import kafka, picture, report, ways
 from examples.flights.data import HOUR_MS
 from examples.flights.measurement import Counted, came_in, noted_outcome, own_outcome, untimely
 from examples.flights.query import (
     LOOK_S,
+    archived,
     hourly,
     run_to_the_end,
     run_until,
@@ -19,20 +20,21 @@ from examples.flights.query import (
     with_own_watermark,
     write_archive,
 )
-from examples.flights.replay import STREAM, at_work, replay
-from examples.flights.schedule import closing_clocks, hourly_batches, steps
+from examples.flights.replay import DOMAIN, STREAM, at_work, replay
+from examples.flights.schedule import ALL_EXACT, hourly_batches, steps
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
 from examples.flights.stage import Result
 from reader_client import ReaderClient
 from spark_integration import Batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from examples.flights.data import Flights
     from examples.flights.measurement import Cuts, Outcome
     from examples.flights.query import Run
-    from examples.flights.replay import Carriers, Replayed
+    from examples.flights.replay import Replayed, Take
+    from examples.flights.schedule import Delays, Step
     from examples.flights.stage import Stage
 
 MOST_BATCHES = 1000
@@ -60,13 +62,15 @@ class Findings:
 
     `measured` ends after noted time if Spark's own watermark was not run. `untimely` counts the
     windows that noted time emitted later than its marks allowed, `None` if it ran live: what a mark
-    allows then depends on when it came. `incidents` are sentences on what happened meanwhile.
+    allows then depends on when it came. `incidents` are sentences on what happened meanwhile, and
+    `ways` is a line on how each carrier was noted, empty if all were alike.
     """
 
     measured: tuple[Outcome, ...]
     predicted: tuple[Outcome, ...]
     untimely: int | None
     incidents: tuple[str, ...] = ()
+    ways: str = ""
 
     @property
     def agree(self) -> bool:
@@ -113,42 +117,42 @@ def find(stage: Stage, plan: Plan) -> Findings:
     if own:
         run, landed = own.result(), stage.flights.landed
         measured += [own_outcome(run, hours, counted.truth, landed) for hours in plan.delay_hours]
-    delays = [hours * HOUR_MS for hours in plan.delay_hours]
-    predicted = [own_watermark(stage.flights, delay_ms) for delay_ms in delays]
+    own_delays = [hours * HOUR_MS for hours in plan.delay_hours]
+    predicted = [own_watermark(stage.flights, delay_ms) for delay_ms in own_delays]
     return Findings(
         measured=tuple(measured),
-        predicted=(noted_time(stage.flights), *predicted),
+        predicted=(noted_time(stage.flights, delays_of(stage)), *predicted),
         untimely=None if stage.bootstrap else untimely(counted.run, cuts),
         incidents=counted.incidents,
+        ways=ways.in_brief(stage.flights) if stage.bootstrap else "",
     )
 
 
 def _count_from_files(stage: Stage, plan: Plan) -> Counted:
     """Let the carriers write the file log, and run the query under noted time over it."""
     with at_work(stage.flights.carriers, stage.log, stage.url) as carriers:
-        replayed = _replayed(stage, plan, carriers)
+        replayed = _replayed(stage, plan, carriers.take, list(steps(stage.flights)))
     run = stage.beside.submit(_count_under_noted_time, stage, plan).result()
     return Counted(run, truth(stage.written()), replayed)
 
 
 def _count_from_kafka(stage: Stage, plan: Plan) -> Counted:
     """Let the carriers produce to Kafka while the query under noted time runs live."""
-    clocks, runs = closing_clocks(stage.flights), Event()
-    with kafka.at_work(stage, stops=len(clocks)) as carriers:
-        live = stage.beside.submit(_count_live, stage, runs, until=clocks[-1])
+    stops, runs = list(steps(stage.flights, None, delays_of(stage))), Event()
+    with kafka.at_work(stage, len(stops)) as carriers:
+        live = stage.beside.submit(_count_live, stage, runs, until=stops[-1].clock)
         while not (runs.wait(LOOK_S) or live.done()):
             continue
-        replayed = _replayed(stage, plan, carriers)
+        replayed = _replayed(stage, plan, carriers.take, stops)
     run, written = live.result(), kafka.written(stage)
-    return Counted(run, truth(written), replayed, tuple(carriers.incidents))
+    incidents = (*carriers.incidents, report.price(noted_time(stage.flights)))
+    return Counted(run, truth(written), replayed, incidents)
 
 
-def _replayed(stage: Stage, plan: Plan, carriers: Carriers | kafka.Carriers) -> Replayed:
-    """Let the carriers write and note."""
-    clocks = closing_clocks(stage.flights)
-    done = stage.bar("The carriers write as flights land, and note", len(clocks))
-    pace, stops = plan.hours_per_second, steps(stage.flights, clocks)
-    return replay(stops, carriers.take, hours_per_second=pace, on_step=done)
+def _replayed(stage: Stage, plan: Plan, take: Take, stops: Sequence[Step]) -> Replayed:
+    """Let the carriers write, and be noted."""
+    done = stage.bar("The carriers write as flights land, and note", len(stops))
+    return replay(stops, take, hours_per_second=plan.hours_per_second, on_step=done)
 
 
 def _count_live(stage: Stage, runs: Event, until: int) -> Run:
@@ -173,7 +177,7 @@ def _count_under_own_watermark(stage: Stage, plan: Plan) -> Run:
     done = stage.bar("Spark counts under its own watermark", len(batches) + 1)
     archive = stage.directory / "archive"
     write_archive(archive, batches)
-    flights = with_own_watermark(stage.spark, archive, plan.delay_hours)
+    flights = with_own_watermark(archived(stage.spark, archive), plan.delay_hours)
     own = stage.directory / "own"
     return run_to_the_end(hourly(flights), own, lambda run: done(len(run.given_out)))
 
@@ -188,8 +192,13 @@ def _count_under_noted_time(stage: Stage, plan: Plan) -> Run:
     return run_to_the_end(hourly(flights), noted, lambda run: done(len(run.given_out)))
 
 
-def cuts_of(url: str, window_ends: Iterable[int]) -> Cuts:
+def delays_of(stage: Stage) -> Delays:
+    """Return the delays of carriers that are not noted exactly: there are some on Kafka alone."""
+    return ways.delays(stage.flights) if stage.bootstrap else ALL_EXACT
+
+
+def cuts_of(url: str, window_ends: Iterable[int], domain: str = DOMAIN) -> Cuts:
     """Return for each hourly window the cut that closes it, from the controller's marks."""
     with ReaderClient(url, STREAM) as reader:
         reader.catch_up()
-        return {end: dict(reader.cut_at(end).cut.offsets) for end in window_ends}
+        return {end: dict(reader.cut_at(end, domain).cut.offsets) for end in window_ends}

@@ -37,15 +37,6 @@ def headed(title: str, subtitle: str) -> Figure:
     return figure
 
 
-def plain(axes: Axes) -> None:
-    """Reduce the axes to a light grid with grey labels."""
-    axes.grid(visible=True, color=RULE, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=GREY, labelsize=10.5)
-    axes.spines[:].set_visible(False)
-
-
-OWN_HEADING: dict[str, Any] = {"color": OWN, "fontsize": 14, "weight": "bold"}
 LINEAR_TO = 0.1
 LOSSES = (0, 0.1, 1, 10)
 
@@ -54,11 +45,12 @@ def draw(findings: Findings, curve: Sequence[Outcome]) -> Figure:
     """Return the picture; `curve` is Spark's own watermark at rising delays, simulated."""
     noted, *own = findings.shown
     figure = headed(title(findings.shown), subtitle(noted))
-    axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
-    _draw_axes(axes, findings.shown)
-    _draw_curve(axes, curve, dots="measured" if findings.own_was_run else "simulated, too")
+    figure.text(0.03, 0.825, findings.ways, fontsize=11, color=NOTED)
+    axes = axes_of(figure, findings.shown)
+    dots = "measured" if findings.own_was_run else "simulated, too"
+    draw_curve(axes, curve, ("Spark's own watermark", f"line simulated, dots {dots}"), OWN, 0.7)
     for outcome in own:
-        _draw_own(axes, outcome)
+        draw_dot(axes, outcome, OWN)
     _draw_saving(axes, noted.median_hours, sooner_hours(findings.shown))
     _draw_noted(axes, noted)
     return figure
@@ -82,7 +74,9 @@ def subtitle(noted: Outcome) -> str:
     )
 
 
-def _draw_axes(axes: Axes, outcomes: Sequence[Outcome]) -> None:
+def axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
+    """Return axes of rows lost over latency, in which these outcomes have room."""
+    axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
     axes.set_xlim(0, max(outcome.median_hours for outcome in outcomes) * 1.13)
     axes.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.9)
     axes.set_ylim(-LINEAR_TO * 0.45, max(outcome.lost_percent for outcome in outcomes) * 3 + 1)
@@ -93,25 +87,33 @@ def _draw_axes(axes: Axes, outcomes: Sequence[Outcome]) -> None:
         "median time from the end of a window to its result, in replay time", color=GREY
     )
     axes.set_ylabel("flights lost", color=GREY)
-    plain(axes)
+    axes.grid(visible=True, color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, colors=GREY, labelsize=10.5)
+    axes.spines[:].set_visible(False)
     axes.axhline(0, color=GREY, linewidth=1, zorder=1)
+    return axes
 
 
-def _draw_curve(axes: Axes, curve: Sequence[Outcome], *, dots: str) -> None:
+def draw_curve(
+    axes: Axes, curve: Sequence[Outcome], words: tuple[str, str], colour: str, height: float
+) -> None:
+    """Draw outcomes at rising delays as a line, with two lines of words at this height."""
     hours = [outcome.median_hours for outcome in curve]
     lost = [outcome.lost_percent for outcome in curve]
-    axes.plot(hours, lost, color=OWN, linewidth=2.5, alpha=0.3, zorder=2)
-    axes.text(0.68, 0.7, "Spark's own watermark", transform=axes.transAxes, **OWN_HEADING)
-    legend = f"line simulated, dots {dots}"
-    axes.text(0.68, 0.635, legend, transform=axes.transAxes, color=OWN, fontsize=10.5)
+    axes.plot(hours, lost, color=colour, linewidth=2.5, alpha=0.3, zorder=2)
+    place: dict[str, Any] = {"transform": axes.transAxes, "color": colour}
+    axes.text(0.68, height, words[0], fontsize=14, weight="bold", **place)
+    axes.text(0.68, height - 0.065, words[1], fontsize=10.5, **place)
 
 
-def _draw_own(axes: Axes, outcome: Outcome) -> None:
+def draw_dot(axes: Axes, outcome: Outcome, colour: str) -> None:
+    """Draw an outcome with its delay."""
     at = (outcome.median_hours, outcome.lost_percent)
-    axes.plot(*at, "o", color=OWN, markersize=10, markeredgecolor="white", zorder=3)
+    axes.plot(*at, "o", color=colour, markersize=10, markeredgecolor="white", zorder=3)
     hours = (outcome.delay_ms or 0) / HOUR_MS
     label = f"delay {hours:g} h\n{outcome.lost:,} lost"
-    _label(axes, label, at, (7, 9), color=OWN, fontsize=10.5, linespacing=1.35)
+    _label(axes, label, at, (7, 9), color=colour, fontsize=10.5, linespacing=1.35)
 
 
 def _draw_noted(axes: Axes, noted: Outcome) -> None:

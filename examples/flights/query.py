@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.flights.data import HOUR_MS
 from examples.flights.replay import EVENT_TIME, STREAM, table
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from examples.flights.data import Flight
     from examples.flights.measurement import Truth
@@ -59,25 +59,28 @@ def with_noted_time(
     )
 
 
-def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence[int]) -> DataFrame:
-    """Return the archived flights under Spark's own watermark, a copy for each of several delays.
+def with_own_watermark(flights: DataFrame, delay_hours: Sequence[int]) -> DataFrame:
+    """Return the flights under Spark's own watermark, a copy for each of several delays.
 
     One query replaces many: the copy for delay d is dated d hours later, and the watermark's delay
     is the longest of all. So the watermark is just the newest departure, and a copy's window closes
     when that has passed the window's end by d: what `withWatermark("departure", d)` does.
     """
-    session = spark.newSession()
-    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
-    flights = session.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
     delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
     dated = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
     return (
-        flights.option("maxFilesPerTrigger", "1")
-        .parquet(str(archive))
-        .withColumn("delay_hours", delays)
+        flights.withColumn("delay_hours", delays)
         .withColumn(EVENT_TIME, dated)
         .withWatermark(EVENT_TIME, f"{max(delay_hours)} hours")
     )
+
+
+def archived(spark: SparkSession, archive: Path) -> DataFrame:
+    """Return the stream of the files of `write_archive`, each a micro-batch, judged at once."""
+    session = spark.newSession()
+    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
+    flights = session.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
+    return flights.option("maxFilesPerTrigger", "1").parquet(str(archive))
 
 
 def hourly(flights: DataFrame) -> DataFrame:
@@ -163,7 +166,7 @@ def run_to_the_end(
     is raised, and it is stopped in any case.
     """
     run = Run()
-    with _running(run, counts, checkpoint, on_batch, availableNow=True) as query:
+    with running(run, counts, checkpoint, on_batch, availableNow=True) as query:
         query.awaitTermination()
     return run
 
@@ -177,7 +180,7 @@ def run_until(
 ) -> Run:
     """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
     run = Run()
-    with _running(run, counts, checkpoint, on_batch, **trigger) as query:
+    with running(run, counts, checkpoint, on_batch, **trigger) as query:
         while run.watermark < watermark and query.isActive:
             time.sleep(LOOK_S)
             if last := query.lastProgress:
@@ -187,12 +190,15 @@ def run_until(
     return run
 
 
+Running = AbstractContextManager[StreamingQuery]
+
+
 @contextmanager
-def _running(
+def running(
     run: Run,
     counts: DataFrame,
     checkpoint: Path,
-    on_batch: Callable[[Run], None],
+    on_batch: Callable[[Run], None] = lambda _: None,
     **trigger: Any,  # noqa: ANN401 - as Spark takes it
 ) -> Iterator[StreamingQuery]:
     """Run the query while the block lasts; what it gave out and reported is added to `run`."""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from examples.flights.data import Flight
     from examples.flights.schedule import Step
 
-STREAM = "flights"
+    Take = Callable[[Step], Mapping[int, int]]
+
+STREAM, DOMAIN = "flights", "default"
 EVENT_TIME = "departure"
 SEGMENTS = 4
 WRITER_TIMEOUT_MS = 10 * 60_000
@@ -101,9 +103,10 @@ def table(flights: Sequence[Flight]) -> pa.Table:
     return pa.table([departures, landings, carriers, origins], schema=SCHEMA)
 
 
-def create_stream(controller_url: str, stream: str) -> None:
+def create_stream(controller_url: str, stream: str, domains: Sequence[str] = (DOMAIN,)) -> None:
     """Create a stream with a mark at every advance, which keeps its marks for a year."""
     settings = {
+        "domains": list(domains),
         "mark_interval_ms": 0,
         "writer_timeout_ms": WRITER_TIMEOUT_MS,
         "mark_retention_ms": YEAR_MS,
@@ -130,7 +133,7 @@ def at_work(
 
 def replay(
     steps: Iterable[Step],
-    take: Callable[[Step], Mapping[int, int]],
+    take: Take,
     *,
     hours_per_second: float = 0,
     on_step: Callable[[int], None] = lambda _: None,

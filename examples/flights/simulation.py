@@ -10,12 +10,13 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from examples.flights.measurement import Outcome
-from examples.flights.schedule import Airspace
+from examples.flights.schedule import ALL_EXACT, Airspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from examples.flights.data import Flight, Flights
+    from examples.flights.schedule import Delays
 
 BEFORE_ALL_TIME = -(2**63)
 
@@ -62,18 +63,24 @@ def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
     return windows.outcome(flights, delay_ms)
 
 
-def noted_time(flights: Flights) -> Outcome:
+def noted_time(flights: Flights, delays: Delays = ALL_EXACT) -> Outcome:
     """Return the outcome of noted time if all carriers note at each landing and each full hour.
 
     The lower is then the earliest departure in the air of any carrier, or the clock if no flight is
-    in the air.
+    in the air; and no more than the newest landed departure of a carrier with a delay, less that.
+    At the end all carriers finish.
     """
-    windows, lower, airspace = Windows(), BEFORE_ALL_TIME, Airspace(flights.landed)
+    exact = Airspace(flight for flight in flights.landed if flight.carrier not in delays)
+    windows, lower, clock = Windows(), BEFORE_ALL_TIME, BEFORE_ALL_TIME
+    newest = dict.fromkeys(delays, BEFORE_ALL_TIME)
     for clock, landing in _moments(flights):
         for flight in landing:
             windows.land(flight, lower)
-        lower = airspace.note(clock)
+            if flight.carrier in newest:
+                newest[flight.carrier] = max(flight.departure, newest[flight.carrier])
+        lower = min(exact.note(clock), *(newest[each] - ms for each, ms in delays.items()), clock)
         windows.close(lower, clock)
+    windows.close(clock, clock)
     return windows.outcome(flights, None)
 
 

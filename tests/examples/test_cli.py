@@ -105,10 +105,10 @@ def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_an_option_of_the_comparison_is_refused_beside_a_story(tmp_path: Path) -> None:
     """It would change nothing there."""
-    arguments = ["--story", "backlog", "--delay", "3", "--out", str(tmp_path)]
+    arguments = ["--story", "observers", "--delay", "3", "--out", str(tmp_path)]
     result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"})
 
-    message = "--delay belongs to the comparison, not to --story backlog" in result.output
+    message = "--delay belongs to the comparison, not to --story observers" in result.output
     assert (result.exit_code, message) == (2, True), result.output
 
 

@@ -7,7 +7,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights.data import Flights, read_flights
-from examples.flights.query import Run, hourly, run_to_the_end, with_own_watermark, write_archive
+from examples.flights.query import (
+    Run,
+    archived,
+    hourly,
+    run_to_the_end,
+    with_own_watermark,
+    write_archive,
+)
 from examples.flights.schedule import hourly_batches
 
 pytestmark = pytest.mark.spark
@@ -51,5 +58,5 @@ def archive(day: Flights, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def several(spark: SparkSession, archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return the run of the query at all delays."""
-    counts = hourly(with_own_watermark(spark, archive, DELAYS))
+    counts = hourly(with_own_watermark(archived(spark, archive), DELAYS))
     return run_to_the_end(counts, tmp_path_factory.mktemp("several"))

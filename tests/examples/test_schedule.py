@@ -1,11 +1,16 @@
+from collections.abc import Sequence
 from itertools import chain
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from examples.flights.data import HOUR_MS, Flights
 from examples.flights.schedule import Step, hourly_batches, steps
 from examples.flights.simulation import noted_time
+from examples.flights.ways import delays
 from tests.examples.flown import days_of_flights, flight, flown
+
+slow_carriers = st.sets(st.sampled_from(("UA", "DL"))).map(sorted)
 
 
 def test_a_carrier_notes_the_earliest_departure_it_has_in_the_air() -> None:
@@ -18,27 +23,36 @@ def test_a_carrier_notes_the_earliest_departure_it_has_in_the_air() -> None:
     assert first == Step(80 * 60_000, {"UA": [flights.landed[0]]}, noted)
 
 
-@given(days_of_flights)
-def test_every_note_is_true(flights: Flights) -> None:
+@given(days_of_flights, slow_carriers)
+def test_every_note_is_true(flights: Flights, slow: Sequence[str]) -> None:
     """What departed below a carrier's note has landed by the step that notes it."""
     broken = [
         (step.clock, each)
-        for step in steps(flights)
+        for step in steps(flights, None, delays(flights, slow))
         for each in flights.landed
-        if each.departure < step.notes[each.carrier] and each.landing > step.clock
+        if each.departure < step.notes.get(each.carrier, 0) and each.landing > step.clock
     ]
 
     assert broken == []
 
 
-@given(days_of_flights)
-def test_the_steps_are_where_the_simulation_closes_hours(flights: Flights) -> None:
-    """Stopping nowhere else, the replay gives the latencies of one that stops everywhere."""
-    lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
+@given(days_of_flights, slow_carriers)
+def test_the_steps_are_where_the_simulation_closes_hours(
+    flights: Flights, slow: Sequence[str]
+) -> None:
+    """Stopping nowhere else, the replay gives the latencies of one that stops everywhere.
 
-    closed = (next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends)
+    A carrier that is noted with a delay holds before its first landing, and finishes at the end.
+    """
+    late = delays(flights, slow)
+    *stops, last = steps(flights, None, late)
 
-    assert tuple(sorted(closed)) == noted_time(flights).latencies_ms
+    every = len(flights.carriers)
+    lowers = [(s.clock, min(s.notes.values())) for s in stops if len(s.notes) == every]
+    lowers.append((last.clock, last.clock))
+    closed = [next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends]
+    found = noted_time(flights, late)
+    assert (found.lost, found.latencies_ms) == (0, tuple(sorted(closed)))
 
 
 @given(days_of_flights)
