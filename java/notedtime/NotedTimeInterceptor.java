@@ -8,7 +8,6 @@ import java.net.http.*;
 import java.time.*;
 import java.util.*;
 import java.util.concurrent.*;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.*;
 import org.apache.kafka.clients.admin.*;
@@ -18,24 +17,22 @@ import org.apache.kafka.common.*;
 /**
  * Notes time for any producer in Java: {@code interceptor.classes=notedtime.NotedTimeInterceptor}.
  *
- * <p>In flight are the timestamps of the records that {@link #onSend} has seen and
- * {@link #onAcknowledgement} has not. Under one lock, the time of a note is the least of the clock
- * less the delay and what is in flight, and its position the offsets acknowledged. So each record
- * with a lower timestamp lies below the position, and none follows, as long as the application's
- * timestamps are at most the delay behind the clock. A record without a timestamp is stamped under
- * the same lock: then a delay of 0 is exact.
+ * <p>In flight are the timestamps of the records that were sent and are not acknowledged. Under one
+ * lock, the time of a note is the least of the clock less the delay and what is in flight, and its
+ * position the offsets acknowledged. So each record of a lower timestamp lies below the position,
+ * and none follows, if timestamps are at most the delay behind the clock when they come here. A
+ * record without a timestamp is stamped under the same lock: then a delay of 0 is exact.
  *
- * <p>All that takes time is done by one daemon thread. It takes the writer's name over, then looks
- * up where the topic ends, so that what a former process wrote is covered, and then notes; records
+ * <p>All that takes time is done by one daemon thread: it takes the writer's name over, then looks
+ * up where the topic ends, so that what a former process wrote is covered, and then notes. Records
  * that are sent meanwhile are counted. Producing never fails because of this class: it logs.
  */
 public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, V> {
     private static final System.Logger LOG = System.getLogger("noted_time.interceptor");
     private static final long NEVER = Long.MIN_VALUE, MS = 1_000_000;
-    private static final int CLOSE_MS = 10_000, ANSWER_MS = 5_000, LOOKS = 60, STEP_BACK_MS = 10_000;
+    private static final int CLOSE_MS = 10_000, ANSWER_MS = 5_000, LOOKS = 60, SET_BACK_MS = 10_000;
     private static final Set<String> SETTINGS = new TreeSet<>(Set.of("url", "writer", "token",
         "delay.ms", "order", "period.ms", "timeout.ms", "domain"));
-    private static final AtomicInteger PRODUCERS = new AtomicInteger();
     private static final String OBSERVE = "have `noted-time observe kafka` note for the topic";
 
     private final Map<String, Topic> topics = new ConcurrentHashMap<>();
@@ -54,15 +51,13 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         final String name;
         final TreeMap<Long, int[]> inFlight = new TreeMap<>();
         int[] latest = {0};
-        long newest = NEVER;  // in the topic when it was looked up, of any writer
         long latestStamp, largest = NEVER, claimed = NEVER, noted = NEVER, lower = NEVER;
+        long newest = NEVER;  // in the topic when it was looked up, of any writer
         long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE;
         long[] ends = {};
         volatile boolean stopped;
         volatile int doubts = 1;
-
-        // of the thread alone
-        final Map<Integer, Long> known = new HashMap<>();
+        // what follows is the thread's alone
         final Set<String> said = new HashSet<>(), troubles = new HashSet<>();
         Uuid id;
         String fields = "";
@@ -106,10 +101,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             return Math.max(time, claimed);
         }
 
-        void claim(long time) {
-            claimed = time;
-            lateBelow = Math.max(time, lower);
-        }
+        void claim(long time) { lateBelow = Math.max(claimed = time, lower); }
 
         synchronized void stop(String why) {
             if (!stopped) say(Level.ERROR, this, "no more is noted: " + why);
@@ -130,7 +122,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         if (!on || record == null) return record;
         Topic topic = topics.get(record.topic());
         if (topic == null) {
-            topic = topics.computeIfAbsent(record.topic(), name -> new Topic(name));
+            topic = topics.computeIfAbsent(record.topic(), Topic::new);
             LockSupport.unpark(thread);
         }
         Long given = record.timestamp();
@@ -138,7 +130,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         synchronized (topic) {
             if (topic.stopped) return record;
             stamp = given != null ? given : System.currentTimeMillis();
-            if (given == null && stamp < topic.claimed && topic.claimed - stamp < STEP_BACK_MS)
+            if (given == null && stamp < topic.claimed && topic.claimed - stamp < SET_BACK_MS)
                 stamp = topic.claimed;  // the clock was set back a little
             topic.sent(stamp);
         }
@@ -160,7 +152,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         }
     }
 
-    /** Notes a last time and goes idle, in ten seconds at most, or fifteen if it is not answered. */
+    /** Notes a last time and goes idle; gives up after ten seconds, and returns in fifteen. */
     @Override public void close() {
         if (!on) return;
         closeBy = System.nanoTime() + CLOSE_MS * MS;
@@ -191,25 +183,24 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     }
 
     private void read() {
-        for (String name : config.keySet()) refuse(name.startsWith("noted.time.")
-            && !SETTINGS.contains(name.substring(11)), name + " is none of its settings " + SETTINGS);
-        refuse(text("transactional.id", null) != null, "transactional.id is set, and a record is "
+        for (String name : config.keySet()) refuse(name.startsWith("noted.time.") && !SETTINGS
+            .contains(name.substring(11)), name + " is none of its settings " + SETTINGS);
+        refuse(!text("transactional.id", "").isEmpty(), "transactional.id is set, and a record is "
             + "acknowledged before its transaction is committed; " + OBSERVE);
-        refuse(text("acks", "").equals("0"), "acks=0 reports no offsets; leave it out, or " + OBSERVE);
-        refuse(text("noted.time.url", "").contains("@"), "noted.time.url has a user or password");
-        String url = "(?i)https?://[^/,\\s]+[^,\\s]*(?<!/v1/?)";
-        urls = new ArrayList<>(List.of(setting("url", "", url + "(\\s*,\\s*" + url + ")*", "the URL "
-            + "of a controller, such as http://127.0.0.1:7464").replaceAll("/+(?=\\s|,|$)", "")
-            .split("\\s*,\\s*")));
+        refuse(text("acks", "").equals("0"), "acks=0 reports no offsets; leave it out, or "
+            + OBSERVE);
+        urls = new ArrayList<>(List.of(setting("url", "", "(https?://[^@\\s,]+(?<!/v1)[\\s,]*)+",
+            "the URL of a controller, such as http://127.0.0.1:7464").split("/?[\\s,]+|/$")));
         delay = Long.parseLong(setting("delay.ms", "0", "\\d{1,15}", "a number of ms"));
         period = Long.parseLong(setting("period.ms", "1000", "[1-9]\\d{1,8}", "at least 10 ms"));
         timeout = Long.parseLong(setting("timeout.ms", "0", "\\d{1,15}", "a number of ms"));
         refuse(timeout > 0 && timeout <= period, "noted.time.timeout.ms is not above period.ms");
         byStamps = setting("order", "clock", "clock|stamps", "clock or stamps").equals("stamps");
-        domain = name("domain");
-        writer = name("writer");
-        token = Objects.toString(text("noted.time.token", System.getenv("NOTED_TIME_TOKEN")), "").trim();
-        refuse(!token.matches("[!-~]*"), "the token has characters that no token has");
+        String name = "(?!\\.\\.?$)[A-Za-z0-9._-]{0,249}", what = "a name of up to 249 letters, "
+            + "digits, '.', '_' and '-'", shown = System.getenv("NOTED_TIME_TOKEN");
+        domain = setting("domain", "", name, what);
+        writer = setting("writer", "", name, what);
+        token = setting("token", shown == null ? "" : shown, "[!-~]*", "a token");
     }
 
     private static void refuse(boolean wrong, String why) {
@@ -220,18 +211,12 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         return config.get(name) == null ? otherwise : config.get(name).toString();
     }
 
+    /** Returns a setting of the given form, in which {client.id} stands for the producer's. */
     private String setting(String name, String otherwise, String form, String what) {
-        String text = text("noted.time." + name, otherwise).trim();
-        refuse(!text.matches(form), "noted.time." + name + "=" + text + " is not " + what);
+        String text = text("noted.time." + name, otherwise).trim().replace("{client.id}", client);
+        refuse(!text.matches(form), "noted.time." + name + (name.equals("token") || text.contains("@")
+            ? "" : "=" + text) + " is not " + what);
         return text;
-    }
-
-    /** Returns the name in a setting, in which {client.id} stands for that of the producer. */
-    private String name(String setting) {
-        String name = setting(setting, "-", ".+", "given").replace("{client.id}", client);
-        refuse(!name.matches("(?!\\.\\.?$)[A-Za-z0-9._-]{1,249}"), "noted.time." + setting + "="
-            + name + " is not a name of up to 249 letters, digits, '.', '_' and '-'");
-        return text("noted.time." + setting, null) == null ? null : name;
     }
 
     // The thread
@@ -241,8 +226,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             .connectTimeout(Duration.ofMillis(ANSWER_MS)).build();
         String[] process = (ManagementFactory.getRuntimeMXBean().getName() + "@").split("@", 3);
         label = (process[1] + ":" + process[0]).replaceAll("[^A-Za-z0-9._:-]", "-");
-        String name = client + "-" + label.replace(':', '-') + "-" + PRODUCERS.incrementAndGet();
-        if (writer == null) writer = name.substring(Math.max(0, name.length() - 249));
+        String name = client + "-" + label.replace(':', '-') + "-" + session.substring(0, 4);
+        if (writer.isEmpty()) writer = name.substring(Math.max(0, name.length() - 249));
         while (on) {
             long next = System.nanoTime() + period * MS;
             for (Topic topic : topics.values()) {
@@ -251,18 +236,17 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             }
             if (on) LockSupport.parkNanos(this, Math.max(1, next - System.nanoTime()));
         }
-        for (Topic topic : topics.values()) while (!attempt(topic)) {
-            if (System.nanoTime() - closeBy > 0) break;
-            LockSupport.parkNanos(50 * MS);
-        }
+        for (Topic topic : topics.values())
+            while (!attempt(topic) && System.nanoTime() - closeBy < 0) LockSupport.parkNanos(50 * MS);
     }
 
-    /** Does what is due for a topic; returns whether it worked. */
+    /** Does what is due for a topic, or at the end the last of it; returns whether it worked. */
     private boolean attempt(Topic topic) {
         topic.due = System.nanoTime() + period * MS;
         try {
-            if (!topic.stopped) serve(topic, !on);
-            if (!topic.troubles.isEmpty()) say(Level.INFO, topic, "notes are accepted again");
+            if (topic.stopped) return true;
+            serve(topic, !on);
+            if (topic.failures > 0) say(Level.INFO, topic, "notes are accepted again");
             topic.troubles.clear();
             topic.failures = 0;
         } catch (Exception | LinkageError error) {
@@ -275,8 +259,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         return topic.failures == 0;
     }
 
-    private void say(Level level, Topic topic, String sentence) {
-        LOG.log(level, "noted time: writer " + writer + " of " + topic.name + ": " + sentence);
+    private void say(Level level, Topic topic, String what) {
+        LOG.log(level, "noted time: writer " + writer + " of " + topic.name + ": " + what);
     }
 
     private void serve(Topic topic, boolean leaves) throws Exception {
@@ -284,23 +268,19 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         int doubts = topic.doubts;
         if (doubts != topic.settled || topic.lookAt - System.nanoTime() < 0) look(topic, doubts);
         note(topic);
-        String last;
         synchronized (topic) {
-            last = leaves && !topic.stopped && topic.inFlight.isEmpty() ? topic.position() : null;
+            leaves &= !topic.stopped && topic.inFlight.isEmpty();
         }
-        if (last != null) post(topic, ",'state':'idle'" + last);
+        if (leaves) post(topic, ",'state':'idle'" + topic.position());
     }
 
     /** Takes the name over: from then on no former process notes under it. */
     private void join(Topic topic) throws Exception {
         String answer = post(topic, (timeout > 0 ? ",'timeout_ms':" + timeout : "")
-            + (domain != null ? ",'domains':['" + domain + "']" : ""));
-        topic.known.clear();
-        Matcher each = pattern("'(\\d{1,9})':(\\d+)").matcher(found("'position':\\{([^}]*)", answer, ""));
-        while (each.find()) topic.known.put(Integer.valueOf(each.group(1)), Long.valueOf(each.group(2)));
-        String time = "'" + (domain == null ? "default" : domain) + "':(-?\\d+)";
+            + (domain.isEmpty() ? "" : ",'domains':['" + domain + "']"));
+        String time = "'" + (domain.isEmpty() ? "default" : domain) + "':(-?\\d+)";
+        long known = number(time, found("'times':\\{([^}]*)", answer, ""), NEVER);
         synchronized (topic) {
-            long known = number(time, found("'times':\\{([^}]*)", answer, ""), NEVER);
             topic.claim(topic.noted = Math.max(topic.claimed, known));
             if (topic.leastLate >= topic.lateBelow) topic.late = 0;
             topic.doubts++;
@@ -317,31 +297,24 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             "default.api.timeout.ms", ANSWER_MS));
         Admin admin = Admin.create(given);
         try {
-            var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get().get(topic.name);
-            if (topic.id != null && !topic.id.equals(found.topicId())) topic.stop("the topic was "
+            var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get();
+            TopicDescription now = found.get(topic.name);
+            if (topic.id != null && !topic.id.equals(now.topicId())) topic.stop("the topic was "
                 + "deleted and created again; do so with its stream, too, and then the producer");
-            topic.id = found.topicId();
+            topic.id = now.topicId();
             topic.lookAt = System.nanoTime() + LOOKS * period * MS;
             if (doubts == topic.settled) return;
             var asked = new HashMap<TopicPartition, OffsetSpec>();
-            found.partitions().forEach(each ->
-                asked.put(new TopicPartition(topic.name, each.partition()), OffsetSpec.latest()));
+            for (var each : now.partitions())
+                asked.put(new TopicPartition(topic.name, each.partition()), OffsetSpec.latest());
             var ends = admin.listOffsets(asked).all().get();
             asked.replaceAll((at, latest) -> OffsetSpec.maxTimestamp());
             var newest = admin.listOffsets(asked).all().get();
             synchronized (topic) {
-                ends.forEach((at, end) -> {
-                    long known = Objects.requireNonNullElse(topic.known.remove(at.partition()), 0L);
-                    if (end.offset() < known) topic.known.put(at.partition(), known);
-                    if (end.offset() > known)
-                        topic.newest = Math.max(topic.newest, newest.get(at).timestamp());
-                    topic.reach(at.partition(), end.offset());
-                });
+                ends.forEach((at, end) -> topic.reach(at.partition(), end.offset()));
+                for (var each : newest.values())
+                    topic.newest = Math.max(topic.newest, each.timestamp());
             }
-            topic.joined = topic.known.isEmpty();
-            if (!topic.joined) throw new IOException("recreated: it ends below " + topic.known
-                + ", which was noted before: the topic was deleted and created again, or lost "
-                + "records; delete and create its stream, too");
             topic.settled = doubts;
         } catch (ExecutionException error) {
             throw new IOException("the topic cannot be looked up: " + error.getCause());
@@ -356,18 +329,16 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         synchronized (topic) {
             time = topic.time(System.currentTimeMillis());
             late = topic.late;
-            long most = Math.max(topic.largest, topic.newest);
-            fields = ",'time':" + time + topic.position()
-                + (topic.declares && most != NEVER ? ",'max_time':" + most : "")
+            long most = topic.declares ? Math.max(topic.largest, topic.newest) : NEVER;
+            fields = ",'time':" + time + topic.position() + (most > NEVER ? ",'max_time':" + most : "")
                 + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate + "}" : "");
             boolean rests = byStamps && topic.inFlight.isEmpty() && fields.equals(topic.fields);
             if (topic.stopped || topic.doubts != topic.settled || rests || time == NEVER) return;
             topic.claim(time);
         }
         if (late > 0 && topic.said.add("late")) say(Level.WARNING, topic, late + " records have "
-            + "timestamps below what was noted, or the stream's lower, so readers may have closed "
-            + "their windows: raise noted.time.delay.ms, or take noted.time.order=stamps if they "
-            + "are historic");
+            + "timestamps below what was noted, or the stream's lower: readers may have closed their "
+            + "windows. Raise noted.time.delay.ms; for historic ones take noted.time.order=stamps");
         post(topic, fields);
         topic.fields = fields;
         synchronized (topic) {
@@ -383,25 +354,25 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         for (String url : List.copyOf(urls)) {
             sequence = Math.max(sequence + 1, System.currentTimeMillis() * 1000);
             String note = "{'notes':[{'writer':'" + writer + "','session':'" + session
-                + "','sequence':" + sequence + (domain == null ? "" : ",'domain':'" + domain + "'")
-                + (topic.tookOver ? "" : ",'takes_over':true,'label':'" + label + "'") + fields
-                + "}]}";
+                + "','sequence':" + sequence + (domain.isEmpty() ? "" : ",'domain':'" + domain + "'")
+                + (topic.tookOver ? "" : ",'takes_over':true,'label':'" + label + "'") + fields;
             var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.name
-                + "/notes")).POST(HttpRequest.BodyPublishers.ofString(note.replace('\'', '"')))
-                .header("content-type", "application/json").timeout(Duration.ofMillis(ANSWER_MS));
+                + "/notes")).timeout(Duration.ofMillis(ANSWER_MS))
+                .header("content-type", "application/json").POST(HttpRequest.BodyPublishers
+                .ofString((note + "}]}").replace('\'', '"')));
             if (!token.isEmpty()) asked.header("authorization", "Bearer " + token);
             try {
                 var answer = http.send(asked.build(), HttpResponse.BodyHandlers.ofString());
                 String body = answer.body(), code = found("'code':'(\\w+)", body, "");
                 String status = found("'status':'(\\w+)", body, code);
                 if (status.equals("accepted")) return accepted(topic, body);
-                failed = url + " answers " + answer.statusCode() + " " + status;
                 if (answer.statusCode() < 500 && !status.isEmpty()) {
                     failed = refused(topic, status, body);
                     break;
                 }
+                failed = "no answer: " + url + " has status " + answer.statusCode() + " " + status;
             } catch (IOException error) {
-                failed = "no response: " + url + ": " + error;
+                failed = "no answer: " + url + ": " + error;
             }
             Collections.rotate(urls, -1);
         }
@@ -410,39 +381,40 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
     private String accepted(Topic topic, String answer) {
         topic.tookOver = true;
-        long since = number("'since':(\\d+)", answer, NEVER);
         synchronized (topic) {
             topic.lower = Math.max(topic.lower, number("'lower':(-?\\d+)", answer, NEVER));
             topic.claim(topic.claimed);
         }
-        if (since != NEVER && topic.said.add("" + since)) say(Level.WARNING, topic, "the watermark "
-            + "has advanced without it since " + Instant.ofEpochMilli(since) + " ("
-            + found("'reason':'(\\w+)", answer, "") + "): what it sends below its lower is late");
+        String reason = found("'reason':'(\\w+)", answer, "");
+        if (!reason.isEmpty() && topic.said.add(found("'since':(\\d+)", answer, ""))) say(
+            Level.WARNING, topic, "the watermark has advanced without it (" + reason + "): what it "
+            + "sends below " + Instant.ofEpochMilli(topic.lower) + " is late");
         return answer;
     }
 
     /** Returns a sentence of why a note was refused, after which the next one may be accepted. */
     private String refused(Topic topic, String status, String answer) {
-        long last = number("'last':(-?\\d+)", answer, 0), since = number("'since':(\\d+)", answer, 0);
+        long last = number("'last':(-?\\d+)", answer, 0);
+        long since = number("'since':(\\d+)", answer, 0);
         synchronized (topic) {
             topic.claim(status.equals("invalid_time") ? last : topic.noted);
         }
+        topic.declares &= !found("'field':'(\\w+)", answer, "").equals("max_time");
         if (status.equals("superseded")) sequence = Math.max(sequence, last);
-        if (status.equals("invalid_position")) topic.joined = false;
-        if (found("'field':'(\\w+)", answer, "").equals("max_time")) topic.declares = false;
         if (status.equals("sealed")) topic.stop("the stream is sealed");
         if (status.equals("fenced")) topic.stop("another process, " + found("'label':'([^']*)",
-            answer, "?") + ", took the name over at " + Instant.ofEpochMilli(since) + ", and no note "
+            answer, "?") + ", took the name over at " + Instant.ofEpochMilli(since) + ", so no note "
             + "covers what this one sends: end it, or give each a noted.time.writer of its own");
-        return status + ": " + found(".*'detail':'((?:[^'\\\\]|\\\\.)*)", answer, "refused");
-    }
-
-    private static Pattern pattern(String fields) {
-        return Pattern.compile(fields.replace("':", "\":\\s*").replace('\'', '"'), Pattern.DOTALL);
+        if (!status.equals("invalid_position"))
+            return status + ": " + found(".*'detail':'((?:[^'\\\\]|\\\\.)*)", answer, "refused");
+        topic.joined = false;
+        return status + ": the topic ends below what was noted, so it was deleted and created again, "
+            + "or lost records: delete and create its stream, too";
     }
 
     private static String found(String pattern, String text, String otherwise) {
-        Matcher matcher = pattern(pattern).matcher(text);
+        String regex = pattern.replace("':", "\":\\s*").replace('\'', '"');
+        Matcher matcher = Pattern.compile(regex, Pattern.DOTALL).matcher(text);
         return matcher.find() ? matcher.group(1) : otherwise;
     }
 
