@@ -55,10 +55,13 @@ class KafkaFields:
     called; if that has none, at the topic's `start`: its ends or its first records. Partitions that
     are added later are read from their beginning.
 
+    Given `among`, each call reads the partitions that it returns and no others, each from the
+    offset that it is mapped to; if that is 0, from `start`.
+
     Raises `Rejected` for a function that cannot be imported, and as `SameTopic`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
         self,
         config: Mapping[str, Any],
         topic: str,
@@ -66,10 +69,11 @@ class KafkaFields:
         *,
         known: Callable[[], Mapping[int, int]] = dict,
         start: Start = "latest",
+        among: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
         self._time_of = time_in(field) if isinstance(field, str) else _checked(field)
         self._topic = SameTopic(config, topic)
-        self._known, self._start = known, start
+        self._known, self._start, self._among = known, start, among
         own = {"group.id": "noted-time-observer", "log_level": FATAL_ONLY}
         self._consumer = Consumer({**own, **config, **SETTINGS})
         self._at: dict[int, int] = {}
@@ -86,7 +90,10 @@ class KafkaFields:
         read until then is returned by the next call.
         """
         ends = self._topic.look().ends
-        self._assign(ends)
+        if self._among is None:
+            self._assign(ends)
+        else:
+            ends = self._assign_among(self._among(), ends)
         until = clocks.monotonic() + LOOK_S
         while self._behind(ends) and clocks.monotonic() < until:
             for partition in [*self._stopped]:
@@ -110,6 +117,20 @@ class KafkaFields:
         for partition, at in self._at.items():
             if ends.get(partition, 0) < at:
                 self._ends_before(partition, at)
+
+    def _assign_among(self, among: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, int]:
+        """Read these partitions from what was noted, and no others; returns their ends."""
+        for partition in self._at.keys() - among.keys():
+            self._consumer.incremental_unassign([TopicPartition(self._topic.name, partition)])
+            del self._at[partition]
+            self._newest.pop(partition, None)
+            self._stopped.discard(partition)
+        own = {partition: ends.get(partition, 0) for partition in among}
+        for partition in own.keys() - self._at.keys():
+            begin = own[partition] if self._start == "latest" else 0
+            self._read_from(partition, among[partition] or begin)
+        self._assign(own)
+        return own
 
     def _read_from(self, partition: int, begin: int) -> None:
         self._at[partition] = begin

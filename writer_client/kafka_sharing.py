@@ -33,35 +33,49 @@ SESSIONS = 3
 """A writer's timeout must be above that many session timeouts of the group."""
 
 
+Known = Callable[[], Mapping[int, int]]
+"""Returns partitions with the offset that was noted of each, 0 if none was."""
+
+
 class Found:
-    """What the last look found in all partitions; `began` is the time (Unix ms) read before it."""
+    """What looks found in all partitions; `began` is the time (Unix ms) read before the last one.
+
+    >>> found = Found()
+    >>> for newest in ({0: 100, 1: 200}, {1: None}):
+    ...     found.take(10, ({0: 5, 1: 7}, newest, 200))
+    >>> found.of(1), found.of(1)
+    (({1: 7}, {1: 200}, 200), ({}, {}, 200))
+    """
 
     def __init__(self) -> None:
         self.began = 0
-        self.parts: tuple[Any, ...] = ()
+        self._parts: tuple[Any, ...] = ()
         self._known: dict[tuple[int, int], Any] = {}
+        self._new: dict[tuple[int, int], Any] = {}
 
     def take(self, began: int, found: Any) -> None:  # noqa: ANN401 - whatever a look returns
-        """Record a look: a mapping by partition, or several parts, of which the first is one."""
-        self.began, self.parts = began, found if isinstance(found, tuple) else (found,)
-        for index, part in enumerate(self.parts):
+        """Record a look: a mapping by partition, or a tuple of such and other values."""
+        self.began, self._parts = began, found if isinstance(found, tuple) else (found,)
+        for index, part in enumerate(self._parts):
             if isinstance(part, Mapping):
-                self._known.update({(index, p): v for p, v in part.items() if v is not None})
+                new = {(index, partition): value for partition, value in part.items()}
+                known = {key: value for key, value in new.items() if value is not None}
+                self._known |= known
+                self._new = new | self._new | known
 
-    def of(self, partition: int, *, known: bool) -> Any:  # noqa: ANN401 - as the look's
-        """Return what was found in one partition; if asked, also what earlier looks found there.
+    def of(self, partition: int, *, known: bool = False) -> Any:  # noqa: ANN401 - as the look's
+        """Return what was found in one partition since this was last asked, or all that is known.
 
-        A look may leave out what it has said before, which is new to an observer that begins.
+        A look may leave out what it has returned before. An observer that begins asks for that, and
+        none misses anything if a round fails after the look.
         """
         parts = []
-        for index, part in enumerate(self.parts):
-            if not isinstance(part, Mapping):
-                parts.append(part)
-            elif partition in part:
-                parts.append({partition: part[partition]})
-            else:
-                before = self._known.get((index, partition)) if known else None
-                parts.append({} if before is None else {partition: before})
+        for index, part in enumerate(self._parts):
+            key = (index, partition)
+            new = {partition: self._new.pop(key)} if key in self._new else {}
+            if known and key in self._known:
+                new = {partition: self._known[key]}
+            parts.append(new if isinstance(part, Mapping) else part)
         return tuple(parts) if len(parts) > 1 else parts[0]
 
 
@@ -86,9 +100,10 @@ class PartitionView:
 class SharedObserver(Rounds):
     """Observes the partitions of a topic that a consumer group assigns to this process.
 
-    `look` returns what was found in all partitions, as it is given to a noter; `observer` makes the
-    noter of one partition, with its client and a view of the look. `config` is that of any client
-    of librdkafka, and `group` the consumer group, by default named after stream and writers.
+    `look` makes what looks at the topic, as a noter of all of it is given. It is passed `known`:
+    looks that read records read these partitions only. `observer` makes the noter of one partition,
+    with its client and a view of the look. `config` is that of any client of librdkafka, and
+    `group` the consumer group, by default named after stream and writers.
 
     A partition whose name was taken over by a process outside the group is observed again after
     `session.timeout.ms`, if it is still assigned. Raises `Rejected` if the writers' timeout is not
@@ -101,7 +116,7 @@ class SharedObserver(Rounds):
         config: Mapping[str, Any],
         topic: str,
         writers: PartitionWriters,
-        look: Callable[[], Any],
+        look: Callable[[Known], Callable[[], Any]],
         observer: Callable[[WriterClient, PartitionView], Observer],
         *,
         group: str | None = None,
@@ -111,7 +126,7 @@ class SharedObserver(Rounds):
         """Join the group, which begins to assign partitions once `run` polls it."""
         super().__init__(writers.stream, poll_ms)
         self._writers = writers
-        self._look, self._observer, self._clock = look, observer, clock
+        self._look, self._observer, self._clock = look(self.known), observer, clock
         self._found = Found()
         self._observers: dict[int, Observer] = {}
         self._again_at: dict[int, float] = {}
@@ -143,10 +158,7 @@ class SharedObserver(Rounds):
         return partitions
 
     def known(self) -> Mapping[int, int]:
-        """Return the partitions observed here, each with the offset that was noted of it, if any.
-
-        A look that reads records reads these, from there on.
-        """
+        """Return the partitions observed here, with the offset that was noted of each, or 0."""
         return {p: each.client.position.get(p, 0) for p, each in self._ready().items()}
 
     def _ready(self) -> dict[int, Observer]:

@@ -155,8 +155,6 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         connection = {**security, "bootstrap.servers": bootstrap}
         given = GivenTopic(connection, topic, field=field, reads=read, start=start)
         if share:
-            if read or field is not None:
-                raise Rejected("--share cannot be combined with --read or --by field")
             writers = PartitionWriters(
                 url, name, writer, domain=noting.domain, timeout_ms=timeout_ms, token=token
             )
@@ -177,7 +175,8 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 class GivenTopic:
     """A topic, the configuration of a client of librdkafka, and what of the records to read.
 
-    `known` returns the position that the controller has of the writer.
+    `known` returns the position that the controller has of the writer, `among` the partitions to
+    read if that is not all of them.
     """
 
     config: Mapping[str, Any]
@@ -186,6 +185,7 @@ class GivenTopic:
     reads: bool | None = None
     start: Start | None = None
     known: Callable[[], Mapping[int, int]] = dict
+    among: Callable[[], Mapping[int, int]] | None = None
 
 
 def _share(  # noqa: PLR0913 - all but three are named
@@ -206,7 +206,7 @@ def _share(  # noqa: PLR0913 - all but three are named
         topic.config,
         topic.name,
         writers,
-        way.look(topic),
+        lambda known: way.look(replace(topic, among=known)),
         lambda client, view: way.observer(replace(noting, clock=view.clock), client, view),
         group=group,
         poll_ms=noting.poll_ms,
@@ -257,6 +257,7 @@ def _fields(topic: GivenTopic) -> Looks:
         topic.field or timestamp,
         known=topic.known,
         start=(topic.start or Start.LATEST).value,
+        among=topic.among,
     )
 
 

@@ -45,11 +45,11 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
 def command(
     broker: Broker, served: Served, topic: str, tmp_path: Path
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that shares the topic: by timestamps, which are in order."""
+    """A process that shares the topic: by a field, whose values are in order."""
     config = tmp_path / "client.properties"
     config.write_text(f"session.timeout.ms={SESSION_MS}\n")
     words = ["observe", "kafka", broker.address, topic, "--share", "--config", str(config)]
-    options = "--by timestamp --delay 0s --idle 0s --poll 50ms --timeout 10m"
+    options = "--by field --field at --delay 0s --idle 0s --poll 50ms --timeout 10m"
     with subprocess.Popen(
         [sys.executable, "-m", "noted_time", *words, *options.split()],
         env=environment(NOTED_TIME_URL=served.url),
@@ -63,12 +63,12 @@ def command(
 
 @pytest.fixture
 def other(broker: Broker, served: Served, topic: str) -> Iterator[SharedObserver]:
-    """An observer in this process, which shares the topic with the command."""
+    """An observer in this process, which shares the topic with the command: by timestamps."""
     with SharedObserver(
         {**broker.config, "session.timeout.ms": SESSION_MS},
         topic,
         PartitionWriters(served.url, topic, "observer", domain="default", timeout_ms=600_000),
-        KafkaTimes(broker.config, topic),
+        lambda _: KafkaTimes(broker.config, topic),
         lambda client, view: EventTimeNoter(
             client, view, delay_ms=0, idle_timeout_ms=0, poll_ms=POLL_MS
         ),
@@ -87,7 +87,9 @@ def producing(broker: Broker, topic: str) -> Iterator[Callable[[], int]]:
         while not stopping.is_set():
             partitions = broker.topics()[topic]
             numbers = [next(sent) for _ in range(partitions * 5)]
-            broker.send(topic, [(n % partitions, str(n), NOON + n) for n in numbers])
+            broker.send(
+                topic, [(n % partitions, f'{{"at": {NOON + n}}}', NOON + n) for n in numbers]
+            )
             state["last"] = numbers[-1]
 
     thread = threading.Thread(target=run, daemon=True)

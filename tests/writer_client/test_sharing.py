@@ -94,8 +94,10 @@ def test_an_observer_that_begins_sees_what_earlier_looks_found() -> None:
     found.take(20, ({0: 5, 1: 8}, {1: None}, 200))
     views = [PartitionView(0, found), PartitionView(1, found)]
 
-    assert [view() for view in views] == [({0: 5}, {0: 100}, 200), ({1: 8}, {1: None}, 200)]
-    assert (views[0](), views[0].clock()) == (({0: 5}, {}, 200), 20)
+    assert [view() for view in views] == [({0: 5}, {0: 100}, 200), ({1: 8}, {1: 200}, 200)]
+    found.take(30, ({0: 5, 1: 9}, {1: None}, 200))
+    assert [view() for view in views] == [({0: 5}, {}, 200), ({1: 9}, {1: None}, 200)]
+    assert views[0].clock() == 30
 
 
 @pytest.fixture
@@ -124,7 +126,7 @@ def sharing(
                 {},
                 stream,
                 writers_of(served, stream, timeout_ms=timeout_ms),
-                lambda: (dict(rows), dict(rows)),
+                lambda _: lambda: (dict(rows), dict(rows)),
                 lambda client, view: EventTimeNoter(client, view, delay_ms=0),
             )
             groups[-1].rows = rows
