@@ -1,7 +1,7 @@
 """What noted time costs a producer and a Spark query of Kafka, on one real broker.
 
 Each in turn with its floor: a windowed count of a topic that is there, how long after its note a
-window is at the sink, and what an event costs a producer.
+window is at the sink, and what an event costs a producer, in Java too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.kafka_java import intercepted
 from benchmarks.processes import TICKS, controller
 from benchmarks.spark_read import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
@@ -111,7 +112,7 @@ FULL, QUICK = Size(4_000_000, 30, 400_000), Size(400_000, 9, 50_000)
 
 
 def measure(run: Run) -> list[Figure]:
-    """Measure all three, or nothing if no broker is installed, which is reported."""
+    """Measure all of it, or nothing if no broker is installed, which is reported."""
     if not installed():
         run.say("left out: no Kafka broker is installed")
         return []
@@ -125,9 +126,10 @@ def measure(run: Run) -> list[Figure]:
 
 
 def measured(cluster: Cluster, run: Run, size: Size) -> list[Figure]:
-    """Measure all three."""
+    """Measure all of it."""
     read = _read(cluster, run, size.rows)
-    return [*read, _lag(cluster, run, size.seconds), _produce(cluster, run, size.events)]
+    java = intercepted(cluster.broker, cluster.url, run, cluster.create, size.events)
+    return [*read, _lag(cluster, run, size.seconds), _produce(cluster, run, size.events), *java]
 
 
 # A topic that is there

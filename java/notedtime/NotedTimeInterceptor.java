@@ -370,9 +370,9 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
                     failed = refused(topic, status, body);
                     break;
                 }
-                failed = "no answer: " + url + " has status " + answer.statusCode() + " " + status;
+                failed = "no controller answers: status " + answer.statusCode() + " of " + url;
             } catch (IOException error) {
-                failed = "no answer: " + url + ": " + error;
+                failed = "no controller answers: " + url + ": " + error;
             }
             Collections.rotate(urls, -1);
         }
@@ -385,10 +385,10 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             topic.lower = Math.max(topic.lower, number("'lower':(-?\\d+)", answer, NEVER));
             topic.claim(topic.claimed);
         }
-        String reason = found("'reason':'(\\w+)", answer, "");
-        if (!reason.isEmpty() && topic.said.add(found("'since':(\\d+)", answer, ""))) say(
-            Level.WARNING, topic, "the watermark has advanced without it (" + reason + "): what it "
-            + "sends below " + Instant.ofEpochMilli(topic.lower) + " is late");
+        long since = number("'since':(\\d+)", answer, 0);
+        if (since > 0 && topic.said.add("" + since)) say(Level.WARNING, topic, "the watermark "
+            + "advances without it since " + Instant.ofEpochMilli(since) + " ("
+            + found("'reason':'(\\w+)", answer, "") + "): what it sends below its lower is late");
         return answer;
     }
 

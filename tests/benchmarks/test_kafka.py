@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.figures import Run
 from benchmarks.kafka import Cluster, Size, measured
+from tests.support import java
 from tests.support.kafka import Broker
 from tests.support.served import Served
 
@@ -20,8 +21,9 @@ def test_reading_lag_and_producing_are_measured(
     run = Run(quick=True, directory=tmp_path, say=lambda _: None)
     with Served() as served:
         cluster = Cluster(broker, served.url, spark, tmp_path)
-        rate, python, lag, event = measured(cluster, run, Size(1000, 3, 1000))
+        rate, python, lag, event, *record = measured(cluster, run, Size(1000, 3, 1000))
 
     assert all(value > 0 for value in (*rate.ours.values, *lag.ours.values))
     assert len(python.ours.values) == 1
     assert len(event.ours.values) == 3
+    assert len(record) == (java.compiler() is not None)

@@ -1,0 +1,47 @@
+"""What the interceptor adds to a record of a Java producer, in CPU time of the whole process."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Run, Samples, Target
+from tests.support import java
+from tests.support.java import JavaProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.kafka import Broker
+
+COST = Target("value", "at most", 0.4)
+WARM = 3
+"""Rounds after which Java has compiled what is measured."""
+
+
+def intercepted(
+    broker: Broker, url: str, run: Run, create: Callable[[str], None], records: int
+) -> list[Figure]:
+    """Measure two producers in turn, one of them with the interceptor; nothing without a JDK."""
+    if java.compiler() is None:
+        run.say(f"left out: the interceptor {java.MISSING}")
+        return []
+    noting = {**java.interceptor(url, "j"), "noted.time.period.ms": 1000}
+    ways: dict[str, dict[str, object]] = {"noted": noting, "bare": {}}
+    taken: list[tuple[float, ...]] = []
+    with ExitStack() as closing:
+        producers = []
+        for way, settings in ways.items():
+            create(f"java-{way}")
+            started = JavaProducer(
+                run.directory / way, f"java-{way}", {**broker.config, **settings}
+            )
+            closing.callback(started.kill)
+            producers.append(started)
+        for number in range(WARM + run.repeats(full=15, quick=3)):
+            run.say(f"Kafka: producing in Java, round {number + 1}")
+            taken.append(tuple(each.flush(records) / records / 1000 for each in producers))
+    noted, bare = (Samples(each) for each in zip(*taken[WARM:], strict=True))
+    extra = Samples(tuple(a - b for a, b in zip(noted.values, bare.values, strict=True)))
+    remark = f"without it, a record costs {bare.median:.2f} µs"
+    return [Figure("Kafka: extra CPU a record in Java", "µs", extra, target=COST, remark=remark)]
