@@ -21,10 +21,7 @@ SETTINGS: Mapping[str, Any] = {
 }
 """A partition stays with its process if it can; one that is new or free is assigned in seconds."""
 
-FORBIDDEN = {
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "join consumer group {group!r}: grant it READ there",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "read Kafka topic {topic!r}: grant it READ there",
-}
+FORBIDDEN = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 class PartitionGroup:
@@ -58,10 +55,10 @@ class PartitionGroup:
         """Learn for so long what is assigned; raises `Rejected` if the group may not be joined."""
         message = self._consumer.poll(timeout_s)
         error = None if message is None else message.error()
-        why = None if error is None else FORBIDDEN.get(error.code())
-        if why is not None:
+        if error is not None and error.code() in FORBIDDEN:
             raise Rejected(
-                f"this client may not {why.format(group=self._group, topic=self._topic)}"
+                f"this client may not share Kafka topic {self._topic!r}: grant it READ on consumer "
+                f"group {self._group!r}, and DESCRIBE on the topic"
             )
 
     def partitions(self) -> Sequence[int]:

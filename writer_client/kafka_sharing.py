@@ -4,8 +4,6 @@ A consumer group assigns the partitions. The process that gets one takes the nam
 over, and looks only after that was accepted. The one that loses it stops noting before another gets
 it; if it was silent for too long to learn of it, it is fenced. All notes are true of the log,
 whichever process sent them, and time waits for a writer between two processes until its timeout.
-
-Each process looks at the broker once a round, for all of its partitions.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any
 from noted_time.values import Fenced, NotedTimeError, Rejected, Unreachable
 from writer_client.client import WriterClient
 from writer_client.kafka_group import PartitionGroup
-from writer_client.observing import JOIN_S, SIGN_OF_LIFE_MS, Observer
+from writer_client.observing import JOIN_S, Observer
 from writer_client.partition_writers import PartitionWriters
 from writer_client.posting import unix_ms
 from writer_client.rounds import Rounds
@@ -32,78 +30,18 @@ HAND_OVER_S = 1.0
 SESSIONS = 3
 """A writer's timeout must be above that many session timeouts of the group."""
 
-
 Known = Callable[[], Mapping[int, int]]
 """Returns partitions with the offset that was noted of each, 0 if none was."""
-
-
-class Found:
-    """What looks found in all partitions; `began` is the time (Unix ms) read before the last one.
-
-    >>> found = Found()
-    >>> for newest in ({0: 100, 1: 200}, {1: None}):
-    ...     found.take(10, ({0: 5, 1: 7}, newest, 200))
-    >>> found.of(1), found.of(1)
-    (({1: 7}, {1: 200}, 200), ({}, {}, 200))
-    """
-
-    def __init__(self) -> None:
-        self.began = 0
-        self._parts: tuple[Any, ...] = ()
-        self._known: dict[tuple[int, int], Any] = {}
-        self._new: dict[tuple[int, int], Any] = {}
-
-    def take(self, began: int, found: Any) -> None:  # noqa: ANN401 - whatever a look returns
-        """Record a look: a mapping by partition, or a tuple of such and other values."""
-        self.began, self._parts = began, found if isinstance(found, tuple) else (found,)
-        for index, part in enumerate(self._parts):
-            if isinstance(part, Mapping):
-                new = {(index, partition): value for partition, value in part.items()}
-                known = {key: value for key, value in new.items() if value is not None}
-                self._known |= known
-                self._new = new | self._new | known
-
-    def of(self, partition: int, *, known: bool = False) -> Any:  # noqa: ANN401 - as the look's
-        """Return what was found in one partition since this was last asked, or all that is known.
-
-        A look may leave out what it has returned before. An observer that begins asks for that, and
-        none misses anything if a round fails after the look.
-        """
-        parts = []
-        for index, part in enumerate(self._parts):
-            key = (index, partition)
-            new = {partition: self._new.pop(key)} if key in self._new else {}
-            if known and key in self._known:
-                new = {partition: self._known[key]}
-            parts.append(new if isinstance(part, Mapping) else part)
-        return tuple(parts) if len(parts) > 1 else parts[0]
-
-
-class PartitionView:
-    """What the observer of one partition is given in place of a look at all of them."""
-
-    def __init__(self, partition: int, found: Found) -> None:
-        self.partition = partition
-        self._found = found
-        self._is_first = True
-
-    def __call__(self) -> Any:  # noqa: ANN401 - as the look's
-        """Return what the last look found in the partition."""
-        first, self._is_first = self._is_first, False
-        return self._found.of(self.partition, known=first)
-
-    def clock(self) -> int:
-        """Return the time (Unix ms) that was read before that look."""
-        return self._found.began
 
 
 class SharedObserver(Rounds):
     """Observes the partitions of a topic that a consumer group assigns to this process.
 
-    `look` makes what looks at the topic, as a noter of all of it is given. It is passed `known`:
-    looks that read records read these partitions only. `observer` makes the noter of one partition,
-    with its client and a view of the look. `config` is that of any client of librdkafka, and
-    `group` the consumer group, by default named after stream and writers.
+    It looks once a round for all of them. `look` makes what looks, as a noter of the whole topic is
+    given, and is passed `known`: looks that read records read these partitions only. `observer`
+    makes the noter of one partition, with its client and a view of the look. `config` is that of
+    any client of librdkafka, and `group` the consumer group, by default named after stream and
+    writers.
 
     A partition whose name was taken over by a process outside the group is observed again after
     `session.timeout.ms`, if it is still assigned. Raises `Rejected` if the writers' timeout is not
@@ -123,15 +61,16 @@ class SharedObserver(Rounds):
         poll_ms: int = 1000,
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        """Join the group, which begins to assign partitions once `run` polls it."""
+        """Join the group, which assigns partitions while `run` polls it."""
         super().__init__(writers.stream, poll_ms)
+        self.began = 0
+        self.found: Any = None
+        self._due: dict[int, Observer] = {}
         self._writers = writers
         self._look, self._observer, self._clock = look(self.known), observer, clock
-        self._found = Found()
         self._observers: dict[int, Observer] = {}
         self._again_at: dict[int, float] = {}
         self._has_left = False
-        self._looked_at = 0.0
         self.group = group or f"noted-time.{writers.stream}.{writers.prefix}"
         self._group = PartitionGroup(config, topic, self.group, self._gone)
         least = SESSIONS * self._group.session_ms
@@ -147,6 +86,10 @@ class SharedObserver(Rounds):
         """The partitions that are observed here now."""
         return sorted(self._observers)
 
+    def known(self) -> Mapping[int, int]:
+        """Return the partitions observed here, with the offset that was noted of each, or 0."""
+        return {p: each.client.position.get(p, 0) for p, each in self._ready().items()}
+
     def begin(self) -> Sequence[int]:
         """Have time wait for all writers, whichever process is to have them.
 
@@ -157,28 +100,22 @@ class SharedObserver(Rounds):
         self._writers.wait_for(partitions)
         return partitions
 
-    def known(self) -> Mapping[int, int]:
-        """Return the partitions observed here, with the offset that was noted of each, or 0."""
-        return {p: each.client.position.get(p, 0) for p, each in self._ready().items()}
-
-    def _ready(self) -> dict[int, Observer]:
-        """Return the observers whose writers' names were taken over."""
-        return {p: each for p, each in self._observers.items() if not each.client.takes_over}
-
     def look(self) -> None:
         """Look once, and note what is due of each partition whose name was taken over.
 
         Raises `Unreachable` if Kafka or the controller does not answer, and what ends an observer.
         """
-        self._begin()
+        self._take_on()
         failure = self._join()
-        ready = self._ready()
+        ready = {} if self._due else self._ready()
         if ready:
-            began = self._clock()
-            self._found.take(began, self._whole_look())
-            self._wait_for(self._group.partitions())  # after the look: it saw no others
-            for partition, observer in ready.items():
-                self._note(partition, observer)
+            self._look_at(ready)
+        if self._due:  # also if the last round failed after its look, which may say things once
+            self._wait_for_new()
+            for partition, observer in self._due.items():
+                if self._observers.get(partition) is observer:
+                    self._note(partition, observer)
+            self._due = {}
         if failure is not None:
             raise Unreachable(f"the observer cannot join: {failure}") from failure
 
@@ -211,14 +148,17 @@ class SharedObserver(Rounds):
         while not self._stopping.is_set() and (left := until - clocks.monotonic()) > 0:
             self._group.poll(left)
 
-    def _begin(self) -> None:
+    def _ready(self) -> dict[int, Observer]:
+        """Return the observers whose writers' names were taken over."""
+        return {p: each for p, each in self._observers.items() if not each.client.takes_over}
+
+    def _take_on(self) -> None:
         """Begin to observe what was assigned; all clients join at the same time."""
         now = clocks.monotonic()
         for partition in sorted(self._group.assigned - self._observers.keys()):
             if self._again_at.get(partition, now) <= now:
                 client = self._writers.client(partition)
-                view = PartitionView(partition, self._found)
-                self._observers[partition] = self._observer(client, view)
+                self._observers[partition] = self._observer(client, PartitionView(partition, self))
                 if client.state != "live":
                     client.join()
 
@@ -235,28 +175,27 @@ class SharedObserver(Rounds):
                     failure = error
         return failure
 
-    def _whole_look(self) -> Any:  # noqa: ANN401 - the look's
-        """Look; while that fails, the writers that time waits for send signs of life.
+    def _look_at(self, ready: dict[int, Observer]) -> None:
+        """Look for these observers; one whose partition the look does not know yet has to wait.
 
-        If they all timed out, time would advance to the highest of them, past the partitions that
-        are behind.
+        If that fails, the writers that time waits for show that they are live: if all of them timed
+        out, time would advance to the highest of theirs.
         """
-        now = clocks.monotonic()
         try:
-            found = self._look()
+            began = self._clock()
+            self.began, self.found = began, self._look()
         except Unreachable:
-            if now - self._looked_at >= SIGN_OF_LIFE_MS / 1000:
-                self._looked_at = now
-                for observer in self._observers.values():
-                    if observer.client.state != "idle":
-                        observer.client.join()
+            for observer in ready.values():
+                if observer.client.state != "idle":
+                    observer.client.join()
             raise
-        self._looked_at = now
-        return found
+        ends = self.found[0] if isinstance(self.found, tuple) else self.found
+        self._due = {partition: ready[partition] for partition in ready if partition in ends}
 
-    def _wait_for(self, partitions: Iterable[int]) -> None:
+    def _wait_for_new(self) -> None:
+        """Have time wait for the writers of all partitions that there are after the look."""
         try:
-            self._writers.wait_for(partitions)
+            self._writers.wait_for(self._group.partitions())
         except Rejected as error:
             raise Unreachable(f"the writers of new partitions cannot join: {error}") from error
 
@@ -275,9 +214,7 @@ class SharedObserver(Rounds):
         log.warning(
             "partition %d of %s is observed by another process; if it is still assigned to this "
             "one in %g s, two groups share its writers: give one of them other names",
-            partition,
-            self.stream,
-            pause_s,
+            *(partition, self.stream, pause_s),
         )
 
     def _gone(self, partitions: Iterable[int]) -> None:
@@ -292,3 +229,31 @@ class SharedObserver(Rounds):
                 left_s = 0.0 if observer.client.takes_over else until - clocks.monotonic()
                 with suppress(NotedTimeError):  # a warning names what was not delivered
                     observer.client.close(max(0.0, left_s))
+
+
+class PartitionView:
+    """What the observer of one partition is given in place of a look at all of them."""
+
+    def __init__(self, partition: int, shared: SharedObserver) -> None:
+        self._partition, self._shared = partition, shared
+
+    def __call__(self) -> Any:  # noqa: ANN401 - as the look's
+        """Return what the last look found in the partition."""
+        return restricted(self._shared.found, self._partition)
+
+    def clock(self) -> int:
+        """Return the time (Unix ms) that was read before that look."""
+        return self._shared.began
+
+
+def restricted(found: Any, partition: int) -> Any:  # noqa: ANN401 - whatever a look returns
+    """Return what was found in one partition, of mappings by partition and other values.
+
+    >>> restricted(({0: 5, 1: 7}, {1: 100}, 100), 0)
+    ({0: 5}, {}, 100)
+    """
+    if isinstance(found, tuple):
+        return tuple(restricted(part, partition) for part in found)
+    if isinstance(found, Mapping):
+        return {partition: found[partition]} if partition in found else {}
+    return found

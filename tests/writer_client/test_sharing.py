@@ -13,7 +13,7 @@ from noted_time import InvalidNote, Rejected, Unreachable
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 from writer_client import EventTimeNoter, WriterClient, kafka_sharing
-from writer_client.kafka_sharing import Found, PartitionView, SharedObserver
+from writer_client.kafka_sharing import SharedObserver
 from writer_client.partition_writers import PartitionWriters
 
 
@@ -87,19 +87,6 @@ def test_the_command_has_the_stream_expect_all_writers(served: Served, stream: s
     assert served.writers(stream).keys() == {"UA", "observer-0", "observer-1"}
 
 
-def test_an_observer_that_begins_sees_what_earlier_looks_found() -> None:
-    """A look leaves out the times that it has returned before."""
-    found = Found()
-    found.take(10, ({0: 5, 1: 7}, {0: 100, 1: 200}, 200))
-    found.take(20, ({0: 5, 1: 8}, {1: None}, 200))
-    views = [PartitionView(0, found), PartitionView(1, found)]
-
-    assert [view() for view in views] == [({0: 5}, {0: 100}, 200), ({1: 8}, {1: 200}, 200)]
-    found.take(30, ({0: 5, 1: 9}, {1: None}, 200))
-    assert [view() for view in views] == [({0: 5}, {}, 200), ({1: 9}, {1: None}, 200)]
-    assert views[0].clock() == 30
-
-
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
     """Return the groups of the observers that the test makes, in their order."""
@@ -162,6 +149,19 @@ def test_a_new_partition_holds_time_until_its_observer_has_noted(
     assert {group.name for group in groups} == {f"noted-time.{stream}.observer"}
 
 
+def test_a_partition_that_a_look_does_not_know_yet_is_not_noted(
+    served: Served, stream: str, groups: list[Group], sharing: Callable[..., SharedObserver]
+) -> None:
+    """The group knows it from another broker: that it is empty may not be true."""
+    one = sharing({0: 100})
+    groups[0].assigned = {0, 1}
+    one.look()
+    wait_until(lambda: served.writers(stream)["observer-0"]["times"] == {"default": 100})
+    one.close()
+
+    assert served.writers(stream)["observer-1"]["times"] == {}
+
+
 def test_while_kafka_is_away_time_waits_for_the_writers(
     served: Served,
     stream: str,
@@ -181,7 +181,6 @@ def test_while_kafka_is_away_time_waits_for_the_writers(
         raise Unreachable("no broker answers")
 
     monkeypatch.setattr(one, "_look", away)
-    monkeypatch.setattr(kafka_sharing, "SIGN_OF_LIFE_MS", 0)
 
     def is_heard() -> bool:
         with pytest.raises(Unreachable, match="no broker answers"):
