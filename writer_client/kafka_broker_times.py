@@ -15,6 +15,7 @@ from writer_client.kafka_reading import Reading, log
 from writer_client.posting import unix_ms
 
 STAMPED = "LogAppendTime"
+DOUBT_S = 30.0
 MARGIN_MS = 4_000
 """What a lag has beyond what replication may take: the change of the replicas in sync."""
 
@@ -109,17 +110,19 @@ class KafkaBrokerTimes:
         """Read records whose stamps are in doubt, and count those that are late."""
         late: list[tuple[int, int, int]] = []
         newest: dict[int, int] = {}
+        stops = {number: offsets.stop for number, offsets in doubts.items()}
         with Reading(self._topic.topic) as reading:
-            reading.begin({number: offsets.start for number, offsets in doubts.items()})
-            for message in reading.read({number: each.stop for number, each in doubts.items()}):
-                number, offset = message.partition() or 0, message.offset() or 0
-                kind, time = message.timestamp()
-                if offset >= doubts[number].stop:
-                    continue
-                if kind == TIMESTAMP_LOG_APPEND_TIME:
-                    newest[number] = max(time, newest.get(number, time))
-                if clocks.noted is not None and time < clocks.noted:
-                    late.append((time, number, offset))
+            for number, offsets in doubts.items():
+                reading.begin(number, offsets.start)
+            for number, offset, message in reading.read(stops, for_s=DOUBT_S):
+                if offset < stops[number]:
+                    kind, time = message.timestamp()
+                    if kind == TIMESTAMP_LOG_APPEND_TIME:
+                        newest[number] = max(time, newest.get(number, time))
+                    if clocks.noted is not None and time < clocks.noted:
+                        late.append((time, number, offset))
+            if reading.behind(stops):
+                raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
         for number in doubts:
             clocks.correct(number, newest.get(number))
         if late:

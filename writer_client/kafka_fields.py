@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import sys
 import time as clocks
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import msgspec
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Message
 
-from noted_time.kafka.topic import FATAL_ONLY
-from noted_time.values import LARGEST_TIME, LEAST_TIME, Recreated, Rejected, Unreachable, unix_ms_of
+from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, unix_ms_of
 from writer_client.kafka_ends import SameTopic
-
-log = logging.getLogger("noted_time.observer")
+from writer_client.kafka_reading import Reading, log
 
 TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]
 
-LOOK_S = 2.0
-"""How long a call reads at most: meanwhile nothing is noted."""
-
-WAIT_S = 0.05
-BATCH = 5000
 REPORT_S = 60.0
-
-SETTINGS: Mapping[str, Any] = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "isolation.level": "read_committed",
-    "auto.offset.reset": "error",
-    "enable.partition.eof": True,
-    "queued.max.messages.kbytes": 16 << 10,
-    "fetch.max.bytes": 8 << 20,
-}
-"""What the consumer needs; the last two bound its memory."""
 
 
 class KafkaFields:
@@ -74,11 +55,8 @@ class KafkaFields:
         self._time_of = time_in(field) if isinstance(field, str) else _checked(field)
         self._topic = SameTopic(config, topic)
         self._known, self._start, self._among = known, start, among
-        own = {"group.id": "noted-time-observer", "log_level": FATAL_ONLY}
-        self._consumer = Consumer({**own, **config, **SETTINGS})
-        self._at: dict[int, int] = {}
+        self._reading = Reading(self._topic.topic)
         self._newest: dict[int, int] = {}
-        self._stopped = set[int]()
         self.unusable = 0
         self._reported, self._report_at = 0, 0.0
 
@@ -91,60 +69,11 @@ class KafkaFields:
         """
         ends = self._topic.look().ends
         if self._among is None:
-            self._assign(ends)
+            self._begin(ends)
         else:
-            ends = self._assign_among(self._among(), ends)
-        until = clocks.monotonic() + LOOK_S
-        while self._behind(ends) and clocks.monotonic() < until:
-            for partition in [*self._stopped]:
-                self._skip_deleted(partition)
-            self._take(self._consumer.consume(BATCH, WAIT_S))
-        found: dict[int, int | None] = {**dict.fromkeys(self._behind(ends)), **self._newest}
-        self._newest = {}
-        return dict(self._at), found
-
-    def _behind(self, ends: Mapping[int, int]) -> list[int]:
-        return [partition for partition, end in ends.items() if self._at[partition] < end]
-
-    def _assign(self, ends: Mapping[int, int]) -> None:
-        """Read the partitions that are new from where they begin for this observer."""
-        known = {} if self._at else self._known()
-        is_first = not (self._at or known)
-        for partition, end in ends.items():
-            if partition not in self._at:
-                begin = end if is_first and self._start == "latest" else known.get(partition, 0)
-                self._read_from(partition, begin)
-        for partition, at in self._at.items():
-            if ends.get(partition, 0) < at:
-                self._ends_before(partition, at)
-
-    def _assign_among(self, among: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, int]:
-        """Read these partitions from what was noted, and no others; returns their ends."""
-        for partition in self._at.keys() - among.keys():
-            self._consumer.incremental_unassign([TopicPartition(self._topic.name, partition)])
-            del self._at[partition]
-            self._newest.pop(partition, None)
-            self._stopped.discard(partition)
-        own = {partition: ends.get(partition, 0) for partition in among}
-        for partition in own.keys() - self._at.keys():
-            begin = own[partition] if self._start == "latest" else 0
-            self._read_from(partition, among[partition] or begin)
-        self._assign(own)
-        return own
-
-    def _read_from(self, partition: int, begin: int) -> None:
-        self._at[partition] = begin
-        at = TopicPartition(self._topic.name, partition, begin or OFFSET_BEGINNING)
-        self._consumer.incremental_assign([at])
-
-    def _take(self, messages: Iterable[Message]) -> None:
-        time_of, newest, at = self._time_of, self._newest, self._at
-        failed: KafkaError | None = None
-        for message in messages:
-            error, partition, offset = message.error(), message.partition(), message.offset()
-            if error is not None or partition is None or offset is None:
-                failed = self._passed(error, partition, offset) or failed
-                continue
+            ends = self._begin_among(self._among(), ends)
+        time_of, newest = self._time_of, self._newest
+        for partition, offset, message in self._reading.read(ends):
             try:
                 time = time_of(message)
             except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
@@ -152,47 +81,30 @@ class KafkaFields:
             else:
                 if time > newest.get(partition, LEAST_TIME - 1):
                     newest[partition] = time
-            at[partition] = offset + 1
-        if failed is not None:
-            raise Unreachable(f"Kafka topic {self._topic.name!r} cannot be read: {failed.str()}")
+        behind = dict.fromkeys(self._reading.behind(ends))
+        self._newest = {}
+        return dict(self._reading.position), {**behind, **newest}
 
-    def _passed(
-        self, error: KafkaError | None, partition: int | None, offset: int | None
-    ) -> KafkaError | None:
-        """Pass what is no record; returns an error that is more than that."""
-        if error is None or partition is None or offset is None:
-            return error
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own codes begin so
-            self._at[partition] = max(self._at[partition], offset)
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            self._stopped.add(partition)
-        else:
-            return error
-        return None
+    def _begin(self, ends: Mapping[int, int]) -> None:
+        """Read the partitions that are new from where they begin for this observer."""
+        at = self._reading.position
+        known = {} if at else self._known()
+        is_first = not (at or known)
+        for partition in ends.keys() - at.keys():
+            begin = ends[partition] if is_first and self._start == "latest" else 0
+            self._reading.begin(partition, known.get(partition, begin))
 
-    def _skip_deleted(self, partition: int) -> None:
-        """Continue at the first record that is left."""
-        name, at = self._topic.name, self._at[partition]
-        begin = self._topic.topic.begins().get(partition)
-        if begin is None:
-            raise Unreachable(f"partition {partition} of Kafka topic {name!r} has no leader")
-        if begin <= at:
-            self._ends_before(partition, at)
-        log.warning(
-            "Kafka topic %r, partition %d: the records from %d to %d were deleted before they were "
-            "read; their times are not known",
-            name,
-            partition,
-            at,
-            begin,
-        )
-        self._consumer.incremental_unassign([TopicPartition(name, partition)])
-        self._read_from(partition, begin)
-        self._stopped.discard(partition)
-
-    def _ends_before(self, partition: int, at: int) -> NoReturn:
-        fact = f"partition {partition} was read to {at}, and ends before that"
-        raise Recreated(f"Kafka topic {self._topic.name!r}", fact)
+    def _begin_among(self, among: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, int]:
+        """Read these partitions from what was noted, and no others; returns their ends."""
+        at = self._reading.position
+        for partition in at.keys() - among.keys():
+            self._reading.leave(partition)
+            self._newest.pop(partition, None)
+        own = {partition: ends.get(partition, 0) for partition in among}
+        for partition in own.keys() - at.keys():
+            begin = own[partition] if self._start == "latest" else 0
+            self._reading.begin(partition, among[partition] or begin)
+        return own
 
     def _unusable(self, partition: int, offset: int, reason: Exception) -> None:
         """Count a record, and name it now and then."""

@@ -5,34 +5,34 @@ from __future__ import annotations
 import logging
 import time as clocks
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from noted_time.kafka import Topic
-from noted_time.values import Rejected, Unreachable
+from noted_time.values import Recreated, Unreachable
 
 log = logging.getLogger("noted_time.observer")
 
-TIMEOUT_S = 10.0
 LOOK_S = 2.0
 """How long a look may read: meanwhile its observer notes nothing."""
 
-SLICE_S = 0.05
+WAIT_S = 0.05
 BATCH = 5000
 END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
-GONE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 - likewise
+GONE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - likewise
 
-COMMITTED: Mapping[str, Any] = {
+SETTINGS: Mapping[str, Any] = {
+    "group.id": "noted-time-observer",  # librdkafka asks for one; no group is joined
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
     "isolation.level": "read_committed",
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
-    "enable.auto.commit": False,
-    "group.id": "noted-time-observer",  # librdkafka asks for one; no group is joined
     "queued.max.messages.kbytes": 16 << 10,
     "fetch.max.bytes": 8 << 20,
 }
-"""What a consumer needs to read so; the last two bound its memory."""
+"""What the consumer needs; the last two bound its memory."""
 
 
 class Reading:
@@ -44,39 +44,52 @@ class Reading:
     def __init__(self, topic: Topic) -> None:
         self.position: dict[int, int] = {}
         self._topic = topic
-        self._consumer = Consumer({**topic.connection, **COMMITTED})
+        self._consumer = Consumer({**topic.connection, **SETTINGS})
+        self._gone: set[int] = set()
 
-    def begin(self, offsets: Mapping[int, int]) -> None:
-        """Begin to read these partitions there, except those that are being read."""
-        new = {each: at for each, at in offsets.items() if each not in self.position}
-        if new:
-            self._consumer.incremental_assign(self._at(new))
-            self.position.update(new)
+    def begin(self, partition: int, offset: int) -> None:
+        """Read a partition from that offset on."""
+        self.position[partition] = offset
+        at = TopicPartition(self._topic.name, partition, offset or OFFSET_BEGINNING)
+        self._consumer.incremental_assign([at])
 
-    def read(self, ends: Mapping[int, int], *, for_s: float = LOOK_S) -> Iterator[Message]:
-        """Read on until each partition has been read to its end or beyond, or for so long.
+    def leave(self, partition: int) -> None:
+        """Read a partition no further."""
+        self._consumer.incremental_unassign([TopicPartition(self._topic.name, partition)])
+        del self.position[partition]
+        self._gone.discard(partition)
 
-        What was deleted before it was read is named in the log. Raises `Unreachable` if nothing
-        comes for ten seconds, and `Rejected` if the right to read is missing; the next call
-        continues.
+    def behind(self, ends: Mapping[int, int]) -> list[int]:
+        """Return the partitions that were not read to these ends."""
+        return [partition for partition, end in ends.items() if self.position[partition] < end]
+
+    def read(
+        self, ends: Mapping[int, int], *, for_s: float = LOOK_S
+    ) -> Iterator[tuple[int, int, Message]]:
+        """Yield partition, offset and record until all are read to these ends or beyond.
+
+        It takes `for_s` seconds at most. What was deleted before it was read is named in the log.
+        Raises `Recreated` if a partition was read beyond its end before, and `Unreachable` if Kafka
+        refuses to be read; the next call continues.
         """
-        position, begun = self.position, clocks.monotonic()
-        until = begun + TIMEOUT_S
-        while any(position[partition] < end for partition, end in ends.items()):
-            if clocks.monotonic() > begun + for_s:
-                return
-            found = self._consumer.consume(BATCH, SLICE_S)
-            for message in found:
+        position, until = self.position, clocks.monotonic() + for_s
+        for each, end in ends.items():
+            if end < position[each]:
+                self._ends_before(each, position[each])
+        while self.behind(ends) and clocks.monotonic() < until:
+            for gone in [*self._gone]:
+                self._skip_deleted(gone)
+            failed: KafkaError | None = None
+            for message in self._consumer.consume(BATCH, WAIT_S):
                 partition, offset, error = message.partition(), message.offset(), message.error()
-                if error is not None:
-                    self._not_read(partition, offset, error)
-                elif partition is not None and offset is not None:
+                if error is not None or partition is None or offset is None:
+                    failed = self._passed(error, partition, offset) or failed
+                else:
+                    yield partition, offset, message
                     position[partition] = offset + 1
-                    yield message
-            if found:
-                until = clocks.monotonic() + TIMEOUT_S
-            elif clocks.monotonic() > until:
-                raise Unreachable(f"Kafka sends no records of topic {self._topic.name!r}")
+            if failed is not None:
+                name = self._topic.name
+                raise Unreachable(f"Kafka topic {name!r} cannot be read: {failed.str()}")
 
     def close(self) -> None:
         """Release the connection."""
@@ -88,28 +101,36 @@ class Reading:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _at(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
-        return [TopicPartition(self._topic.name, each, at) for each, at in offsets.items()]
+    def _passed(
+        self, error: KafkaError | None, partition: int | None, offset: int | None
+    ) -> KafkaError | None:
+        """Pass what is no record; returns an error that is more than that."""
+        if error is None or partition is None or offset is None:
+            return error
+        if error.code() == END:  # markers, and records that were aborted, lie below
+            self.position[partition] = max(self.position[partition], offset)
+        elif error.code() == GONE:
+            self._gone.add(partition)
+        else:
+            return error
+        return None
 
-    def _not_read(self, partition: int | None, offset: int | None, error: KafkaError) -> None:
-        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise Rejected(
-                f"this client may not read Kafka topic {self._topic.name!r}: grant it the "
-                "operation READ"
-            )
-        if partition is None or partition not in self.position:
-            return  # of the connection, which librdkafka restores
-        read = self.position[partition]
-        if error.code() == END and offset is not None:
-            self.position[partition] = max(read, offset)  # aborted records and markers lie below
-        elif error.code() in GONE:
-            begin = self._topic.begins().get(partition, read)
-            if begin > read:
-                log.warning(
-                    "Kafka topic %r, partition %d: the records from offset %d to %d were deleted "
-                    "before they were read",
-                    *(self._topic.name, partition, read, begin - 1),
-                )
-                self.position[partition] = begin
-            self._consumer.incremental_unassign(self._at({partition: read}))
-            self._consumer.incremental_assign(self._at({partition: max(begin, read)}))
+    def _skip_deleted(self, partition: int) -> None:
+        """Continue at the first record that is left."""
+        name, at = self._topic.name, self.position[partition]
+        begin = self._topic.begins().get(partition)
+        if begin is None:
+            raise Unreachable(f"partition {partition} of Kafka topic {name!r} has no leader")
+        if begin <= at:
+            self._ends_before(partition, at)
+        log.warning(
+            "Kafka topic %r, partition %d: the records from %d to %d were deleted before they were "
+            "read; their times are not known",
+            *(name, partition, at, begin),
+        )
+        self.leave(partition)
+        self.begin(partition, begin)
+
+    def _ends_before(self, partition: int, at: int) -> NoReturn:
+        fact = f"partition {partition} was read to {at}, and ends before that"
+        raise Recreated(f"Kafka topic {self._topic.name!r}", fact)

@@ -17,9 +17,10 @@ class KafkaResolved:
     """The last resolved record of a changefeed of CockroachDB in each partition of its topic.
 
     What comes later in a partition was changed at the time of that record or after it, except rows
-    that the changefeed repeats. Each record is read once, from the offsets that `begin` returns at
-    the first look, such as the position that a former process noted; all others from 0. Records
-    that are no rows and whose time cannot be read are counted (`unusable`) and named in the log.
+    that the changefeed repeats. Each record is read once, for two seconds a look: from `known`, the
+    position that the controller has of the writer when it is first called, or from the first one.
+    Records that are no rows and whose time cannot be read are counted (`unusable`) and named in the
+    log.
     """
 
     def __init__(
@@ -27,13 +28,13 @@ class KafkaResolved:
         config: Mapping[str, Any],
         topic: str,
         *,
-        begin: Callable[[], Mapping[int, int]] = dict,
+        known: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
         """Raises as `SameTopic`."""
         self.unusable = 0
         self._topic = SameTopic(config, topic)
-        self._begin = begin
-        self._reading: Reading | None = None
+        self._reading = Reading(self._topic.topic)
+        self._known = known
         self._resolved: dict[int, int] = {}
         self._times: dict[int, int] = {}
         self._without: frozenset[int] = frozenset()
@@ -45,21 +46,21 @@ class KafkaResolved:
         the times of rows is known. Raises as a look of `SameTopic` and as `Reading.read`.
         """
         ends = self._topic.look().ends
-        if self._reading is None:
-            self._reading = Reading(self._topic.topic)
-            self._resolved.update(self._begin())
-        for partition in ends:
-            self._resolved.setdefault(partition, 0)
-        self._reading.begin(self._resolved)
-        for message in self._reading.read(ends):
+        known = {} if self._resolved else self._known()
+        for partition in ends.keys() - self._reading.position.keys():
+            self._resolved[partition] = known.get(partition, 0)
+            self._reading.begin(partition, self._resolved[partition])
+        for partition, offset, message in self._reading.read(ends):
             value = message.value()
             if value is not None and RESOLVED in value:
-                self._take(message)
-        self._name_those_without(ends)
+                self._take(partition, offset, message)
+        if not self._reading.behind(ends):
+            self._name_those_without(ends)
+        for partition in self._topic.look().ends:  # it may speak of one that has come meanwhile
+            self._resolved.setdefault(partition, 0)
         return dict(self._resolved), dict(self._times), None
 
-    def _take(self, message: Message) -> None:
-        partition, offset = message.partition() or 0, message.offset() or 0
+    def _take(self, partition: int, offset: int, message: Message) -> None:
         try:
             time = resolved_time(message.key(), message.value())
         except Rejected as error:

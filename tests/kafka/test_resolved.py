@@ -73,7 +73,7 @@ def test_resolved_records_are_noted_exactly_over_growth_and_restarts(
 
     for turn in range(2):
         with WriterClient(served.url, topic, "observer") as client:
-            times = KafkaResolved(broker.config, topic, begin=lambda: client.position)
+            times = KafkaResolved(broker.config, topic, known=lambda: client.position)
             noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
             feed.rows(2)
             feed.resolve(0, ms=0)
