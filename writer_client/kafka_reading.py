@@ -84,7 +84,7 @@ class Reading:
                 partition, offset, error = message.partition(), message.offset(), message.error()
                 if error is not None or partition is None or offset is None:
                     failed = self._passed(error, partition, offset) or failed
-                else:
+                elif partition in position:
                     yield partition, offset, message
                     position[partition] = offset + 1
             if failed is not None:
@@ -107,12 +107,12 @@ class Reading:
         """Pass what is no record; returns an error that is more than that."""
         if error is None or partition is None or offset is None:
             return error
-        if error.code() == END:  # markers, and records that were aborted, lie below
-            self.position[partition] = max(self.position[partition], offset)
-        elif error.code() == GONE:
-            self._gone.add(partition)
-        else:
+        if error.code() not in (END, GONE):
             return error
+        if partition in self.position and error.code() == END:  # markers and aborted records below
+            self.position[partition] = max(self.position[partition], offset)
+        elif partition in self.position:
+            self._gone.add(partition)
         return None
 
     def _skip_deleted(self, partition: int) -> None:

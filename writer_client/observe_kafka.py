@@ -43,6 +43,9 @@ from writer_client.observe_options import (
 )
 from writer_client.partition_writers import PartitionWriters
 
+SKEW_MS = 1000
+"""How far stamps of brokers may be apart."""
+
 
 class By(StrEnum):
     """What is noted."""
@@ -50,6 +53,8 @@ class By(StrEnum):
     INGESTION = "ingestion"
     TIMESTAMP = "timestamp"
     FIELD = "field"
+    BROKER_TIME = "broker-time"
+    RESOLVED = "resolved"
 
 
 class Start(StrEnum):
@@ -66,7 +71,11 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     *,
     by: Annotated[
-        By, typer.Option(help="The clock, the records' timestamps, or a field of theirs.")
+        By,
+        typer.Option(
+            help="The clock, the records' timestamps, a field of theirs, the brokers' stamps, or "
+            "what a changefeed resolves."
+        ),
     ] = By.INGESTION,
     field: Annotated[
         str | None,
@@ -89,6 +98,10 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     delay: Delay = None,
     idle: Idle = None,
     skew: Skew = None,
+    lag: Annotated[
+        str | None,
+        flag("How old what cannot be seen may be. By default as replication allows: 50s."),
+    ] = None,
     domain: Domain = None,
     stream: Annotated[
         str | None, flag("The stream's name, if it is not the topic's.", metavar="STREAM")
@@ -129,6 +142,12 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     dotted path for one within another), in Unix ms or ISO 8601 with a zone, or what a function of
     the confluent_kafka.Message returns.
 
+    By broker-time, for topics with LogAppendTime: the newest stamp that readers have passed in each
+    partition less --skew (1s), or the clock less --lag where nothing is new and no transaction is
+    open. No record is read, and no partition is ever idle.
+
+    By resolved: the resolved records of a changefeed of CockroachDB, exactly. All records are read.
+
     With `--share`, several processes observe the topic: each partition has a writer of its own,
     WRITER-0 and so on, in the process that the consumer group assigns it to.
 
@@ -139,7 +158,14 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time observe kafka 127.0.0.1:9092 flights --by timestamp --delay 5m
     """
     with ended_in_a_sentence():
-        flags = {"delay": delay, "idle": idle, "skew": skew, "read": read, "from": start}
+        flags = {
+            "delay": delay,
+            "idle": idle,
+            "skew": skew,
+            "read": read,
+            "from": start,
+            "lag": lag,
+        }
         way = way_of(WAYS, by, field=field, **flags)
         noting = Noting(
             domain=domain or way.domain,
@@ -148,13 +174,16 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             delay_ms=milliseconds(delay),
             idle_ms=milliseconds(idle),
             skew_ms=milliseconds(skew),
+            lag_ms=milliseconds(lag),
         )
         lasting_ms, timeout_ms = milliseconds(lasting), duration_ms(timeout)
         security = {} if config is None else properties(config)
         name, domains = stream or topic, [noting.domain]
         connection = {**security, "bootstrap.servers": bootstrap}
-        given = GivenTopic(connection, topic, field=field, reads=read, start=start)
+        given = GivenTopic(connection, topic, noting, field=field, reads=read, start=start)
         if share:
+            if by is By.RESOLVED:
+                raise Rejected("--share cannot be combined with --by resolved")
             writers = PartitionWriters(
                 url, name, writer, domain=noting.domain, timeout_ms=timeout_ms, token=token
             )
@@ -165,7 +194,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         with WriterClient(
             url, name, writer, token=token, domains=domains, timeout_ms=timeout_ms
         ) as client:
-            given = replace(given, known=lambda: client.position)
+            given = replace(given, known=lambda: client.position, late=client.wrote_late)
             observer = way.observer(noting, client, way.look(given))
             begin(client)
             observe(observer, lasting_ms)
@@ -176,16 +205,19 @@ class GivenTopic:
     """A topic, the configuration of a client of librdkafka, and what of the records to read.
 
     `known` returns the position that the controller has of the writer, `among` the partitions to
-    read if that is not all of them.
+    read if that is not all of them. `late` takes the number of records that were stamped below what
+    was noted, and their least stamp.
     """
 
     config: Mapping[str, Any]
     name: str
+    noting: Noting
     field: str | None = None
     reads: bool | None = None
     start: Start | None = None
     known: Callable[[], Mapping[int, int]] = dict
     among: Callable[[], Mapping[int, int]] | None = None
+    late: Callable[[int, int], object] | None = None
 
 
 def _share(  # noqa: PLR0913 - all but three are named
@@ -261,6 +293,25 @@ def _fields(topic: GivenTopic) -> Looks:
     )
 
 
+def _broker_times(topic: GivenTopic) -> Looks:
+    from writer_client import KafkaBrokerTimes  # noqa: PLC0415 - it needs confluent-kafka
+
+    skew_ms, lag_ms = topic.noting.skew_ms, topic.noting.lag_ms
+    return KafkaBrokerTimes(
+        topic.config,
+        topic.name,
+        skew_ms=SKEW_MS if skew_ms is None else skew_ms,
+        lag_ms=lag_ms,
+        on_late=topic.late,
+    )
+
+
+def _resolved(topic: GivenTopic) -> Looks:
+    from writer_client import KafkaResolved  # noqa: PLC0415 - it needs confluent-kafka
+
+    return KafkaResolved(topic.config, topic.name, known=topic.known)
+
+
 WAYS: Mapping[By, Way[GivenTopic]] = {
     By.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
     By.TIMESTAMP: Way(
@@ -269,6 +320,8 @@ WAYS: Mapping[By, Way[GivenTopic]] = {
     By.FIELD: Way(
         _fields, Noting.event_time, required=("field", "delay"), optional=("idle", "from")
     ),
+    By.BROKER_TIME: Way(_broker_times, Noting.exact, optional=("skew", "lag")),
+    By.RESOLVED: Way(_resolved, Noting.exact),
 }
 
 

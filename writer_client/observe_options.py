@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 import typer
@@ -41,7 +41,10 @@ Idle = Annotated[
     str | None,
     flag("Stop waiting for a segment without rows for this long; 0s: never. By default 1m."),
 ]
-Skew = Annotated[str | None, flag("How far this clock may be ahead. By default 0s.")]
+Skew = Annotated[
+    str | None,
+    flag("How far this clock may be ahead, by default 0s; by broker-time, clocks apart: 1s."),
+]
 Domain = Annotated[
     str | None,
     flag(
@@ -87,6 +90,7 @@ class Noting:
     delay_ms: int | None
     idle_ms: int | None
     skew_ms: int | None
+    lag_ms: int | None = None
     clock: Callable[[], int] = unix_ms
 
     def ingestion(self, client: WriterClient, ends: Looks) -> Observer:
@@ -111,6 +115,10 @@ class Noting:
             domain=self.domain,
             poll_ms=self.poll_ms,
         )
+
+    def exact(self, client: WriterClient, times: Looks) -> Observer:
+        """Return an observer that notes the least time found, and waits for all segments."""
+        return replace(self, delay_ms=0, idle_ms=0).event_time(client, times)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,9 @@ def test_one_look_makes_a_mark(
         ("--delay 5m", "--delay requires --by timestamp or field"),
         ("--by timestamp --delay 5m --from latest", "--from requires --read, or --by field"),
         ("--by field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
-        ("--by timestamp --delay 5m --skew 1s", "--skew requires --by ingestion"),
+        ("--by timestamp --delay 5m --skew 1s", "--skew requires --by ingestion or broker-time"),
+        ("--by broker-time", "have the times of their producers: set its message.timestamp.type"),
+        ("--by resolved --share", "--share cannot be combined with --by resolved"),
         ("--stream nowhere", "nowhere"),
         ("--share", "--for 0s looks once"),
         ("--group board", "--group requires --share"),
@@ -83,6 +85,22 @@ def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sent
 
     assert said.status == 1
     assert sentence in said.err
+
+
+def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, topic: str) -> None:
+    """Of a topic with LogAppendTime, and of a changefeed."""
+    broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+    words = ["kafka", broker.address, topic, "--for", "0s"]
+    stamps = observed(served, *words, "--by", "broker-time", "--lag", "1h", "--skew", "2s")
+    served.stream(topic, "default", "ingestion")
+    broker.send(topic, [(0, f'{{"resolved":"{LATE}000000.0000000000"}}', 0)])
+    broker.send(topic, [(0, f'{{"resolved":"{LATE + 1}000000.0000000000"}}', 0)])
+    feed = observed(served, *words, "--by", "resolved", "--domain", "ingestion")
+
+    assert (stamps, feed) == (Said(0, f"observer observes {topic}\n", ""),) * 2
+    assert [(mark["lower"], mark["cut"]) for mark in all_marks(served, topic, "ingestion")] == [
+        (LATE + 1, {"0": 1})
+    ]
 
 
 def test_a_mistyped_topic_is_refused(broker: Broker, served: Served) -> None:
