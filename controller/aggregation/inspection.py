@@ -153,7 +153,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         now,
         last=last,
         hints=found,
-        resting=resting(stream, name, now),
+        resting=resting(stream, name, now, last),
         would=would,
         reader=reader,
     )

@@ -6,12 +6,14 @@ few seconds: the last of these notes tells whether its process still runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.sentences import listed
 from controller.aggregation.stream import StreamState
+from noted_time import Mark
+from noted_time.reading import MarkHistory
 from noted_time.rules import Member
 from noted_time.values import shown_seconds
 
@@ -22,12 +24,16 @@ NAMED = 5
 """Maximum number of writers or segments named in a sentence."""
 
 
-def resting(stream: StreamState, domain: str, now: Moment) -> Iterator[str]:
-    """Yield which segments of live writers have no new rows, and which observers are idle."""
+def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) -> Iterator[str]:
+    """Yield which segments of live writers have no new rows, and which observers are idle.
+
+    `last` is the domain's last mark.
+    """
     if stream.aggregator.sealed is not None:
         return
     members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))]
-    quiet = list(islice(_quiet_segments(stream, domain, members, now), EXAMINED))
+    cut = {} if last is None else last.cut.offsets
+    quiet = list(_quiet_segments(stream, stream.history(domain), cut, members, now))
     if quiet:
         names = listed(quiet[:NAMED], len(quiet))
         yield f"Live, but without new rows: {names}."
@@ -44,20 +50,22 @@ def resting(stream: StreamState, domain: str, now: Moment) -> Iterator[str]:
 
 
 def _quiet_segments(
-    stream: StreamState, domain: str, members: Sequence[Member], now: Moment
+    stream: StreamState,
+    history: MarkHistory,
+    cut: Mapping[int, int],
+    members: Sequence[Member],
+    now: Moment,
 ) -> Iterator[str]:
     """Yield the segments of live members that had no new rows for the stream's writer timeout."""
-    history, aggregator = stream.history(domain), stream.aggregator
-    last, known = history.last, aggregator.domains.segments.offsets
+    final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_heard(stream, each, now))
     pairs = ((each, segment) for each in live for segment in each.position)
     for member, segment in islice(pairs, EXAMINED):
         since = history.moved_at(segment)
         if (
             since is not None
-            and last is not None
-            and segment not in aggregator.succession.final
-            and known[segment] <= last.cut.offsets.get(segment, 0)
+            and segment not in final
+            and known[segment] <= cut.get(segment, 0)
             and now.wall - since >= stream.settings.writer_timeout_ms
         ):
             quiet = shown_seconds(now.wall - since)
