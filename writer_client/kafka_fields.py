@@ -97,10 +97,9 @@ class KafkaFields:
     def _begin_among(self, among: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, int]:
         """Read these partitions from what was noted, and no others; returns their ends."""
         at = self._reading.position
-        for partition in at.keys() - among.keys():
-            self._reading.leave(partition)
+        for partition in self._reading.keep(among):
             self._newest.pop(partition, None)
-        own = {partition: ends.get(partition, 0) for partition in among}
+        own = {partition: end for partition, end in ends.items() if partition in among}
         for partition in own.keys() - at.keys():
             begin = own[partition] if self._start == "latest" else 0
             self._reading.begin(partition, among[partition] or begin)

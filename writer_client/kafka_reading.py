@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time as clocks
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NoReturn, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
@@ -53,11 +53,14 @@ class Reading:
         at = TopicPartition(self._topic.name, partition, offset or OFFSET_BEGINNING)
         self._consumer.incremental_assign([at])
 
-    def leave(self, partition: int) -> None:
-        """Read a partition no further."""
-        self._consumer.incremental_unassign([TopicPartition(self._topic.name, partition)])
-        del self.position[partition]
-        self._gone.discard(partition)
+    def keep(self, partitions: Container[int]) -> list[int]:
+        """Read all but these partitions no further; returns those that are left."""
+        left = [partition for partition in self.position if partition not in partitions]
+        for partition in left:
+            self._consumer.incremental_unassign([TopicPartition(self._topic.name, partition)])
+            del self.position[partition]
+            self._gone.discard(partition)
+        return left
 
     def behind(self, ends: Mapping[int, int]) -> list[int]:
         """Return the partitions that were not read to these ends."""
@@ -128,7 +131,7 @@ class Reading:
             "read; their times are not known",
             *(name, partition, at, begin),
         )
-        self.leave(partition)
+        self.keep(self.position.keys() - {partition})
         self.begin(partition, begin)
 
     def _ends_before(self, partition: int, at: int) -> NoReturn:

@@ -19,8 +19,9 @@ class KafkaResolved:
     What comes later in a partition was changed at the time of that record or after it, except rows
     that the changefeed repeats. Each record is read once, for two seconds a look: from `known`, the
     position that the controller has of the writer when it is first called, or from the first one.
-    Records that are no rows and whose time cannot be read are counted (`unusable`) and named in the
-    log.
+    Given `among`, each call reads the partitions that it returns, from the offset that each is
+    mapped to, and no others. Records that are no rows and whose time cannot be read are counted
+    (`unusable`) and named in the log.
     """
 
     def __init__(
@@ -29,12 +30,13 @@ class KafkaResolved:
         topic: str,
         *,
         known: Callable[[], Mapping[int, int]] = dict,
+        among: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
         """Raises as `SameTopic`."""
         self.unusable = 0
         self._topic = SameTopic(config, topic)
         self._reading = Reading(self._topic.topic)
-        self._known = known
+        self._known, self._among = known, among
         self._resolved: dict[int, int] = {}
         self._times: dict[int, int] = {}
         self._without: frozenset[int] = frozenset()
@@ -46,7 +48,14 @@ class KafkaResolved:
         the times of rows is known. Raises as a look of `SameTopic` and as `Reading.read`.
         """
         ends = self._topic.look().ends
-        known = {} if self._resolved else self._known()
+        if self._among is None:
+            known = {} if self._resolved else self._known()
+        else:
+            known = self._among()
+            ends = {partition: end for partition, end in ends.items() if partition in known}
+            for partition in self._reading.keep(known):
+                del self._resolved[partition]
+                self._times.pop(partition, None)
         for partition in ends.keys() - self._reading.position.keys():
             self._resolved[partition] = known.get(partition, 0)
             self._reading.begin(partition, self._resolved[partition])
@@ -56,8 +65,9 @@ class KafkaResolved:
                 self._take(partition, offset, message)
         if not self._reading.behind(ends):
             self._name_those_without(ends)
-        for partition in self._topic.look().ends:  # it may speak of one that has come meanwhile
-            self._resolved.setdefault(partition, 0)
+        if self._among is None:  # they may speak of a partition that has come meanwhile
+            for partition in self._topic.look().ends:
+                self._resolved.setdefault(partition, 0)
         return dict(self._resolved), dict(self._times), None
 
     def _take(self, partition: int, offset: int, message: Message) -> None:

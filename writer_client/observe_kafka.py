@@ -182,8 +182,6 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         connection = {**security, "bootstrap.servers": bootstrap}
         given = GivenTopic(connection, topic, noting, field=field, reads=read, start=start)
         if share:
-            if by is By.RESOLVED:
-                raise Rejected("--share cannot be combined with --by resolved")
             writers = PartitionWriters(
                 url, name, writer, domain=noting.domain, timeout_ms=timeout_ms, token=token
             )
@@ -309,7 +307,7 @@ def _broker_times(topic: GivenTopic) -> Looks:
 def _resolved(topic: GivenTopic) -> Looks:
     from writer_client import KafkaResolved  # noqa: PLC0415 - it needs confluent-kafka
 
-    return KafkaResolved(topic.config, topic.name, known=topic.known)
+    return KafkaResolved(topic.config, topic.name, known=topic.known, among=topic.among)
 
 
 WAYS: Mapping[By, Way[GivenTopic]] = {

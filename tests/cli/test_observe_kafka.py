@@ -72,7 +72,6 @@ def test_one_look_makes_a_mark(
         ("--by field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
         ("--by timestamp --delay 5m --skew 1s", "--skew requires --by ingestion or broker-time"),
         ("--by broker-time", "have the times of their producers: set its message.timestamp.type"),
-        ("--by resolved --share", "--share cannot be combined with --by resolved"),
         ("--stream nowhere", "nowhere"),
         ("--share", "--for 0s looks once"),
         ("--group board", "--group requires --share"),

@@ -100,3 +100,24 @@ def test_resolved_records_are_noted_exactly_over_growth_and_restarts(
     assert times.unusable == 1
     assert "no resolved record in partitions [1]: time holds" in caplog.text
     assert 'is not a resolved record of CockroachDB: b\'{"resolved": "yesterday"}\'' in caplog.text
+
+
+def test_only_the_partitions_that_a_process_has_are_read(broker: Broker) -> None:
+    """From the offset that was noted of each; one that it gets back is read from there again."""
+    broker.create(topic := "resolved-among", 2)
+    feed, among = Feed(broker, topic), {0: 0}
+    look = KafkaResolved(broker.config, topic, among=lambda: among)
+    feed.resolve(0, 1, ms=1000)
+    feed.resolve(0, ms=2000)
+    found = [look()]
+    among |= {1: 0}
+    del among[0]
+    found.append(look())
+    among |= {0: 1}
+    found.append(look())
+
+    assert [(ends, times) for ends, times, _ in found] == [
+        ({0: 1}, {0: NOON + 2000}),
+        ({1: 0}, {1: NOON + 1000}),
+        ({0: 1, 1: 0}, {0: NOON + 2000, 1: NOON + 1000}),
+    ]

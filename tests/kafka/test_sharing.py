@@ -117,7 +117,12 @@ def test_one_is_killed_and_the_other_observes_its_partitions_and_new_ones(
             wait_until(lambda: served.get(topic)["marks"]["default"])
             wait_until(lambda: served.lower(topic) > now)
 
-        wait_until(lambda: len(other.partitions) == 2)
+        def taken_over() -> int:
+            """Return how many of the writers the command has."""
+            rows = served.get(f"{topic}/writers")["writers"]
+            return str(rows).count(f":{command.pid}'")
+
+        wait_until(lambda: (taken_over(), len(other.partitions)) == (2, 2))
         passes()
         command.kill()
         wait_until(lambda: len(other.partitions) == 4)
@@ -128,5 +133,6 @@ def test_one_is_killed_and_the_other_observes_its_partitions_and_new_ones(
     said, warned = command.communicate()
     verdict = judged(broker, topic, controller=served)
     assert (verdict.violations, verdict.marks > 2) == ((), True), verdict
-    assert said == f"observer-… observes {topic}, in group noted-time.{topic}.observer\n"
+    said_so = f"observer-… observes {topic}, in group noted-time.{topic}.observer\n"
+    assert said == said_so, warned
     assert f"noted-time stream create {topic} --expected-writer observer-0" in warned
