@@ -19,12 +19,18 @@ from tests.chaos.history import LIVE, History
 from tests.chaos.kafka import counting, writing
 from tests.chaos.kafka.checks import Batches, Counted
 from tests.chaos.kafka.writing import Kind
+from tests.support import java
 from tests.support.kafka import Broker
 from tests.support.processes import ServeProcess, environment
 
 TOPIC = "flights"
 PARTITIONS = 3
-WRITERS: Mapping[str, Kind] = {"UA": "transactions", "DL": "transactions", "AA": "plain"}
+WRITERS: Mapping[str, Kind] = {
+    "UA": "transactions",
+    "DL": "transactions",
+    "AA": "plain",
+    **({"HA": "java"} if java.compiler() else {}),
+}
 PATIENCE_S = 120.0
 """A producer, the broker or a controller starts, or notices its end, within this time."""
 

@@ -9,7 +9,7 @@ from tests.chaos.kafka.trial import hold
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.turns import Plan, Turn
 from tests.chaos.verdict import Verdict
-from tests.support import kafka
+from tests.support import java, kafka
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -25,6 +25,9 @@ TURNS: tuple[Turn, ...] = (
 )
 
 
+IN_JAVA: dict[str, Kind] = {"HA": "java"} if java.compiler() else {}
+
+
 async def held(directory: Path, turns: tuple[Turn, ...], **writers: Kind) -> Verdict:
     """Return the verdict of a trial with these turns."""
     return await hold(directory, Plan(1, turns=lambda _: turns), writers=writers)
@@ -32,7 +35,7 @@ async def held(directory: Path, turns: tuple[Turn, ...], **writers: Kind) -> Ver
 
 async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> None:
     """Every law of `docs/chaos.md` holds, and there was enough to hold it against."""
-    verdict = await held(tmp_path, TURNS, UA="transactions", AA="plain")
+    verdict = await held(tmp_path, TURNS, UA="transactions", AA="plain", **IN_JAVA)
 
     assert verdict.violations == ()
     assert {each for turn in TURNS for each in turn} == KAFKA_FAULTS.keys() - {"pause"}

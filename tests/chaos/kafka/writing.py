@@ -5,6 +5,7 @@ which time all is to end; then it writes a last record below that time, notes it
 """
 
 import json
+import os
 import random
 import sys
 import time
@@ -16,9 +17,11 @@ from typing import Literal, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from tests.support import java
+from tests.support.java import JavaProducer
 from writer_client import KafkaNotedProducer, WriterClient
 
-Kind = Literal["transactions", "plain", "early"]
+Kind = Literal["transactions", "plain", "early", "java"]
 
 TRANSACTION_MS = 10_000
 """After this long without a word of its producer the broker aborts a transaction."""
@@ -36,7 +39,10 @@ LINGER_MS = 120_000
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a producer is started with: `kind` says how it writes, `end` is the file to look for."""
+    """What a producer is started with: `kind` says how it writes, `end` is the file to look for.
+
+    One in Java has the interceptor, which notes the clock, and knows nothing of noted time.
+    """
 
     bootstrap: str
     controller: str
@@ -99,6 +105,26 @@ class EarlyProducer:
         partition, offset = message.partition(), message.offset()
         if error is None and partition is not None and offset is not None:
             self.position[partition] = offset + 1
+
+
+def write_in_java(given: Given) -> None:
+    """Do the same by a process in Java, which notes by itself and is idle at its end.
+
+    Raises `RuntimeError` if that ends otherwise, or notes no more.
+    """
+    settings = {"bootstrap.servers": given.bootstrap, "linger.ms": 20}
+    directory = Path(given.end).with_name(f"java-{given.writer}-{os.getpid()}")
+    own = settings | java.interceptor(given.controller, given.writer)
+    producer, chance = JavaProducer(directory, given.topic, own), random.Random()
+    while (end := given.ends_at()) is None:
+        producer.send(*[(None, "")] * chance.choice(RECORDS))
+        if chance.random() < FLUSHES:
+            producer.flush()
+        _count("rounds written")
+        time.sleep(chance.uniform(*PAUSE_S))
+    producer.send((end - 1, ""))
+    if producer.close() or "no more is noted" in producer.log():
+        raise RuntimeError(producer.log())
 
 
 def write(given: Given) -> None:
@@ -167,4 +193,5 @@ def _count(what: str) -> None:
 
 
 if __name__ == "__main__":
-    write(Given(**json.loads(sys.argv[1])))
+    asked = Given(**json.loads(sys.argv[1]))
+    (write_in_java if asked.kind == "java" else write)(asked)
