@@ -109,14 +109,14 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             inFlight.clear();
         }
 
+        synchronized boolean isDone() { return !stopped && inFlight.isEmpty(); }
+
         String position() {
             var text = new StringJoiner(",", ",'position':{", "}");
             for (int each = 0; each < ends.length; each++) text.add("'" + each + "':" + ends[each]);
             return text.toString();
         }
     }
-
-    // Where records pass
 
     @Override public ProducerRecord<K, V> onSend(ProducerRecord<K, V> record) {
         if (!on || record == null) return record;
@@ -165,8 +165,6 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         }
     }
 
-    // The settings
-
     @Override public void configure(Map<String, ?> given) {
         config = given;
         client = text("client.id", "").replaceAll("[^A-Za-z0-9._-]", "-");
@@ -214,12 +212,11 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     /** Returns a setting of the given form, in which {client.id} stands for the producer's. */
     private String setting(String name, String otherwise, String form, String what) {
         String text = text("noted.time." + name, otherwise).trim().replace("{client.id}", client);
-        refuse(!text.matches(form), "noted.time." + name + (name.equals("token") || text.contains("@")
-            ? "" : "=" + text) + " is not " + what);
+        boolean isSecret = name.equals("token") || text.contains("@");
+        refuse(!text.matches(form), "noted.time." + name + (isSecret ? "" : "=" + text) + " is not "
+            + what);
         return text;
     }
-
-    // The thread
 
     private void run() {
         http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)  // without upgrades
@@ -237,7 +234,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (on) LockSupport.parkNanos(this, Math.max(1, next - System.nanoTime()));
         }
         for (Topic topic : topics.values())
-            while (!attempt(topic) && System.nanoTime() - closeBy < 0) LockSupport.parkNanos(50 * MS);
+            while (!attempt(topic) && System.nanoTime() < closeBy) LockSupport.parkNanos(50 * MS);
     }
 
     /** Does what is due for a topic, or at the end the last of it; returns whether it worked. */
@@ -245,14 +242,19 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.due = System.nanoTime() + period * MS;
         try {
             if (topic.stopped) return true;
-            serve(topic, !on);
+            if (!topic.joined) join(topic);
+            int doubts = topic.doubts;
+            if (doubts != topic.settled || System.nanoTime() > topic.lookAt) look(topic, doubts);
+            note(topic);
+            if (!on && topic.isDone()) post(topic, ",'state':'idle'" + topic.position());
             if (topic.failures > 0) say(Level.INFO, topic, "notes are accepted again");
             topic.troubles.clear();
             topic.failures = 0;
         } catch (Exception | LinkageError error) {
             if (topic.stopped) return true;
             String why = error instanceof IOException ? error.getMessage() : error.toString();
-            if (topic.troubles.add(why.split(":")[0])) say(Level.WARNING, topic, "retrying: " + why);
+            if (topic.troubles.add(why.split(":")[0])) say(Level.WARNING, topic, "retrying: "
+                + why);
             double backoff = Math.min(5_000, 100L << Math.min(topic.failures++, 6));
             topic.due = System.nanoTime() + (long) (backoff * (0.5 + Math.random() / 2) * MS);
         }
@@ -261,17 +263,6 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
     private void say(Level level, Topic topic, String what) {
         LOG.log(level, "noted time: writer " + writer + " of " + topic.name + ": " + what);
-    }
-
-    private void serve(Topic topic, boolean leaves) throws Exception {
-        if (!topic.joined) join(topic);
-        int doubts = topic.doubts;
-        if (doubts != topic.settled || topic.lookAt - System.nanoTime() < 0) look(topic, doubts);
-        note(topic);
-        synchronized (topic) {
-            leaves &= !topic.stopped && topic.inFlight.isEmpty();
-        }
-        if (leaves) post(topic, ",'state':'idle'" + topic.position());
     }
 
     /** Takes the name over: from then on no former process notes under it. */
@@ -330,15 +321,16 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             time = topic.time(System.currentTimeMillis());
             late = topic.late;
             long most = topic.declares ? Math.max(topic.largest, topic.newest) : NEVER;
-            fields = ",'time':" + time + topic.position() + (most > NEVER ? ",'max_time':" + most : "")
+            fields = ",'time':" + time + (most > NEVER ? ",'max_time':" + most : "")
+                + topic.position()
                 + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate + "}" : "");
             boolean rests = byStamps && topic.inFlight.isEmpty() && fields.equals(topic.fields);
             if (topic.stopped || topic.doubts != topic.settled || rests || time == NEVER) return;
             topic.claim(time);
         }
         if (late > 0 && topic.said.add("late")) say(Level.WARNING, topic, late + " records have "
-            + "timestamps below what was noted, or the stream's lower: readers may have closed their "
-            + "windows. Raise noted.time.delay.ms; for historic ones take noted.time.order=stamps");
+            + "timestamps below what was noted, or the stream's lower: readers may have closed "
+            + "their windows. Raise noted.time.delay.ms, or take noted.time.order=stamps");
         post(topic, fields);
         topic.fields = fields;
         synchronized (topic) {
@@ -354,7 +346,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         for (String url : List.copyOf(urls)) {
             sequence = Math.max(sequence + 1, System.currentTimeMillis() * 1000);
             String note = "{'notes':[{'writer':'" + writer + "','session':'" + session
-                + "','sequence':" + sequence + (domain.isEmpty() ? "" : ",'domain':'" + domain + "'")
+                + "','sequence':" + sequence
+                + (domain.isEmpty() ? "" : ",'domain':'" + domain + "'")
                 + (topic.tookOver ? "" : ",'takes_over':true,'label':'" + label + "'") + fields;
             var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.name
                 + "/notes")).timeout(Duration.ofMillis(ANSWER_MS))
@@ -403,12 +396,12 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         if (status.equals("superseded")) sequence = Math.max(sequence, last);
         if (status.equals("sealed")) topic.stop("the stream is sealed");
         if (status.equals("fenced")) topic.stop("another process, " + found("'label':'([^']*)",
-            answer, "?") + ", took the name over at " + Instant.ofEpochMilli(since) + ", so no note "
-            + "covers what this one sends: end it, or give each a noted.time.writer of its own");
+            answer, "?") + ", took the name over at " + Instant.ofEpochMilli(since) + ", and no "
+            + "note covers what this one sends: end it, or give it a noted.time.writer of its own");
         if (!status.equals("invalid_position"))
             return status + ": " + found(".*'detail':'((?:[^'\\\\]|\\\\.)*)", answer, "refused");
         topic.joined = false;
-        return status + ": the topic ends below what was noted, so it was deleted and created again, "
+        return status + ": the topic ends below what was noted: it was deleted and created again, "
             + "or lost records: delete and create its stream, too";
     }
 
