@@ -134,7 +134,8 @@ class SharedObserver(Rounds):
         try:
             super().close()
         finally:
-            self._leave()
+            if not self._thread.is_alive():  # else it leaves once its look has ended
+                self._leave()
 
     def _leave(self) -> None:
         if not self._has_left:

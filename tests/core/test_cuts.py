@@ -34,6 +34,9 @@ def test_segments_that_move_often_and_rarely_are_found_alike(
 
     assert [history.window(p) for p in positions] == [scanned(kept, p) for p in positions]
     assert [history.times(p) for p in positions] == [times_of(kept, p) for p in positions]
+    ends = {segment: end for segment, end in kept[-1].cut.offsets.items() if end}
+    moved = {s: next(m for m in kept if m.cut.offsets.get(s, 0) == end) for s, end in ends.items()}
+    assert {s: history.moved_at(s) for s in ends} == {s: m.written_at for s, m in moved.items()}
     assert history.after(0, 999) == kept
     assert history.latest(7).after(0, 999) == kept[-7:]
 
