@@ -293,7 +293,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (topic.id != null && !topic.id.equals(now.topicId())) topic.stop("the topic was "
                 + "deleted and created again; do so with its stream, too, and then the producer");
             topic.id = now.topicId();
-            topic.lookAt = System.nanoTime() + LOOKS * period * MS;
+            topic.lookAt = System.nanoTime() + LOOKS * topics.size() * period * MS;
             if (doubts == topic.settled) return;
             var asked = new HashMap<TopicPartition, OffsetSpec>();
             for (var each : now.partitions())
