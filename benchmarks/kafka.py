@@ -1,7 +1,8 @@
-"""What noted time costs a producer and a Spark query of Kafka, on one real broker.
+"""What noted time costs a producer, a Spark query and an observer of Kafka, on one real broker.
 
 Each in turn with its floor: a windowed count of a topic that is there, how long after its note a
-window is at the sink, and what an event costs a producer, in Java too.
+window is at the sink, what an event costs a producer, in Java too, and a look or a record an
+observer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.kafka_java import intercepted
+from benchmarks.kafka_looks import observed
 from benchmarks.processes import TICKS, controller
 from benchmarks.spark_read import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
@@ -127,9 +129,13 @@ def measure(run: Run) -> list[Figure]:
 
 def measured(cluster: Cluster, run: Run, size: Size) -> list[Figure]:
     """Measure all of it."""
-    read = _read(cluster, run, size.rows)
-    java = intercepted(cluster.broker, cluster.url, run, cluster.create, size.events)
-    return [*read, _lag(cluster, run, size.seconds), _produce(cluster, run, size.events), *java]
+    return [
+        *_read(cluster, run, size.rows),
+        _lag(cluster, run, size.seconds),
+        _produce(cluster, run, size.events),
+        *intercepted(cluster.broker, cluster.url, run, cluster.create, size.events),
+        *observed(cluster.broker, run, size.events),
+    ]
 
 
 # A topic that is there

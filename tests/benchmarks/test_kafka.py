@@ -21,9 +21,10 @@ def test_reading_lag_and_producing_are_measured(
     run = Run(quick=True, directory=tmp_path, say=lambda _: None)
     with Served() as served:
         cluster = Cluster(broker, served.url, spark, tmp_path)
-        rate, python, lag, event, *record = measured(cluster, run, Size(1000, 3, 1000))
+        rate, python, lag, event, *others = measured(cluster, run, Size(1000, 3, 1000))
 
     assert all(value > 0 for value in (*rate.ours.values, *lag.ours.values))
     assert len(python.ours.values) == 1
     assert len(event.ours.values) == 3
-    assert len(record) == (java.compiler() is not None)
+    assert all(value > 0 for figure in others[-3:] for value in figure.ours.values)
+    assert len(others) == (java.compiler() is not None) + 3

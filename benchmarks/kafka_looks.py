@@ -1,0 +1,116 @@
+"""What it costs to observe a Kafka topic: a look at a hundred partitions, and reading times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from noted_time.kafka.topic import FATAL_ONLY
+from writer_client import KafkaEnds, KafkaFields, KafkaTimes
+from writer_client.kafka_reading import BATCH, SETTINGS
+
+if TYPE_CHECKING:
+    from tests.support.kafka import Broker
+
+MANY, FEW = 100, 4
+LOOKS = 20
+VALUE = '{"id": %d, "carrier": "UA", "origin": "EWR", "departure": %d, "delay": 17}'
+BEGUN_MS = 1_357_034_400_000
+LOOK = Target("value", "at most", 2.0)
+READ = Target("value", "at least", 600_000)
+
+
+def observed(broker: Broker, run: Run, records: int) -> list[Figure]:
+    """Measure looks that read nothing, and reading that many records."""
+    return [*_looks(broker, run), _fields(broker, run, records)]
+
+
+# Looks that read nothing
+
+
+def _looks(broker: Broker, run: Run) -> Iterator[Figure]:
+    broker.create("looked-at", MANY)
+    rows = [(partition, "", BEGUN_MS) for partition in range(MANY)]
+    for by, look in (
+        ("ingestion", KafkaEnds(broker.config, "looked-at")),
+        ("timestamp", KafkaTimes(broker.config, "looked-at")),
+    ):
+        run.say(f"Kafka: looking by {by}")
+        taken = [_look_ms(broker, look, rows) for _ in range(run.repeats(full=7, quick=3))]
+        name = f"Kafka: CPU of a look at {MANY} partitions by {by}"
+        remark = "each has a new record at each look"
+        yield Figure(name, "ms", Samples(tuple(taken)), target=LOOK, remark=remark)
+
+
+def _look_ms(broker: Broker, look: Callable[[], object], rows: list[tuple[int, str, int]]) -> float:
+    """Return the ms of CPU of a look, on average of some."""
+    spent = 0.0
+    for _ in range(LOOKS):
+        broker.send("looked-at", rows)
+        begun = time.process_time()
+        look()
+        spent += time.process_time() - begun
+    return spent / LOOKS * 1000
+
+
+# Reading each record
+
+
+def _fields(broker: Broker, run: Run, records: int) -> Figure:
+    run.say(f"Kafka: writing {records} records with a time in them")
+    broker.create("fields", FEW)
+    _write(broker, records)
+    taken, bare = [], []
+    for number in range(run.repeats(full=5, quick=1)):
+        run.say(f"Kafka: reading times, round {number + 1}")
+        field = KafkaFields(broker.config, "fields", "departure", start="earliest")
+        taken.append(_rate(records, _positions(field)))
+        bare.append(_rate(records, _bare(broker)))
+    ours, floor = Samples(tuple(taken)), Samples(tuple(bare))
+    name, floor_is = "Kafka: times in records, a second of CPU", "a consumer of the values alone"
+    return Figure(name, "records/s", ours, floor, floor_is, READ)
+
+
+def _write(broker: Broker, records: int) -> None:
+    producer = Producer({**broker.config, "queue.buffering.max.messages": records + 1})
+    for number in range(records):
+        value = VALUE % (number, BEGUN_MS + number)
+        producer.produce("fields", value, partition=number % FEW, timestamp=BEGUN_MS + number)
+    producer.flush()
+
+
+def _positions(field: KafkaFields) -> Iterator[int]:
+    """Yield how many records were read so far."""
+    while True:
+        at, newest = field()
+        _check(newest)
+        yield sum(at.values())
+
+
+def _check(newest: Mapping[int, int | None]) -> None:
+    if any(time is not None and time < BEGUN_MS for time in newest.values()):
+        raise WrongResult(f"the newest times are {newest}")
+
+
+def _bare(broker: Broker) -> Iterator[int]:
+    consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **SETTINGS})
+    consumer.assign([TopicPartition("fields", partition, 0) for partition in range(FEW)])
+    read = 0
+    while True:
+        messages = consumer.consume(BATCH, 1)
+        read += sum(each.value() is not None for each in messages if each.error() is None)
+        yield read
+
+
+def _rate(records: int, read: Iterator[int]) -> float:
+    """Return the records a second of CPU, of all."""
+    begun = time.process_time()
+    for so_far in islice(read, 10_000):
+        if so_far >= records:
+            return records / (time.process_time() - begun)
+    raise WrongResult(f"not all of {records} records were read")
