@@ -22,7 +22,6 @@ def outputs(page: str, directory: Path) -> list[str]:
     [
         "api.md",
         "command-line.md",
-        pytest.param("observers.md", marks=pytest.mark.spark),
         "producers.md",
         "seal.md",
         "what-can-go-wrong.md",
@@ -75,6 +74,14 @@ def test_the_page_on_kafka_runs_as_printed(broker: Broker, tmp_path: Path) -> No
         runner = Runner(tmp_path, controller.url, on_kafka(broker))
 
         assert runner.run_page("docs/kafka.md")
+
+
+@pytest.mark.spark
+def test_the_page_on_observers_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
+    """Of a file log, with Spark, and of a topic."""
+    broker.create("arrivals")
+    with ServeProcess(tmp_path).ready() as controller:
+        assert Runner(tmp_path, controller.url, on_kafka(broker)).run_page("docs/observers.md")
 
 
 def on_kafka(broker: Broker) -> dict[str, str]:
