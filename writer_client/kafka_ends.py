@@ -12,12 +12,16 @@ from noted_time.reading import waited_for
 from noted_time.values import LARGEST_TIME, InvalidNote, Recreated, Unreachable, shown_time
 from noted_time.wing import NewestTimes, Stamp
 from writer_client.answers import Found
+from writer_client.kafka_reading import Reading
 from writer_client.posting import unix_ms
 
 log = logging.getLogger("noted_time.observer")
 
 AHEAD_MS = 60_000
 """A record whose timestamp is further ahead of the clock is named."""
+
+CHECKED = 3
+"""In how many partitions the largest timestamp is looked for in the record."""
 
 
 class TopicEnds:
@@ -120,6 +124,8 @@ class KafkaTimes:
 
     Kafka gives the markers of transactions the broker's time, and counts them as well. So if
     records are written in transactions, they must not be older than the delay when they come in.
+    The first call warns of it if it finds a marker: it looks for the newest record of three
+    partitions, if it may, and reads nothing else.
     """
 
     def __init__(
@@ -129,6 +135,7 @@ class KafkaTimes:
         self._clock = clock
         self._newest = NewestTimes()
         self._ahead: set[int] = set()
+        self._is_checked = False
 
     def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None], int | None]:
         """Return the ends, the newest time of each partition that is not idle, and the largest.
@@ -138,8 +145,34 @@ class KafkaTimes:
         """
         look, now = self._topic.look(newest=True), self._clock()
         self._name_those_ahead(look.newest, now)
+        self._name_markers(look)
         largest = max((stamp.time for stamp in look.newest.values()), default=None)
         return look.ends, self._newest.take(look.newest, look.ends, now=now), largest
+
+    def _name_markers(self, look: TopicLook) -> None:
+        """Warn, once there is something to see, if a largest timestamp is that of no record.
+
+        It is a marker then, or aborted. Only some are looked for, and without the right to read the
+        topic none is.
+        """
+        visible = [(s.time, p, s.offset) for p, s in look.newest.items() if s.offset < look.ends[p]]
+        if self._is_checked or not visible:
+            return
+        self._is_checked = True
+        asked = {partition: offset for _, partition, offset in sorted(visible)[-CHECKED:]}
+        with suppress(Unreachable), Reading(self._topic.topic) as reading:
+            for partition, offset in asked.items():
+                reading.begin(partition, offset)
+            read = reading.read({partition: offset + 1 for partition, offset in asked.items()})
+            found = {partition for partition, offset, _ in read if offset == asked[partition]}
+            passed = {p for p, offset in asked.items() if reading.position[p] > offset}
+            if passed - found:
+                log.warning(
+                    "Kafka topic %r is written in transactions, whose markers have the broker's "
+                    "time for a timestamp, and count: records that are older than the delay when "
+                    "they come in will be late. To read the timestamps instead, use --read",
+                    self._topic.name,
+                )
 
     def _name_those_ahead(self, newest: Mapping[int, Stamp], now: int) -> None:
         ahead = {number for number, stamp in newest.items() if stamp.time > now + AHEAD_MS}

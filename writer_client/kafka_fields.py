@@ -13,14 +13,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from confluent_kafka import Message
 
-from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, unix_ms_of
+from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, shown_time, unix_ms_of
 from writer_client.kafka_ends import SameTopic
 from writer_client.kafka_reading import Reading, log
+from writer_client.posting import unix_ms
 
 TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]
 
 REPORT_S = 60.0
+AHEAD_MS = 3_600_000
+"""A stream takes no times further ahead either, unless its `max_time_ahead_ms` says so."""
 
 
 class KafkaFields:
@@ -31,6 +34,8 @@ class KafkaFields:
     `Message`, or ``"module:function"`` naming one, that returns an integer, an aware `datetime`, or
     `None` for a record without a time. Records whose time cannot be read, also because the function
     raises, are passed over: `unusable` counts them, and a warning names one at most once a minute.
+    So are those whose time is more than `ahead_ms` ahead of `clock` (Unix ms), unless that is
+    `None`: one of them would move its partition's time there for good.
 
     It begins at `known`, the position that the controller has of the writer when it is first
     called; if that has none, at the topic's `start`: its ends or its first records. Partitions that
@@ -51,10 +56,13 @@ class KafkaFields:
         known: Callable[[], Mapping[int, int]] = dict,
         start: Start = "latest",
         among: Callable[[], Mapping[int, int]] | None = None,
+        ahead_ms: int | None = AHEAD_MS,
+        clock: Callable[[], int] = unix_ms,
     ) -> None:
         self._time_of = time_in(field) if isinstance(field, str) else _checked(field)
         self._topic = SameTopic(config, topic)
         self._known, self._start, self._among = known, start, among
+        self._ahead_ms, self._clock = ahead_ms, clock
         self._reading = Reading(self._topic.topic)
         self._newest: dict[int, int] = {}
         self.unusable = 0
@@ -73,13 +81,17 @@ class KafkaFields:
         else:
             ends = self._begin_among(self._among(), ends)
         time_of, newest = self._time_of, self._newest
+        latest = LARGEST_TIME if self._ahead_ms is None else self._clock() + self._ahead_ms
         for partition, offset, message in self._reading.read(ends):
             try:
                 time = time_of(message)
             except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
                 self._unusable(partition, offset, unreadable)
             else:
-                if time > newest.get(partition, LEAST_TIME - 1):
+                if time > latest:
+                    ahead = f"{shown_time(time)} is ahead of this clock"
+                    self._unusable(partition, offset, Rejected(ahead))
+                elif time > newest.get(partition, LEAST_TIME - 1):
                     newest[partition] = time
         behind = dict.fromkeys(self._reading.behind(ends))
         self._newest = {}

@@ -95,6 +95,10 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             "--from", help="Where to begin to read. By default latest.", show_default=False
         ),
     ] = None,
+    ahead: Annotated[
+        str | None,
+        flag("Pass over records whose time is further ahead of this clock. By default 1h."),
+    ] = None,
     delay: Delay = None,
     idle: Idle = None,
     skew: Skew = None,
@@ -164,6 +168,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             "skew": skew,
             "read": read,
             "from": start,
+            "ahead": ahead,
             "lag": lag,
         }
         way = way_of(WAYS, by, field=field, **flags)
@@ -180,7 +185,15 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         security = {} if config is None else properties(config)
         name, domains = stream or topic, [noting.domain]
         connection = {**security, "bootstrap.servers": bootstrap}
-        given = GivenTopic(connection, topic, noting, field=field, reads=read, start=start)
+        given = GivenTopic(
+            connection,
+            topic,
+            noting,
+            field=field,
+            reads=read,
+            start=start,
+            ahead_ms=milliseconds(ahead),
+        )
         if share:
             writers = PartitionWriters(
                 url, name, writer, domain=noting.domain, timeout_ms=timeout_ms, token=token
@@ -213,6 +226,7 @@ class GivenTopic:
     field: str | None = None
     reads: bool | None = None
     start: Start | None = None
+    ahead_ms: int | None = None
     known: Callable[[], Mapping[int, int]] = dict
     among: Callable[[], Mapping[int, int]] | None = None
     late: Callable[[int, int], object] | None = None
@@ -273,13 +287,14 @@ def _times(topic: GivenTopic) -> Looks:
 
     if topic.reads:
         return _fields(topic)
-    if topic.start is not None:
-        raise Rejected("--from requires --read, or --by field")
+    for name, given in (("from", topic.start), ("ahead", topic.ahead_ms)):
+        if given is not None:
+            raise Rejected(f"--{name} requires --read, or --by field")
     return KafkaTimes(topic.config, topic.name)
 
 
 def _fields(topic: GivenTopic) -> Looks:
-    from writer_client.kafka_fields import KafkaFields, timestamp  # noqa: PLC0415 - likewise
+    from writer_client.kafka_fields import AHEAD_MS, KafkaFields, timestamp  # noqa: PLC0415 - likewise
 
     return KafkaFields(
         topic.config,
@@ -288,6 +303,7 @@ def _fields(topic: GivenTopic) -> Looks:
         known=topic.known,
         start=(topic.start or Start.LATEST).value,
         among=topic.among,
+        ahead_ms=AHEAD_MS if topic.ahead_ms is None else topic.ahead_ms,
     )
 
 
@@ -313,10 +329,10 @@ def _resolved(topic: GivenTopic) -> Looks:
 WAYS: Mapping[By, Way[GivenTopic]] = {
     By.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
     By.TIMESTAMP: Way(
-        _times, Noting.event_time, required=("delay",), optional=("idle", "read", "from")
+        _times, Noting.event_time, required=("delay",), optional=("idle", "read", "from", "ahead")
     ),
     By.FIELD: Way(
-        _fields, Noting.event_time, required=("field", "delay"), optional=("idle", "from")
+        _fields, Noting.event_time, required=("field", "delay"), optional=("idle", "from", "ahead")
     ),
     By.BROKER_TIME: Way(_broker_times, Noting.exact, optional=("skew", "lag")),
     By.RESOLVED: Way(_resolved, Noting.exact),

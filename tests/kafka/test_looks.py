@@ -123,7 +123,12 @@ def timestamps(broker: Broker, client: WriterClient) -> KafkaTimes:
 def fields(broker: Broker, client: WriterClient) -> KafkaFields:
     """Return a look at the times in the records, which continues with what was noted."""
     return KafkaFields(
-        broker.config, client.stream, "at", known=lambda: client.position, start="earliest"
+        broker.config,
+        client.stream,
+        "at",
+        known=lambda: client.position,
+        start="earliest",
+        ahead_ms=None,
     )
 
 
@@ -230,12 +235,30 @@ def test_a_record_from_the_future_is_named(
     assert "partition 0: the record at offset 1 has the timestamp 20" in named[0]
 
 
+def test_an_observer_warns_of_transactions_whose_markers_count(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They have the broker's time; who reads the timestamps does not see them."""
+    producer = Producer({**broker.config, "transactional.id": topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, "a", partition=1, timestamp=1000)
+    producer.commit_transaction(60)
+    times = KafkaTimes(broker.config, topic)
+    wait_until(lambda: times()[1])
+    fields = KafkaFields(broker.config, topic, timestamp, start="earliest")
+
+    assert f"{topic}' is written in transactions" in caplog.text
+    assert fields()[1] == {1: 1000}
+
+
 def in_minutes(message: Message) -> int | None:
     """Return the time of a record whose value is in minutes."""
     return None if message.value() == b"none" else int(message.value() or b"") * 60_000
 
 
 UNUSABLE = ["no JSON", "[]", "{}", '{"at": 1.5}', '{"at": "noon"}', '{"at": null}']
+UNUSABLE += [f'{{"at": {AHEAD}}}']
 UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at": 1}}']
 
 
