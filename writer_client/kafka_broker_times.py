@@ -61,17 +61,19 @@ class KafkaBrokerTimes:
         """
         clocks, now = self._begin(), self._clock()
         high = self._topic.look(committed=False)
-        recent = self._topic.topic.first_stamps(now - self._skew_ms, high.ends)
         look = self._topic.look(newest=True)
+        hidden = [number for number, end in look.ends.items() if end and number not in look.newest]
+        recent = self._topic.topic.first_stamps(now - self._skew_ms, hidden)
         too_few = {number for number, some in high.in_sync.items() if some < self._in_sync}
         self._check()  # last: what was found before was stamped by brokers
         seen = BrokerLook(now, too_few, high.ends, look.ends, look.newest, recent)
         doubts = clocks.take(seen)
         if doubts:
             self._read(doubts, clocks)
-        times = clocks.times()
-        largest = max((stamp.time for stamp in look.newest.values()), default=None)
-        return look.ends, times, largest
+        stamps = [stamp.time for stamp in look.newest.values()]
+        if hidden:  # those of the partition are not known, and none is from the future
+            stamps.append(self._clock() + self._skew_ms)
+        return look.ends, clocks.times(), max(stamps, default=None)
 
     def _begin(self) -> BrokerClocks:
         if self._clocks is None:
