@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History
-from tests.chaos.kafka import counting, writing
+from tests.chaos.kafka import counting, landing, writing
 from tests.chaos.kafka.checks import Batches, Counted
 from tests.chaos.kafka.writing import Kind
 from tests.support import java
@@ -31,6 +31,21 @@ WRITERS: Mapping[str, Kind] = {
     "AA": "plain",
     **({"HA": "java"} if java.compiler() else {}),
 }
+OBSERVED = "landings"
+"""A topic whose broker stamps the records, and whose producers do not note."""
+
+Ways = Mapping[str, Sequence[str]]
+OBSERVERS: Ways = {
+    "ingestion": (),
+    "timestamp": ("--delay", "60s"),
+    "broker-time": ("--skew", "100ms"),
+}
+"""How it is observed, each in the domain of that name, with these options.
+
+The delay is longer than a transaction lasts, and the skew longer than a broker that was killed and
+its successor, on one machine, can differ by.
+"""
+
 PATIENCE_S = 120.0
 """A producer, the broker or a controller starts, or notices its end, within this time."""
 
@@ -49,10 +64,10 @@ class Program:
     logs goes to files, one pair a run. A fault that makes it fail holds `busy`.
     """
 
-    def __init__(self, name: str, module: str, given: object, directory: Path) -> None:
+    def __init__(self, name: str, directory: Path, *words: str) -> None:
         self.name = name
         self.busy = asyncio.Lock()
-        self._words = [sys.executable, "-m", module, json.dumps(given)]
+        self._words = [sys.executable, "-m", *words]
         self._logs = directory / name
         self._logs.mkdir(parents=True)
         self._runs = 0
@@ -117,7 +132,11 @@ class KafkaArena:
     """
 
     def __init__(
-        self, directory: Path, chance: random.Random, writers: Mapping[str, Kind] = WRITERS
+        self,
+        directory: Path,
+        chance: random.Random,
+        writers: Mapping[str, Kind] = WRITERS,
+        ways: Ways = OBSERVERS,
     ) -> None:
         self.chance = chance
         self.kills = 0
@@ -127,8 +146,9 @@ class KafkaArena:
         self.broker_busy, self.controller_busy = asyncio.Lock(), asyncio.Lock()
         self._directory = directory
         self._end, self._output = directory / "end", directory / "output"
-        self.writers = writers
+        self.writers, self.ways = writers, ways
         self._programs: list[Program] = []
+        self.observers: list[Program] = []
         self._read: dict[str, list[Counted]] = {}
         self._strange: list[tuple[str, str]] = []
 
@@ -147,6 +167,7 @@ class KafkaArena:
                 name: self._producer(name, kind) for name, kind in self.writers.items()
             }
             self.query = self._query()
+            await asyncio.to_thread(self._observe)
             for program in self._programs:
                 program.start()
         except BaseException:
@@ -157,7 +178,8 @@ class KafkaArena:
     async def __aexit__(self, *_: object) -> None:
         for program in self._programs:
             program.kill()
-            self.counts.update(str(each) for each in program.printed())
+            if program not in self.observers:
+                self.counts.update(str(each) for each in program.printed())
         if hasattr(self, "controller"):
             self.controller.kill()
         self.broker.kill()
@@ -185,14 +207,36 @@ class KafkaArena:
         )
         return self._program("query", counting.__name__, asdict(given))
 
+    def _observe(self) -> None:
+        """Create the topic that is observed, and its producers and observers."""
+        stamped = {"message.timestamp.type": "LogAppendTime"}
+        self.broker.create(OBSERVED, PARTITIONS, stamped)
+        self.controller.make(OBSERVED, mark_interval_ms=50, domains=["default", *self.ways])
+        given = landing.Given(self.broker.address, OBSERVED, str(self._end))
+        self.landing = self._program("landing", landing.__name__, asdict(given))
+        words = ["observe", "kafka", self.broker.address, OBSERVED, "--url", self.url]
+        words += ["--poll", "200ms", "--timeout", "1h"]
+        self.observers = [
+            self._started(
+                f"observer-{by}",
+                "noted_time",
+                *(*words, "--by", by, "--domain", by, "--writer", by, *options),
+            )
+            for by, options in self.ways.items()
+        ]
+
     def _program(self, name: str, module: str, given: object) -> Program:
-        self._programs.append(Program(name, module, given, self._directory / "logs"))
+        return self._started(name, module, json.dumps(given))
+
+    def _started(self, name: str, *words: str) -> Program:
+        self._programs.append(Program(name, self._directory / "logs", *words))
         return self._programs[-1]
 
     async def supervise(self, stopping: asyncio.Event) -> None:
         """Start each program again that ended by itself, unless it is done."""
         while not stopping.is_set():
-            for program in (*self.producers.values(), self.query):
+            producers = (*self.producers.values(), self.landing)
+            for program in (*producers, self.query, *self.observers):
                 if not program.busy.locked() and program.status():
                     self._ended(program)
                     program.start()
@@ -225,13 +269,17 @@ class KafkaArena:
     def _ended(self, program: Program) -> None:
         """Count why a program ended, and remember it if that is strange.
 
-        A producer may end by an error that the product documents. A query may not be refused: all
-        that it relied on is still there.
+        A producer may end by an error that the product documents, and one that does not note by any
+        of Kafka's. A query may not be refused: all that it relied on is still there. An observer
+        may not end at all.
         """
         error, kind = program.error(), program.name.partition("-")[0]
         self.counts[f"ended: {kind}, {error.rpartition('.')[2]}"] += 1
-        refused = "Rejected" in program.log()
-        if refused if program is self.query else error not in DOCUMENTED:
+        if program is self.query:
+            is_strange = "Rejected" in program.log()
+        else:
+            is_strange = kind != "landing" and error not in DOCUMENTED
+        if is_strange:
             self._strange.append((program.name, program.log()[-2000:]))
 
     # Servers
@@ -254,10 +302,11 @@ class KafkaArena:
             await asyncio.to_thread(self.controller.ready)
 
     async def add_a_partition(self) -> None:
-        """Add a partition to the topic, once the broker is up."""
+        """Add a partition to both topics, once the broker is up."""
         async with self.broker_busy:
             self.partitions += 1
-            await asyncio.to_thread(self.broker.grow, TOPIC, self.partitions)
+            for topic in (TOPIC, OBSERVED):
+                await asyncio.to_thread(self.broker.grow, topic, self.partitions)
 
     async def mend(self, history: History) -> None:
         """Start the controller again if it ended by itself, which it may not.
@@ -281,7 +330,8 @@ class KafkaArena:
 
     def unfinished(self) -> list[str]:
         """Return the producers that have not ended well."""
-        return [each.name for each in self.producers.values() if each.status() != 0]
+        programs = (*self.producers.values(), self.landing)
+        return [each.name for each in programs if each.status() != 0]
 
     def batches(self) -> Batches:
         """Return what the query gave out."""

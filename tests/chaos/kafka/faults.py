@@ -20,6 +20,11 @@ async def kill_producer(arena: KafkaArena) -> None:
     await arena.kill_and_start(arena.producers[arena.chance.choice(sorted(arena.producers))])
 
 
+async def kill_observer(arena: KafkaArena) -> None:
+    """Kill -9 any observer, or the producers that do not note."""
+    await arena.kill_and_start(arena.chance.choice([*arena.observers, arena.landing]))
+
+
 async def kill_broker(arena: KafkaArena) -> None:
     """Kill -9 the broker."""
     await arena.restart_broker()
@@ -57,6 +62,7 @@ def _transactional(arena: KafkaArena) -> list[str]:
 KAFKA_FAULTS: Faults[KafkaArena] = {
     "kill-query": kill_query,
     "kill-producer": kill_producer,
+    "kill-observer": kill_observer,
     "kill-broker": kill_broker,
     "kill-controller": kill_controller,
     "partition": add_a_partition,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.kafka.arena import OBSERVERS, Ways
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.trial import hold
 from tests.chaos.kafka.writing import Kind
@@ -21,31 +22,34 @@ pytestmark = [
 TURNS: tuple[Turn, ...] = (
     ("kill-query", "kill-producer"),
     ("kill-broker", "partition"),
-    ("twin", "kill-controller"),
+    ("twin", "kill-controller", "kill-observer"),
 )
 
 
 IN_JAVA: dict[str, Kind] = {"HA": "java"} if java.compiler() else {}
 
 
-async def held(directory: Path, turns: tuple[Turn, ...], **writers: Kind) -> Verdict:
+async def held(
+    directory: Path, turns: tuple[Turn, ...], writers: dict[str, Kind], ways: Ways = OBSERVERS
+) -> Verdict:
     """Return the verdict of a trial with these turns."""
-    return await hold(directory, Plan(1, turns=lambda _: turns), writers=writers)
+    return await hold(directory, Plan(1, turns=lambda _: turns), writers=writers, ways=ways)
 
 
 async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> None:
     """Every law of `docs/chaos.md` holds, and there was enough to hold it against."""
-    verdict = await held(tmp_path, TURNS, UA="transactions", AA="plain", **IN_JAVA)
+    verdict = await held(tmp_path, TURNS, {"UA": "transactions", "AA": "plain", **IN_JAVA})
 
     assert verdict.violations == ()
     assert {each for turn in TURNS for each in turn} == KAFKA_FAULTS.keys() - {"pause"}
-    counted = ("records committed", "transactions aborted", "marks checked", "windows checked")
+    counted = ["records committed", "transactions aborted", "marks checked", "windows checked"]
+    counted += ["records observed", "marks of observers"]
     assert min(verdict.tried[each] for each in counted) > 0
 
 
 async def test_a_producer_that_notes_too_early_is_found(tmp_path: Path) -> None:
     """The judge finds its records beyond the cuts, and the query has lost them."""
-    verdict = await held(tmp_path, (("partition",),), AA="plain", early="early")
+    verdict = await held(tmp_path, (("partition",),), {"AA": "plain", "early": "early"}, {})
 
     assert {violation.law for violation in verdict.violations} == {
         "marks are sound",

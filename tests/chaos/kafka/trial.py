@@ -12,7 +12,7 @@ import httpx
 from tests.chaos import checks
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.history import Chain, History, Journal, Json, now
-from tests.chaos.kafka.arena import TOPIC, WRITERS, KafkaArena
+from tests.chaos.kafka.arena import OBSERVED, OBSERVERS, TOPIC, WRITERS, KafkaArena, Ways
 from tests.chaos.kafka.checks import (
     WINDOW_MS,
     Batches,
@@ -24,6 +24,7 @@ from tests.chaos.kafka.checks import (
     wrong_windows,
 )
 from tests.chaos.kafka.faults import KAFKA_FAULTS
+from tests.chaos.kafka.seeing import Seeing
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.reading import Reading
 from tests.chaos.turns import Plan, Pulse, Turns
@@ -55,22 +56,33 @@ class KafkaTrial:
 
     async def run(self) -> None:
         """Do it all; returns when every law has been judged."""
+        seeing = Seeing(self.arena.broker.config, OBSERVED)
         async with httpx.AsyncClient(trust_env=False) as http, asyncio.TaskGroup() as tasks:
             caller = Caller(http, [self.arena.url], self.history, random.Random(1))
-            tasks.create_task(self._follow_marks(caller))
+            for chain in (MARKS, *((OBSERVED, by) for by in self.arena.ways)):
+                tasks.create_task(self._follow_marks(caller, *chain))
             tasks.create_task(self._follow_output())
+            seen = tasks.create_task(asyncio.to_thread(seeing.run))
             tasks.create_task(self.arena.supervise(self.drained))
-            await self.turns.run()
-            await self._drain()
-            self.drained.set()
+            try:
+                await self.turns.run()
+                await self._drain()
+            finally:
+                self.drained.set()
+                seeing.stop()
         self.announce("judging")
         records = await asyncio.to_thread(self.arena.broker.records, TOPIC)
         marks = await asyncio.to_thread(all_marks, self.arena.controller, TOPIC)
         judge(self.history, records, [dict(mark) for mark in marks], self.arena.batches())
+        landed = await asyncio.to_thread(self.arena.broker.records, OBSERVED)
+        for by in self.arena.ways:
+            noted = await asyncio.to_thread(all_marks, self.arena.controller, OBSERVED, by)
+            judged = in_sight(landed, seen.result()) if by == "ingestion" else landed
+            judge_observer(self.history, by, judged, [dict(mark) for mark in noted])
 
-    async def _follow_marks(self, caller: Caller) -> None:
+    async def _follow_marks(self, caller: Caller, stream: str, domain: str) -> None:
         try:
-            await Reading(self.history, self.drained).follow(caller, *MARKS)
+            await Reading(self.history, self.drained).follow(caller, stream, domain)
         except NoAnswerError as error:
             self.history.broke("answers", "the controller", error)
 
@@ -128,6 +140,29 @@ def judge(
     history.counts["batches run again"] = sum(len(runs) > 1 for runs in batches.values())
 
 
+def judge_observer(
+    history: History, by: str, records: Sequence[Record], marks: Sequence[Json]
+) -> None:
+    """Hold the marks of an observer against what its time is of."""
+    found: dict[str, Sequence[object]] = {
+        "observers are sound": violations(marks, records),
+        "chains": broken_links(marks),
+        "marks stay": checks.changed(history.chains[OBSERVED, by].seen, marks),
+        "no writer is excluded": checks.excluded(marks, silent=None),
+    }
+    for law, accounts in found.items():
+        for account in accounts:
+            history.broke(law, f"{OBSERVED}/{by}", account)
+    history.counts["records observed"] += len(records)
+    history.counts["marks of observers"] += len(marks)
+
+
+def in_sight(records: Sequence[Record], seen: Mapping[tuple[int, int], int]) -> list[Record]:
+    """Return the records that a consumer has seen, each at the time of that."""
+    found = ((record, seen.get((record.partition, record.offset))) for record in records)
+    return [record._replace(time=time) for record, time in found if time is not None]
+
+
 def tried(history: History, kills: int) -> dict[str, int]:
     """Return how much there was of everything, and what was lost of it."""
     counts = history.counts
@@ -135,7 +170,8 @@ def tried(history: History, kills: int) -> dict[str, int]:
         "processes killed (-9)": kills,
         **{each: counts[each] for each in TRIED},
         "windows wrong": counts["broke windows are true"],
-        "records below a lower and beyond its cut": counts["broke marks are sound"],
+        "records below a lower and beyond its cut": counts["broke marks are sound"]
+        + counts["broke observers are sound"],
     }
 
 
@@ -144,6 +180,8 @@ TRIED = (
     "transactions aborted",
     "records committed",
     "marks checked",
+    "records observed",
+    "marks of observers",
     "windows checked",
     "batches run again",
     "rows lost",
@@ -155,12 +193,13 @@ async def hold(
     plan: Plan,
     announce: Callable[[str], None] = lambda _: None,
     writers: Mapping[str, Kind] = WRITERS,
+    ways: Ways = OBSERVERS,
 ) -> Verdict:
     """Hold a trial, and leave its history in the directory."""
     begun, chance, history = now(), random.Random(plan.seed), History({})
-    history.chains |= {MARKS: Chain(), OUTPUT: Chain()}
+    history.chains |= {MARKS: Chain(), OUTPUT: Chain(), **{(OBSERVED, by): Chain() for by in ways}}
     with Journal(directory) as journal, Pulse() as pulse:
-        arena = KafkaArena(directory, random.Random(chance.random()), writers)
+        arena = KafkaArena(directory, random.Random(chance.random()), writers, ways)
         try:
             async with arena:
                 turns = Turns(arena, KAFKA_FAULTS, history, chance, plan, announce, MOVES_S)
