@@ -87,7 +87,7 @@ def _write(broker: Broker, records: int) -> None:
 def _positions(field: KafkaFields) -> Iterator[int]:
     """Yield how many records were read so far."""
     while True:
-        at, newest = field()
+        at, newest, _ = field()
         _check(newest)
         yield sum(at.values())
 

@@ -65,11 +65,15 @@ class KafkaFields:
         self._ahead_ms, self._clock = ahead_ms, clock
         self._reading = Reading(self._topic.topic)
         self._newest: dict[int, int] = {}
+        self._largest = LEAST_TIME
         self.unusable = 0
         self._reported, self._report_at = 0, 0.0
 
-    def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None]]:
+    def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None], int | None]:
         """Return how far each partition was read, and the newest time of each with new records.
+
+        The third is the largest time of all that was read, also of records that were passed over
+        as they are far ahead.
 
         It reads to the present ends, or for two seconds: a partition that has more is not idle.
         Raises as a look of `SameTopic`, and `Unreachable` if Kafka refuses to be read; what was
@@ -89,13 +93,16 @@ class KafkaFields:
                 self._unusable(partition, offset, unreadable)
             else:
                 if time > latest:
+                    self._largest = max(time, self._largest)
                     ahead = f"{shown_time(time)} is ahead of this clock"
                     self._unusable(partition, offset, Rejected(ahead))
                 elif time > newest.get(partition, LEAST_TIME - 1):
                     newest[partition] = time
         behind = dict.fromkeys(self._reading.behind(ends))
         self._newest = {}
-        return dict(self._reading.position), {**behind, **newest}
+        largest = self._largest = max((self._largest, *newest.values()))
+        bound = None if largest == LEAST_TIME else largest
+        return dict(self._reading.position), {**behind, **newest}, bound
 
     def _begin(self, ends: Mapping[int, int]) -> None:
         """Read the partitions that are new from where they begin for this observer."""
