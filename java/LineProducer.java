@@ -8,7 +8,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * A producer that knows nothing of noted time: it sends the lines of its input to a topic.
  *
- * <p>A line is a timestamp in ms, a key and a value, with tabs between; each may be empty. "*N"
+ * <p>A line is a timestamp in ms, a partition and a value, with tabs between; each may be empty. "*N"
  * stands for N records without a timestamp. After that, or an empty line, all is delivered, and the
  * CPU time of the process meanwhile is printed, in ns.
  */
@@ -24,8 +24,9 @@ public class LineProducer {
             for (String line; (line = lines.readLine()) != null; ) {
                 long begun = machine.getProcessCpuTime();
                 String[] row = line.split("\t", -1);
-                if (row.length == 3) producer.send(new ProducerRecord<>(given[1], null,
-                    row[0].isEmpty() ? null : Long.valueOf(row[0]), row[1], row[2]));
+                if (row.length == 3) producer.send(new ProducerRecord<>(given[1],
+                    row[1].isEmpty() ? null : Integer.valueOf(row[1]),
+                    row[0].isEmpty() ? null : Long.valueOf(row[0]), null, row[2]));
                 if (row.length == 3) continue;
                 int count = line.isEmpty() ? 0 : Integer.parseInt(line.substring(1));
                 while (count-- > 0) producer.send(new ProducerRecord<>(given[1], line));

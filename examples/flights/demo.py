@@ -141,9 +141,15 @@ def _count_from_kafka(stage: Stage, plan: Plan) -> Counted:
     stops, runs = list(steps(stage.flights, None, delays_of(stage))), Event()
     with kafka.at_work(stage, len(stops)) as carriers:
         live = stage.beside.submit(_count_live, stage, runs, until=stops[-1].clock)
-        while not (runs.wait(LOOK_S) or live.done()):
-            continue
-        replayed = _replayed(stage, plan, carriers.take, stops)
+        try:
+            while not (runs.wait(LOOK_S) or live.done()):
+                continue
+            replayed = _replayed(stage, plan, carriers.take, stops)
+        except BaseException:
+            for query in stage.spark.streams.active:
+                query.stop()  # it would wait for ever for a carrier that has ended
+            raise
+        replayed.lowers = carriers.lowers
     run, written = live.result(), kafka.written(stage)
     incidents = (*carriers.incidents, report.price(noted_time(stage.flights)))
     return Counted(run, truth(written), replayed, incidents)

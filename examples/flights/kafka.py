@@ -12,10 +12,12 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, cast
 
+import httpx
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from examples.flights import java_carrier
 from examples.flights.kafka_carrier import Stop, line_of
 from examples.flights.replay import (
     DOMAIN,
@@ -25,8 +27,9 @@ from examples.flights.replay import (
     STREAM,
     create_stream,
 )
+from examples.flights.simulation import BEFORE_ALL_TIME
 from examples.flights.surroundings import SurroundingsError, end, last_words, start
-from examples.flights.ways import ITSELF, RESOLVED, delays, way_of
+from examples.flights.ways import IN_JAVA, ITSELF, OBSERVED, RESOLVED, delays, way_of
 from noted_time.kafka import Topic
 from noted_time.values import NotedTimeError
 from spark_integration import read_noted_kafka
@@ -52,11 +55,11 @@ COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 class Carrier:
-    """One carrier in a process of its own (`kafka_carrier`), which can be killed."""
+    """One carrier in a process of its own, which can be killed."""
 
-    def __init__(self, name: str, stage: Stage, *, notes: bool) -> None:
-        """Start the process, whose log is in the directory of the stage."""
-        self._name, self._stage, self._notes = name, stage, notes
+    def __init__(self, name: str, program: Sequence[str], directory: Path) -> None:
+        """Start the process, whose log is in the directory."""
+        self._name, self._program, self._directory = name, program, directory
         self._start()
 
     def take(self, stop: Stop) -> None:
@@ -67,7 +70,7 @@ class Carrier:
     def wait(self) -> None:
         """Wait until the process has started, or done its stop."""
         if not self._answers.readline():
-            words = last_words(self._name, self._stage.directory)
+            words = last_words(self._name, self._directory)
             raise SurroundingsError(f"the carrier {self._name} ended:\n{words}")
 
     def kill(self) -> None:
@@ -87,9 +90,8 @@ class Carrier:
         end(self._process)
 
     def _start(self) -> None:
-        noting = (self._name, self._stage.url) if self._notes else ()
-        words = ["-m", "examples.flights.kafka_carrier", self._stage.bootstrap, STREAM, *noting]
-        self._process = start(self._name, words, self._stage.directory, answers=True)
+        words = ["-m", *self._program]
+        self._process = start(self._name, words, self._directory, answers=True)
         pipes = self._process.stdin, self._process.stdout
         self._lines, self._answers = cast("tuple[IO[str], IO[str]]", pipes)
 
@@ -102,10 +104,14 @@ class Carriers:
         topic: FlightTopic,
         carriers: Mapping[str, Carrier],
         observers: Mapping[str, EventTimeNoter],
+        *,
         stops: int,
+        lower: Callable[[], int],
     ) -> None:
         """Begin; those that are observed have a partition each, after those of the others."""
         self.incidents: list[str] = []
+        self.lowers: list[int] = []
+        self._lower = lower
         self._topic, self._carriers, self._observers = topic, carriers, observers
         self._own = {name: SEGMENTS + number for number, name in enumerate(observers)}
         self._ends = topic.ends()
@@ -115,7 +121,7 @@ class Carriers:
     def take(self, step: Step) -> Mapping[int, int]:
         """Let every carrier write what landed, and be noted; returns where each partition ends.
 
-        The notes are durable.
+        The notes are durable; `lowers` has the lower that they lead to.
         """
         if self._stops == self._grows_at:
             self._grow()
@@ -130,7 +136,17 @@ class Carriers:
             observer.client.flush(PATIENCE_S)
         self._stops += 1
         self._ends = self._topic.ends()
+        self.lowers.append(self._lower_after(step))
         return self._ends
+
+    def _lower_after(self, step: Step) -> int:
+        """Return the lower, once it is that of the notes, if all carriers have noted."""
+        complete = step.notes.keys() == self._carriers.keys()
+        expected = min(step.notes.values()) if complete else BEFORE_ALL_TIME
+        until = time.monotonic() + PATIENCE_S
+        while (lower := self._lower()) < expected and time.monotonic() < until:
+            time.sleep(java_carrier.LOOK_S)
+        return lower
 
     def _stop(self, name: str, landed: Sequence[Flight], time: int | None) -> Stop:
         """Return what a carrier writes, and where: to its own partition, or to the shortest."""
@@ -148,7 +164,7 @@ class Carriers:
         self.incidents.append(f"A partition was added after {self._stops} stops.")
 
     def _kill_one(self, step: Step) -> None:
-        landed = {name: each for name, each in step.landed.items() if name not in self._own}
+        landed = {name: each for name, each in step.landed.items() if way_of(name) is ITSELF}
         if not landed:
             return
         name = max(landed, key=lambda each: len(landed[each]))
@@ -168,11 +184,12 @@ def at_work(stage: Stage, stops: int) -> Iterator[Carriers]:
     At the end they finish.
     """
     names = stage.flights.carriers
-    observed = [name for name in names if way_of(name) is not ITSELF]
-    create_stream(stage.url, STREAM)
+    observed = [name for name in names if name in OBSERVED]
+    create_stream(stage.url, STREAM, expected=[name for name in names if name in IN_JAVA])
     with ExitStack() as stack:
         topic = FlightTopic(stage.bootstrap, SEGMENTS + len(observed))
-        carriers = {name: Carrier(name, stage, notes=name not in observed) for name in names}
+        programs = {name: _program(stage, name) for name in names}
+        carriers = {name: Carrier(name, each, stage.directory) for name, each in programs.items()}
         for carrier in carriers.values():
             stack.callback(carrier.end)
         observers = {
@@ -181,9 +198,23 @@ def at_work(stage: Stage, stops: int) -> Iterator[Carriers]:
         }
         for carrier in carriers.values():
             carrier.wait()
-        yield Carriers(topic, carriers, observers, stops)
+        calls = stack.enter_context(httpx.Client(base_url=stage.url, trust_env=False))
+        yield Carriers(topic, carriers, observers, stops=stops, lower=lambda: _lower(calls))
         for carrier in carriers.values():
             carrier.finish()
+
+
+def _lower(calls: httpx.Client) -> int:
+    mark = calls.get(f"/v1/streams/{STREAM}").json()["marks"][DOMAIN]
+    return int(mark["lower"]) if mark else BEFORE_ALL_TIME
+
+
+def _program(stage: Stage, carrier: str) -> list[str]:
+    """Return the module of a carrier, and what it is given."""
+    if carrier in IN_JAVA:
+        return java_carrier.program(stage, carrier, delays(stage.flights)[carrier])
+    noting = [carrier, stage.url] if way_of(carrier) is ITSELF else []
+    return ["examples.flights.kafka_carrier", stage.bootstrap, STREAM, *noting]
 
 
 @contextmanager
@@ -215,6 +246,8 @@ def observing(
         )
         client.flush(PATIENCE_S)
         yield observer
+        ends, *_ = times()
+        client.join(ends)  # no note has those of rows that left the time as it was
         client.finish(timeout=PATIENCE_S)
 
 

@@ -58,7 +58,7 @@ def fly_noted(bootstrap: str, topic: str, carrier: str, controller_url: str) -> 
                     producer.produce(record, event_time=departure, partition=stop.partition)
                 if stop.time is None:
                     producer.flush(PATIENCE_S)
-                    _answer()
+                    answer()
                     signal.pause()  # until it is killed
                 else:
                     producer.note_time(stop.time)
@@ -77,17 +77,18 @@ def fly_unnoted(bootstrap: str, topic: str) -> None:
 
 def _stops(producer: Producer, topic: str) -> Iterator[Stop]:
     """Yield what the lines say; each answer follows when the next is asked for."""
-    _answer()
+    answer()
     known: set[int] = set()
     for line in sys.stdin:
         stop = stop_of(line)
         while stop.partition not in known:  # a client refuses a partition that it has not seen
             known.update(producer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
         yield stop
-        _answer()
+        answer()
 
 
-def _answer() -> None:
+def answer() -> None:
+    """Say that it is done."""
     sys.stdout.write("\n")
     sys.stdout.flush()
 

@@ -102,7 +102,7 @@ def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Fligh
 def noted_outcome(counted: Counted, cuts: Cuts) -> Outcome:
     """Return the outcome of noted time."""
     run, truth, clock_at = counted.run, counted.truth, counted.replayed.clock_at
-    latencies = sorted(clock_at(cuts[end]) - end for end in came_in(run, 0))
+    latencies = sorted(clock_at(cuts[end], end) - end for end in came_in(run, 0))
     lost = lost_rows(given_out(run, 0), truth, run.watermark)
     return Outcome(None, sum(truth.values()), lost, tuple(latencies))
 

@@ -44,19 +44,28 @@ SCHEMA = pa.schema(
 
 @dataclass(slots=True)
 class Replayed:
-    """How far the log reached at each stop of the replay: clocks in Unix ms, rising, and cuts."""
+    """How far the log reached at each stop of the replay: clocks in Unix ms, rising, and cuts.
+
+    `lowers` are those of the marks there, none if marks cannot come before the rows of their stop.
+    """
 
     clocks: list[int] = field(default_factory=list)
     cuts: list[Mapping[int, int]] = field(default_factory=list)
+    lowers: Sequence[int] = ()
 
-    def clock_at(self, cut: Mapping[int, int]) -> int:
-        """Return the clock of the first stop at which the log reached `cut`.
+    def clock_at(self, cut: Mapping[int, int], lower: int) -> int:
+        """Return the clock of the first stop at which the log and time reached both.
 
-        >>> Replayed([10, 20], [{0: 5}, {0: 7, 1: 2}]).clock_at({0: 5, 1: 1})
-        20
+        After the last stop, all carriers finish.
+
+        >>> replayed = Replayed([10, 20], [{0: 5}, {0: 7, 1: 2}], lowers=[3, 9])
+        >>> replayed.clock_at({0: 5}, 3), replayed.clock_at({0: 5, 1: 1}, 3)
+        (10, 20)
+        >>> replayed.clock_at({0: 5}, 9), replayed.clock_at({0: 5}, 99)
+        (20, 20)
         """
         stop = bisect_left(self.cuts, x=True, key=lambda reached: reaches(reached, cut))
-        return self.clocks[stop]
+        return self.clocks[max(stop, min(bisect_left(self.lowers, lower), len(self.clocks) - 1))]
 
 
 class Carriers:
@@ -103,9 +112,19 @@ def table(flights: Sequence[Flight]) -> pa.Table:
     return pa.table([departures, landings, carriers, origins], schema=SCHEMA)
 
 
-def create_stream(controller_url: str, stream: str, domains: Sequence[str] = (DOMAIN,)) -> None:
-    """Create a stream with a mark at every advance, which keeps its marks for a year."""
+def create_stream(
+    controller_url: str,
+    stream: str,
+    domains: Sequence[str] = (DOMAIN,),
+    *,
+    expected: Sequence[str] = (),
+) -> None:
+    """Create a stream with a mark at every advance, which keeps its marks for a year.
+
+    From the start it waits for the writers that are expected.
+    """
     settings = {
+        "expected_writers": list(expected),
         "domains": list(domains),
         "mark_interval_ms": 0,
         "writer_timeout_ms": WRITER_TIMEOUT_MS,

@@ -1,7 +1,8 @@
 """How the time of each carrier is noted on Kafka, and why nothing is lost by it.
 
 Some producers do not note. An observer notes in the name of such a carrier, which has a partition
-of its own: an observer sees partitions, not producers.
+of its own: an observer sees partitions, not producers. If there is a JDK, one carrier is a producer
+in Java, whose configuration alone makes it note.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from examples.flights import java_carrier
 from examples.flights.data import HOUR_MS
 
 if TYPE_CHECKING:
@@ -31,20 +33,27 @@ TIMESTAMP = Way(
     "its flights is longer, so none is lost, but time waits longer for it.",
     "{} observed, less {} h",
 )
+INTERCEPTED = Way(
+    "{} produces in Java, knows nothing of noted time, and notes by its configuration: the newest "
+    "timestamp that it sent less {} h. None of its flights is longer, so none is lost.",
+    "{} by configuration, less {} h",
+)
 RESOLVED = Way(
     "{} does not note, but writes resolved records as a changefeed does: an observer notes the "
     "time of the last one: exact.",
     "{} observed, exact",
 )
-WAYS = (ITSELF, RESOLVED, TIMESTAMP)
+WAYS = (ITSELF, RESOLVED, INTERCEPTED, TIMESTAMP)
 MOST_NAMED = 3
 OBSERVED = {"MQ": TIMESTAMP, "US": RESOLVED}
-DELAYED = tuple(carrier for carrier, way in OBSERVED.items() if way is TIMESTAMP)
+IN_JAVA = {"EV": INTERCEPTED} if java_carrier.is_possible() else {}
+OTHERS = {**OBSERVED, **IN_JAVA}
+DELAYED = tuple(carrier for carrier, way in OTHERS.items() if way in {TIMESTAMP, INTERCEPTED})
 
 
 def way_of(carrier: str) -> Way:
     """Return the way of a carrier."""
-    return OBSERVED.get(carrier, ITSELF)
+    return OTHERS.get(carrier, ITSELF)
 
 
 def delays(flights: Flights, carriers: Iterable[str] = DELAYED) -> Mapping[str, int]:

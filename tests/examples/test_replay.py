@@ -59,7 +59,7 @@ def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> N
     replayed = replayed_to(tmp_path, served)
 
     cuts = cuts_of(served.url, FLIGHTS.window_ends)
-    minutes = [replayed.clock_at(cut) // 60_000 for _, cut in sorted(cuts.items())]
+    minutes = [replayed.clock_at(cut, end) // 60_000 for end, cut in sorted(cuts.items())]
     assert minutes == [330, 330, 330]
 
 
