@@ -66,6 +66,7 @@ class KafkaFields:
         self._reading = Reading(self._topic.topic)
         self._newest: dict[int, int] = {}
         self._largest = LEAST_TIME
+        self._has_skipped = False
         self.unusable = 0
         self._reported, self._report_at = 0, 0.0
 
@@ -73,7 +74,7 @@ class KafkaFields:
         """Return how far each partition was read, and the newest time of each with new records.
 
         The third is the largest time of all that was read, also of records that were passed over
-        as they are far ahead.
+        as they are far ahead; `None` if it began at ends, as what lies below is not known.
 
         It reads to the present ends, or for two seconds: a partition that has more is not idle.
         Raises as a look of `SameTopic`, and `Unreachable` if Kafka refuses to be read; what was
@@ -101,7 +102,7 @@ class KafkaFields:
         behind = dict.fromkeys(self._reading.behind(ends))
         self._newest = {}
         largest = self._largest = max((self._largest, *newest.values()))
-        bound = None if largest == LEAST_TIME else largest
+        bound = None if self._has_skipped or largest == LEAST_TIME else largest
         return dict(self._reading.position), {**behind, **newest}, bound
 
     def _begin(self, ends: Mapping[int, int]) -> None:
@@ -110,7 +111,7 @@ class KafkaFields:
         known = {} if at else self._known()
         is_first = not (at or known)
         for partition in ends.keys() - at.keys():
-            begin = ends[partition] if is_first and self._start == "latest" else 0
+            begin = self._first(ends[partition]) if is_first else 0
             self._reading.begin(partition, known.get(partition, begin))
 
     def _begin_among(self, among: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, int]:
@@ -120,9 +121,13 @@ class KafkaFields:
             self._newest.pop(partition, None)
         own = {partition: end for partition, end in ends.items() if partition in among}
         for partition in own.keys() - at.keys():
-            begin = own[partition] if self._start == "latest" else 0
-            self._reading.begin(partition, among[partition] or begin)
+            self._reading.begin(partition, among[partition] or self._first(own[partition]))
         return own
+
+    def _first(self, end: int) -> int:
+        """Return the offset at which an observer begins that has noted nothing of a partition."""
+        self._has_skipped |= self._start == "latest" and end > 0
+        return end if self._start == "latest" else 0
 
     def _unusable(self, partition: int, offset: int, reason: Exception) -> None:
         """Count a record, and name it now and then."""

@@ -303,6 +303,9 @@ def test_reading_continues_where_records_are_left(
     look = KafkaFields(broker.config, topic, timestamp, known=lambda: {0: 2})
     beyond = KafkaFields(broker.config, topic, timestamp, known=lambda: {0: 12})
 
+    latest = KafkaFields(broker.config, topic, timestamp)
+
+    assert latest() == ({0: 9, 1: 0}, {}, None)
     assert look() == ({0: 9, 1: 0}, {0: 1000}, 1000)
     assert "partition 0: the records from 2 to 5 were deleted" in caplog.text
     with pytest.raises(Recreated, match="partition 0 was read to 12, and ends before that"):
