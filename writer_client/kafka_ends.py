@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
 from noted_time.kafka import Topic, TopicLook
 from noted_time.reading import waited_for
-from noted_time.values import LARGEST_TIME, InvalidNote, Recreated, Unreachable, shown_time
+from noted_time.values import (
+    LARGEST_TIME,
+    InvalidNote,
+    NotObservable,
+    Recreated,
+    Unreachable,
+    shown_time,
+)
 from noted_time.wing import NewestTimes, Stamp
 from writer_client.answers import Found
 from writer_client.kafka_reading import Reading
@@ -69,12 +76,16 @@ class TopicEnds:
 class SameTopic:
     """Looks at a topic as read_committed readers see it, as long as it is the same.
 
-    `config` is that of any client of librdkafka. Raises `Rejected` at once if there is no such
-    topic, or no right to describe it; if Kafka does not answer, the first look asks again.
+    `config` is that of any client of librdkafka; with `partitions`, the others are left out. Raises
+    `Rejected` at once if there is no such topic, or no right to describe it; if Kafka does not
+    answer, the first look asks again.
     """
 
-    def __init__(self, config: Mapping[str, Any], topic: str) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], topic: str, partitions: Collection[int] | None = None
+    ) -> None:
         self.topic = Topic(config, topic)
+        self._partitions = partitions
         self._id: str | None = None
         with suppress(Unreachable):
             self._id = self.topic.look().id
@@ -88,14 +99,21 @@ class SameTopic:
         """Return id and ends of the topic, and with `newest` the largest timestamps.
 
         An open transaction holds the end of its partition, unless `committed` is false. Raises
-        `Unreachable` if Kafka does not answer for each partition, and `Recreated` if the id is not
-        the one of the first look.
+        `Unreachable` if Kafka does not answer for each partition, `Recreated` if the id is not the
+        one of the first look, and `Rejected` for partitions that there are not.
         """
         look = self.topic.look(committed=committed, newest=newest)
         if self._id not in (None, look.id):
             raise Recreated(f"Kafka topic {self.name!r}", f"its id is {look.id}, not {self._id}")
         self._id = look.id
-        return _whole(self.topic, look)
+        return _whole(self.topic, look if self._partitions is None else self._part(look))
+
+    def _part(self, look: TopicLook) -> TopicLook:
+        none = sorted(set(self._partitions or ()) - look.partitions)
+        if none:
+            known = f"its partitions are {sorted(look.partitions)}"
+            raise NotObservable(f"Kafka topic {self.name!r} has no partitions {none}: {known}")
+        return look.of(self._partitions or ())
 
 
 class KafkaEnds:
@@ -126,12 +144,18 @@ class KafkaTimes:
     records are written in transactions, they must not be older than the delay when they come in.
     The first call warns of it if it finds a marker: it looks for the newest record of three
     partitions, if it may, and reads nothing else.
+    `partitions` are all, unless they are given.
     """
 
     def __init__(
-        self, config: Mapping[str, Any], topic: str, *, clock: Callable[[], int] = unix_ms
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        *,
+        partitions: Collection[int] | None = None,
+        clock: Callable[[], int] = unix_ms,
     ) -> None:
-        self._topic = SameTopic(config, topic)
+        self._topic = SameTopic(config, topic, partitions)
         self._clock = clock
         self._newest = NewestTimes()
         self._ahead: set[int] = set()

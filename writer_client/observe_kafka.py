@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -99,6 +99,12 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         str | None,
         flag("Pass over records whose time is further ahead of this clock. By default 1h."),
     ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Observe this partition only; may be given several times.", show_default=False
+        ),
+    ] = None,
     delay: Delay = None,
     idle: Idle = None,
     skew: Skew = None,
@@ -170,6 +176,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             "from": start,
             "ahead": ahead,
             "lag": lag,
+            "partition": partition or None,
         }
         way = way_of(WAYS, by, field=field, **flags)
         noting = Noting(
@@ -193,8 +200,11 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             reads=read,
             start=start,
             ahead_ms=milliseconds(ahead),
+            partitions=partition or None,
         )
         if share:
+            if partition:
+                raise Rejected("--share cannot be combined with --partition")
             writers = PartitionWriters(
                 url, name, writer, domain=noting.domain, timeout_ms=timeout_ms, token=token
             )
@@ -227,6 +237,7 @@ class GivenTopic:
     reads: bool | None = None
     start: Start | None = None
     ahead_ms: int | None = None
+    partitions: Sequence[int] | None = None
     known: Callable[[], Mapping[int, int]] = dict
     among: Callable[[], Mapping[int, int]] | None = None
     late: Callable[[int, int], object] | None = None
@@ -286,11 +297,13 @@ def _times(topic: GivenTopic) -> Looks:
     from writer_client import KafkaTimes  # noqa: PLC0415 - it needs confluent-kafka
 
     if topic.reads:
+        if topic.partitions:
+            raise Rejected("--read and --partition cannot be combined")
         return _fields(topic)
     for name, given in (("from", topic.start), ("ahead", topic.ahead_ms)):
         if given is not None:
             raise Rejected(f"--{name} requires --read, or --by field")
-    return KafkaTimes(topic.config, topic.name)
+    return KafkaTimes(topic.config, topic.name, partitions=topic.partitions)
 
 
 def _fields(topic: GivenTopic) -> Looks:
@@ -329,7 +342,10 @@ def _resolved(topic: GivenTopic) -> Looks:
 WAYS: Mapping[By, Way[GivenTopic]] = {
     By.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
     By.TIMESTAMP: Way(
-        _times, Noting.event_time, required=("delay",), optional=("idle", "read", "from", "ahead")
+        _times,
+        Noting.event_time,
+        required=("delay",),
+        optional=("idle", "read", "from", "ahead", "partition"),
     ),
     By.FIELD: Way(
         _fields, Noting.event_time, required=("field", "delay"), optional=("idle", "from", "ahead")

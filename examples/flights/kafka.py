@@ -220,14 +220,10 @@ def _program(stage: Stage, carrier: str) -> list[str]:
 @contextmanager
 def _observing(stage: Stage, carrier: str, partition: int) -> Iterator[EventTimeNoter]:
     """Yield the observer of a carrier's own partition, which notes in its name."""
-    looks = KafkaResolved if way_of(carrier) is RESOLVED else KafkaTimes
-    whole = looks({"bootstrap.servers": stage.bootstrap}, STREAM)
-
-    def times() -> Seen:
-        ends, newest, _ = whole()
-        own = {number: at for number, at in newest.items() if number == partition}
-        return {partition: ends[partition]}, own, own.get(partition)
-
+    config = {"bootstrap.servers": stage.bootstrap}
+    times: Callable[[], Seen] = KafkaTimes(config, STREAM, partitions=[partition])
+    if way_of(carrier) is RESOLVED:
+        times = KafkaResolved(config, STREAM, among=lambda: {partition: 0})
     with observing(stage, carrier, times, delays(stage.flights).get(carrier, 0)) as observer:
         yield observer
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     IsolationLevel,
@@ -26,6 +26,8 @@ from noted_time.values import NotedTimeError, Rejected, Unreachable
 from noted_time.wing import Stamp
 
 TIMEOUT_S = 10.0
+Of = TypeVar("Of")
+
 FATAL_ONLY = 2
 """The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
 
@@ -84,6 +86,20 @@ class TopicLook:
     def partitions(self) -> frozenset[int]:
         """All partitions of the topic."""
         return self.unknown.union(self.ends)
+
+    def of(self, partitions: Collection[int]) -> TopicLook:
+        """Return what it says of some partitions.
+
+        >>> TopicLook("id", {0: 5, 1: 7}, frozenset({2})).of({1}).ends
+        {1: 7}
+        """
+
+        def some(found: Mapping[int, Of]) -> dict[int, Of]:
+            return {each: found[each] for each in partitions if each in found}
+
+        unknown = self.unknown.intersection(partitions)
+        in_sync = some(self.in_sync)
+        return TopicLook(self.id, some(self.ends), unknown, some(self.newest), in_sync)
 
 
 class Topic:

@@ -70,6 +70,7 @@ def test_the_readme_runs_as_printed_with_kafka(broker: Broker, tmp_path: Path) -
 def test_the_page_on_kafka_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
     """Producers with and without transactions, and both ways to read in Spark."""
     broker.create("flights")
+    broker.create("sales")
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, on_kafka(broker))
 

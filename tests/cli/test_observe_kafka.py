@@ -66,6 +66,8 @@ def test_one_look_makes_a_mark(
     ("options", "sentence"),
     [
         ("--by timestamp", "--by timestamp requires --delay"),
+        ("--partition 1", "--partition requires --by timestamp"),
+        ("--by timestamp --delay 5m --partition 2", "has no partitions [2]"),
         ("--by field --delay 5m", "--by field requires --field and --delay"),
         ("--delay 5m", "--delay requires --by timestamp or field"),
         ("--by timestamp --delay 5m --from latest", "--from requires --read, or --by field"),
