@@ -108,6 +108,8 @@ class Reading:
         self, error: KafkaError | None, partition: int | None, offset: int | None
     ) -> KafkaError | None:
         """Pass what is no record; returns an error that is more than that."""
+        if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return None  # librdkafka asks for the group, which is not needed
         if error is None or partition is None or offset is None:
             return error
         if error.code() not in (END, GONE):
