@@ -286,6 +286,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         given.remove("metric.reporters");
         given.putAll(Map.of("client.id", client + "-noted-time", "request.timeout.ms", ANSWER_MS,
             "default.api.timeout.ms", ANSWER_MS));
+        topic.lookAt = System.nanoTime() + LOOKS * topics.size() * period * MS;
         Admin admin = Admin.create(given);
         try {
             var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get();
@@ -293,7 +294,6 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (topic.id != null && !topic.id.equals(now.topicId())) topic.stop("the topic was "
                 + "deleted and created again; do so with its stream, too, and then the producer");
             topic.id = now.topicId();
-            topic.lookAt = System.nanoTime() + LOOKS * topics.size() * period * MS;
             if (doubts == topic.settled) return;
             var asked = new HashMap<TopicPartition, OffsetSpec>();
             for (var each : now.partitions())
@@ -308,6 +308,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             }
             topic.settled = doubts;
         } catch (ExecutionException error) {
+            if (doubts == topic.settled) return;  // it is looked again, and signs of life go on
             throw new IOException("the topic cannot be looked up: " + error.getCause());
         } finally {
             admin.close(Duration.ZERO);
