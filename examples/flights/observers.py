@@ -267,8 +267,10 @@ def _picture(flights: Flights, both: Sequence[Method]) -> Figure:
     )
     curves = [[simulated(flights, ms, each.choose) for ms in CURVE_MS] for each in both]
     axes = axes_of(figure, [*chain(*curves), *chain(*(each.outcomes for each in both))])
-    for method, curve, colour, height in zip(both, curves, (OWN, NOTED), (0.93, 0.77), strict=True):
-        draw_curve(axes, curve, (method.name, "line simulated, dots measured"), colour, height)
+    for method, curve, colour, place in zip(
+        both, curves, (OWN, NOTED), ((0.03, 0.4), (0.03, 0.24)), strict=True
+    ):
+        draw_curve(axes, curve, (method.name, "line simulated, dots measured"), colour, place)
         for outcome in method.outcomes:
             draw_dot(axes, outcome, colour)
     return figure

@@ -48,7 +48,9 @@ def draw(findings: Findings, curve: Sequence[Outcome]) -> Figure:
     figure.text(0.03, 0.825, findings.ways, fontsize=11, color=NOTED)
     axes = axes_of(figure, findings.shown)
     dots = "measured" if findings.own_was_run else "simulated, too"
-    draw_curve(axes, curve, ("Spark's own watermark", f"line simulated, dots {dots}"), OWN, 0.7)
+    draw_curve(
+        axes, curve, ("Spark's own watermark", f"line simulated, dots {dots}"), OWN, (0.68, 0.7)
+    )
     for outcome in own:
         draw_dot(axes, outcome, OWN)
     _draw_saving(axes, noted.median_hours, sooner_hours(findings.shown))
@@ -96,15 +98,19 @@ def axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
 
 
 def draw_curve(
-    axes: Axes, curve: Sequence[Outcome], words: tuple[str, str], colour: str, height: float
+    axes: Axes,
+    curve: Sequence[Outcome],
+    words: tuple[str, str],
+    colour: str,
+    at: tuple[float, float],
 ) -> None:
-    """Draw outcomes at rising delays as a line, with two lines of words at this height."""
+    """Draw outcomes at rising delays as a line, with two lines of words at this place."""
     hours = [outcome.median_hours for outcome in curve]
     lost = [outcome.lost_percent for outcome in curve]
     axes.plot(hours, lost, color=colour, linewidth=2.5, alpha=0.3, zorder=2)
     place: dict[str, Any] = {"transform": axes.transAxes, "color": colour}
-    axes.text(0.68, height, words[0], fontsize=14, weight="bold", **place)
-    axes.text(0.68, height - 0.065, words[1], fontsize=10.5, **place)
+    axes.text(*at, words[0], fontsize=14, weight="bold", **place)
+    axes.text(at[0], at[1] - 0.065, words[1], fontsize=10.5, **place)
 
 
 def draw_dot(axes: Axes, outcome: Outcome, colour: str) -> None:
