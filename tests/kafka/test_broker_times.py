@@ -44,7 +44,7 @@ def stamp_by(broker: Broker, topic: str, who: str) -> None:
     """Set who stamps the records, and return once it is so."""
     entry = ConfigEntry("message.timestamp.type", who, incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    broker.admin.incremental_alter_configs([changed])[changed].result()
+    broker.change(lambda admin: admin.incremental_alter_configs([changed]))
 
 
 def observer(client: WriterClient, times: KafkaBrokerTimes) -> EventTimeNoter:

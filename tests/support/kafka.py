@@ -6,9 +6,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -197,10 +197,16 @@ class Broker:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    @cached_property
+    @property
     def admin(self) -> AdminClient:
-        """A client for what the methods here do not do."""
+        """A new client: one that has known a second node may ask it in vain after its end."""
         return AdminClient({**self.config, "log_level": FATAL_ONLY})
+
+    def change(self, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
+        """Wait until all is done that is asked of a client."""
+        admin = self.admin
+        for done in ask(admin).values():
+            done.result()
 
     def create(
         self,
@@ -223,7 +229,7 @@ class Broker:
         placed: dict[str, Any] = {"replica_assignment": [*nodes]} if nodes else {}
         partitions = len(nodes) or partitions
         new = NewTopic(topic, partitions, config=config, **placed)
-        self.admin.create_topics([new])[topic].result()
+        self.change(lambda admin: admin.create_topics([new]))
         self._wait_for(topic, partitions)
 
     def topics(self) -> dict[str, int]:
@@ -235,23 +241,22 @@ class Broker:
         """Take the right to describe a topic from all clients; deleting it gives that back."""
         everyone = ("User:*", "*", AclOperation.DESCRIBE, AclPermissionType.DENY)
         hidden = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, *everyone)
-        self.admin.create_acls([hidden])[hidden].result()
+        self.change(lambda admin: admin.create_acls([hidden]))
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions, up to that many, and return once each has a leader."""
-        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
+        self.change(lambda admin: admin.create_partitions([NewPartitions(topic, partitions)]))
         self._wait_for(topic, partitions)
 
     def delete(self, topic: str) -> None:
         """Delete a topic, and return once the broker lists it no more."""
-        self.admin.delete_topics([topic])[topic].result()
+        self.change(lambda admin: admin.delete_topics([topic]))
         wait_until(lambda: topic not in self.topics())
 
     def truncate(self, topic: str, begins: Mapping[int, int]) -> None:
         """Delete the records of each partition below an offset."""
         wanted = [TopicPartition(topic, each, begin) for each, begin in begins.items()]
-        for deleted in self.admin.delete_records(wanted).values():
-            deleted.result()
+        self.change(lambda admin: admin.delete_records(wanted))
 
     def send(
         self, topic: str, rows: Iterable[tuple[int, str | bytes, int]], key: str | None = None
