@@ -11,7 +11,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from noted_time.values import NotObservable, Rejected, Unreachable, shown_time
 from noted_time.wing import BrokerClocks, BrokerLook
 from writer_client.kafka_ends import SameTopic
-from writer_client.kafka_reading import Reading, log
+from writer_client.kafka_reading import TopicReader, log
 from writer_client.posting import unix_ms
 
 STAMPED = "LogAppendTime"
@@ -113,17 +113,17 @@ class KafkaBrokerTimes:
         late: list[tuple[int, int, int]] = []
         newest: dict[int, int] = {}
         stops = {number: offsets.stop for number, offsets in doubts.items()}
-        with Reading(self._topic.topic) as reading:
+        with TopicReader(self._topic.topic) as reader:
             for number, offsets in doubts.items():
-                reading.begin(number, offsets.start)
-            for number, offset, message in reading.read(stops, for_s=DOUBT_S):
+                reader.begin(number, offsets.start)
+            for number, offset, message in reader.read(stops, for_s=DOUBT_S):
                 if offset < stops[number]:
                     kind, time = message.timestamp()
                     if kind == TIMESTAMP_LOG_APPEND_TIME:
                         newest[number] = max(time, newest.get(number, time))
                     if clocks.noted is not None and time < clocks.noted:
                         late.append((time, number, offset))
-            if reading.behind(stops):
+            if reader.behind(stops):
                 raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
         for number in doubts:
             clocks.correct(number, newest.get(number))

@@ -19,7 +19,7 @@ from noted_time.values import (
 )
 from noted_time.wing import NewestTimes, Stamp
 from writer_client.answers import Found
-from writer_client.kafka_reading import Reading
+from writer_client.kafka_reading import TopicReader
 from writer_client.posting import unix_ms
 
 log = logging.getLogger("noted_time.observer")
@@ -184,12 +184,12 @@ class KafkaTimes:
             return
         self._is_checked = True
         asked = {partition: offset for _, partition, offset in sorted(visible)[-CHECKED:]}
-        with suppress(Unreachable), Reading(self._topic.topic) as reading:
+        with suppress(Unreachable), TopicReader(self._topic.topic) as reader:
             for partition, offset in asked.items():
-                reading.begin(partition, offset)
-            read = reading.read({partition: offset + 1 for partition, offset in asked.items()})
+                reader.begin(partition, offset)
+            read = reader.read({partition: offset + 1 for partition, offset in asked.items()})
             found = {partition for partition, offset, _ in read if offset == asked[partition]}
-            passed = {p for p, offset in asked.items() if reading.position[p] > offset}
+            passed = {p for p, offset in asked.items() if reader.position[p] > offset}
             if passed - found:
                 log.warning(
                     "Kafka topic %r is written in transactions, whose markers have the broker's "

@@ -15,7 +15,7 @@ from confluent_kafka import Message
 
 from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, shown_time, unix_ms_of
 from writer_client.kafka_ends import SameTopic
-from writer_client.kafka_reading import Reading, log
+from writer_client.kafka_reading import TopicReader, log
 from writer_client.posting import unix_ms
 
 TimeOf = Callable[[Message], int | datetime | None]
@@ -63,7 +63,7 @@ class KafkaFields:
         self._topic = SameTopic(config, topic)
         self._known, self._start, self._among = known, start, among
         self._ahead_ms, self._clock = ahead_ms, clock
-        self._reading = Reading(self._topic.topic)
+        self._reader = TopicReader(self._topic.topic)
         self._newest: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
@@ -87,7 +87,7 @@ class KafkaFields:
             ends = self._begin_among(self._among(), ends)
         time_of, newest = self._time_of, self._newest
         latest = LARGEST_TIME if self._ahead_ms is None else self._clock() + self._ahead_ms
-        for partition, offset, message in self._reading.read(ends):
+        for partition, offset, message in self._reader.read(ends):
             try:
                 time = time_of(message)
             except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
@@ -99,29 +99,29 @@ class KafkaFields:
                     self._unusable(partition, offset, Rejected(ahead))
                 elif time > newest.get(partition, LEAST_TIME - 1):
                     newest[partition] = time
-        behind = dict.fromkeys(self._reading.behind(ends))
+        behind = dict.fromkeys(self._reader.behind(ends))
         self._newest = {}
         largest = self._largest = max((self._largest, *newest.values()))
         bound = None if self._has_skipped or largest == LEAST_TIME else largest
-        return dict(self._reading.position), {**behind, **newest}, bound
+        return dict(self._reader.position), {**behind, **newest}, bound
 
     def _begin(self, ends: Mapping[int, int]) -> None:
         """Read the partitions that are new from where they begin for this observer."""
-        at = self._reading.position
+        at = self._reader.position
         known = {} if at else self._known()
         is_first = not (at or known)
         for partition in ends.keys() - at.keys():
             begin = self._first(ends[partition]) if is_first else 0
-            self._reading.begin(partition, known.get(partition, begin))
+            self._reader.begin(partition, known.get(partition, begin))
 
     def _begin_among(self, among: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, int]:
         """Read these partitions from what was noted, and no others; returns their ends."""
-        at = self._reading.position
-        for partition in self._reading.keep(among):
+        at = self._reader.position
+        for partition in self._reader.keep(among):
             self._newest.pop(partition, None)
         own = {partition: end for partition, end in ends.items() if partition in among}
         for partition in own.keys() - at.keys():
-            self._reading.begin(partition, among[partition] or self._first(own[partition]))
+            self._reader.begin(partition, among[partition] or self._first(own[partition]))
         return own
 
     def _first(self, end: int) -> int:

@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, Any] = {
 """What the consumer needs; the last two bound its memory."""
 
 
-class Reading:
+class TopicReader:
     """Reads the records of a topic as read_committed consumers see them, outside of any group.
 
     `position` is how far each partition was read, to an exclusive offset. `close` it in the end.

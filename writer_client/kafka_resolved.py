@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from noted_time.values import Rejected
 from noted_time.wing import RESOLVED, resolved_time
 from writer_client.kafka_ends import SameTopic
-from writer_client.kafka_reading import Reading, log
+from writer_client.kafka_reading import TopicReader, log
 
 
 class KafkaResolved:
@@ -35,7 +35,7 @@ class KafkaResolved:
         """Raises as `SameTopic`."""
         self.unusable = 0
         self._topic = SameTopic(config, topic)
-        self._reading = Reading(self._topic.topic)
+        self._reader = TopicReader(self._topic.topic)
         self._known, self._among = known, among
         self._resolved: dict[int, int] = {}
         self._times: dict[int, int] = {}
@@ -45,7 +45,7 @@ class KafkaResolved:
         """Return the offset of the last resolved record of each partition, and their times.
 
         A partition without one is at the offset where reading began, and has no time. No bound of
-        the times of rows is known. Raises as a look of `SameTopic` and as `Reading.read`.
+        the times of rows is known. Raises as a look of `SameTopic` and as `TopicReader.read`.
         """
         ends = self._topic.look().ends
         if self._among is None:
@@ -53,17 +53,17 @@ class KafkaResolved:
         else:
             known = self._among()
             ends = {partition: end for partition, end in ends.items() if partition in known}
-            for partition in self._reading.keep(known):
+            for partition in self._reader.keep(known):
                 del self._resolved[partition]
                 self._times.pop(partition, None)
-        for partition in ends.keys() - self._reading.position.keys():
+        for partition in ends.keys() - self._reader.position.keys():
             self._resolved[partition] = known.get(partition, 0)
-            self._reading.begin(partition, self._resolved[partition])
-        for partition, offset, message in self._reading.read(ends):
+            self._reader.begin(partition, self._resolved[partition])
+        for partition, offset, message in self._reader.read(ends):
             value = message.value()
             if value is not None and RESOLVED in value:
                 self._take(partition, offset, message)
-        if not self._reading.behind(ends):
+        if not self._reader.behind(ends):
             self._name_those_without(ends)
         if self._among is None:  # they may speak of a partition that has come meanwhile
             for partition in self._topic.look().ends:

@@ -51,7 +51,7 @@ app = typer.Typer(
 app.command()(kafka)
 
 
-class By(StrEnum):
+class LogTime(StrEnum):
     """What is noted."""
 
     INGESTION = "ingestion"
@@ -63,7 +63,9 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     root: Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")],
     *,
-    by: Annotated[By, typer.Option(help="The clock, or the times in the rows.")] = By.INGESTION,
+    by: Annotated[
+        LogTime, typer.Option(help="The clock, or the times in the rows.")
+    ] = LogTime.INGESTION,
     field: Annotated[str | None, flag("The column of the event time.", metavar="COLUMN")] = None,
     delay: Delay = None,
     idle: Idle = None,
@@ -128,7 +130,9 @@ def _times(log: FileLog) -> Looks:
     return LogTimes(log.root, log.stream, log.field or "")
 
 
-WAYS: Mapping[By, Way[FileLog]] = {
-    By.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
-    By.EVENT_TIME: Way(_times, Noting.event_time, required=("field", "delay"), optional=("idle",)),
+WAYS: Mapping[LogTime, Way[FileLog]] = {
+    LogTime.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
+    LogTime.EVENT_TIME: Way(
+        _times, Noting.event_time, required=("field", "delay"), optional=("idle",)
+    ),
 }

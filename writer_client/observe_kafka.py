@@ -47,7 +47,7 @@ SKEW_MS = 1000
 """How far stamps of brokers may be apart."""
 
 
-class By(StrEnum):
+class TopicTime(StrEnum):
     """What is noted."""
 
     INGESTION = "ingestion"
@@ -71,12 +71,12 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     *,
     by: Annotated[
-        By,
+        TopicTime,
         typer.Option(
             help="The clock, the records' timestamps, a field of theirs, the brokers' stamps, or "
             "what a changefeed resolves."
         ),
-    ] = By.INGESTION,
+    ] = TopicTime.INGESTION,
     field: Annotated[
         str | None,
         flag("The JSON field of the event time, or `module:function`.", metavar="FIELD"),
@@ -339,19 +339,19 @@ def _resolved(topic: GivenTopic) -> Looks:
     return KafkaResolved(topic.config, topic.name, known=topic.known, among=topic.among)
 
 
-WAYS: Mapping[By, Way[GivenTopic]] = {
-    By.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
-    By.TIMESTAMP: Way(
+WAYS: Mapping[TopicTime, Way[GivenTopic]] = {
+    TopicTime.INGESTION: Way(_ends, Noting.ingestion, optional=("skew",), domain=INGESTION),
+    TopicTime.TIMESTAMP: Way(
         _times,
         Noting.event_time,
         required=("delay",),
         optional=("idle", "read", "from", "ahead", "partition"),
     ),
-    By.FIELD: Way(
+    TopicTime.FIELD: Way(
         _fields, Noting.event_time, required=("field", "delay"), optional=("idle", "from", "ahead")
     ),
-    By.BROKER_TIME: Way(_broker_times, Noting.exact, optional=("skew", "lag")),
-    By.RESOLVED: Way(_resolved, Noting.exact),
+    TopicTime.BROKER_TIME: Way(_broker_times, Noting.exact, optional=("skew", "lag")),
+    TopicTime.RESOLVED: Way(_resolved, Noting.exact),
 }
 
 

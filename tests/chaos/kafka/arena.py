@@ -56,6 +56,9 @@ DOCUMENTED = {
 }
 """What a producer may end by: its name is taken, or what it relies on does not answer."""
 
+LIBRDKAFKA_FAILED = "failed for good"
+"""In the error of a producer whose librdkafka cannot continue, as after some ends of a broker."""
+
 
 class Program:
     """A module that is run again whenever it ends by itself, as by a supervisor.
@@ -278,7 +281,8 @@ class KafkaArena:
         if program is self.query:
             is_strange = "Rejected" in program.log()
         else:
-            is_strange = kind != "landing" and error not in DOCUMENTED
+            is_documented = error in DOCUMENTED or LIBRDKAFKA_FAILED in program.log()
+            is_strange = kind != "landing" and not is_documented
         if is_strange:
             self._strange.append((program.name, program.log()[-2000:]))
 
