@@ -30,6 +30,9 @@ AHEAD_MS = 60_000
 CHECKED = 3
 """In how many partitions the largest timestamp is looked for in the record."""
 
+MOST_CHECKS = 3
+"""How many looks do so, until one could read them all in time."""
+
 
 class TopicEnds:
     """The ends of all partitions of a topic.
@@ -159,7 +162,7 @@ class KafkaTimes:
         self._clock = clock
         self._newest = NewestTimes()
         self._ahead: set[int] = set()
-        self._is_checked = False
+        self._checks_left = MOST_CHECKS
 
     def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None], int | None]:
         """Return the ends, the newest time of each partition that is not idle, and the largest.
@@ -180,9 +183,9 @@ class KafkaTimes:
         topic none is.
         """
         visible = [(s.time, p, s.offset) for p, s in look.newest.items() if s.offset < look.ends[p]]
-        if self._is_checked or not visible:
+        if not self._checks_left or not visible:
             return
-        self._is_checked = True
+        self._checks_left -= 1
         asked = {partition: offset for _, partition, offset in sorted(visible)[-CHECKED:]}
         with suppress(Unreachable), TopicReader(self._topic.topic) as reader:
             for partition, offset in asked.items():
@@ -190,6 +193,8 @@ class KafkaTimes:
             read = reader.read({partition: offset + 1 for partition, offset in asked.items()})
             found = {partition for partition, offset, _ in read if offset == asked[partition]}
             passed = {p for p, offset in asked.items() if reader.position[p] > offset}
+            if passed == asked.keys():
+                self._checks_left = 0
             if passed - found:
                 log.warning(
                     "Kafka topic %r is written in transactions, whose markers have the broker's "
