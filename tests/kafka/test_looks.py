@@ -245,7 +245,12 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
     producer.produce(topic, "a", partition=1, timestamp=1000)
     producer.commit_transaction(60)
     times = KafkaTimes(broker.config, topic)
-    wait_until(lambda: times() and f"{topic}' is written in transactions" in caplog.text)
+
+    def is_named() -> bool:
+        times()
+        return f"{topic}' is written in transactions" in caplog.text
+
+    wait_until(is_named)
     fields = KafkaFields(broker.config, topic, timestamp, start="earliest")
 
     assert fields()[1] == {1: 1000}
