@@ -88,7 +88,7 @@ def flights(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
-    With --story, another side of noted time is played on the same flights, in under three minutes.
+    With --story, another side of noted time is played on the same flights, in a few minutes.
     Ends with status 1 if noted time lost a row, or the story did not keep its promise.
     The controller's database stays in OUT, so that the flights can be looked at.
     """
