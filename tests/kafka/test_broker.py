@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from itertools import accumulate
 
 import pytest
@@ -14,13 +13,6 @@ from tests.support.kafka_judge import Violation, judged, violations
 from tests.support.served import Served
 
 pytestmark = pytest.mark.acceptance
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
 
 
 def test_a_broker_killed_and_started_again_has_its_records_and_its_port(broker: Broker) -> None:

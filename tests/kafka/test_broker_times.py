@@ -1,6 +1,5 @@
 """Time by the stamps of a real broker; each mark is judged against each record's stamp."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,6 @@ SKEW = 20
 """More than enough, as the broker's clock is this machine's."""
 
 STAMPED = {"message.timestamp.type": "LogAppendTime"}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
 
 
 @pytest.fixture

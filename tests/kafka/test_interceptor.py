@@ -27,13 +27,6 @@ NOWHERE = "127.0.0.1:9"
 Start = Callable[..., JavaProducer]
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
-
-
 @pytest.fixture
 def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
     """Return a topic of two partitions, named like the test, with its stream."""

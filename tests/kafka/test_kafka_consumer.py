@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -18,13 +17,6 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 PAGE, TEN = "docs/kafka.md", 1_357_034_400_000
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
 
 
 class Flights:

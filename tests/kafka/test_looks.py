@@ -1,7 +1,7 @@
 """What observers note of topics on a real broker; each mark is judged against each record."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -30,13 +30,6 @@ AHEAD = 2_000_000_000_000
 """Times from here on are after those that the broker gives to the markers of transactions."""
 
 DELAY = 5_000
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
 
 
 @pytest.fixture

@@ -59,15 +59,6 @@ class Shop:
 
 
 @pytest.fixture
-def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic of two partitions, named like the test, with its stream."""
-    name = str(request.node.name)
-    broker.create(name, 2)
-    served.make(name)
-    return name
-
-
-@pytest.fixture
 def shops(broker: Broker, served: Served, topic: str) -> Iterator[tuple[Shop, Shop]]:
     """Return two producers that do not note."""
     both = Shop(broker, served, topic, "berlin"), Shop(broker, served, topic, "lima")

@@ -37,22 +37,6 @@ PROGRAM = str(Path(__file__).parent / "programs" / "departures.py")
 Start = Callable[..., KafkaNotedProducer]
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
-
-
-@pytest.fixture
-def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic of two partitions, named like the test, with its stream."""
-    name = str(request.node.name)
-    broker.create(name, 2)
-    served.make(name)
-    return name
-
-
 @pytest.fixture
 def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
     """Return what starts a producer of the topic; those that are still open are closed."""

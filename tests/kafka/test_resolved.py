@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,6 @@ from writer_client import EventTimeNoter, KafkaResolved, WriterClient
 pytestmark = pytest.mark.acceptance
 
 NOON = 1_357_041_600_000
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
 
 
 def hlc(ms: int) -> str:

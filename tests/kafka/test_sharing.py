@@ -25,13 +25,6 @@ SESSION_MS = 6000
 """The shortest that the broker allows."""
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Return a controller without streams."""
-    with Served() as served:
-        yield served
-
-
 @pytest.fixture
 def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
     """Return a topic of four partitions, named like the test, with its stream."""
