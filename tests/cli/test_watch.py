@@ -51,7 +51,7 @@ def test_off_a_terminal_it_prints_once_what_explain_says(run: Commands, stream: 
     *sentences, lag, columns, row = shown.out.splitlines()
     assert (shown.status, "\x1b" in shown.out, len(sentences)) == (0, False, 6)
     assert sentences[::4] == explained.out.splitlines()[:6:4]
-    assert re.fullmatch(r"Lag of the last 15 minutes: .{29}█, now \d+d \d+h, at most .*\.", lag)
+    assert re.fullmatch(r"Lag of the last 15 minutes: .{29}█, now \d+d( \d+h)?, at most .*\.", lag)
     assert (columns.split("\t")[0], row.split("\t")[0]) == ("writer", "a")
 
 
