@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
@@ -19,10 +18,8 @@ from noted_time.values import (
 )
 from noted_time.wing import NewestTimes, Stamp
 from writer_client.answers import Found
-from writer_client.kafka_reading import TopicReader
+from writer_client.kafka_reading import TopicReader, log
 from writer_client.posting import unix_ms
-
-log = logging.getLogger("noted_time.observer")
 
 AHEAD_MS = 60_000
 """A record whose timestamp is further ahead of the clock is named."""

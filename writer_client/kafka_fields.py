@@ -68,7 +68,7 @@ class KafkaFields:
         self._largest = LEAST_TIME
         self._has_skipped = False
         self.unusable = 0
-        self._reported, self._report_at = 0, 0.0
+        self._report_at = 0.0
 
     def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None], int | None]:
         """Return how far each partition was read, and the newest time of each with new records.

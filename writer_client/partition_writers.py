@@ -1,8 +1,8 @@
 """The writers of a stream whose partitions several observers share: one for each partition.
 
-A row of a new partition must not lie below the marks of the others. So whoever sees a partition has
-time wait for its writer before anything is noted of what that look saw, whichever process is to
-observe it.
+A row of a new partition must not lie below the marks of the others. So each process that sees a
+partition has time wait for its writer before it notes anything of what that look saw, whichever
+process is to observe it.
 """
 
 from __future__ import annotations

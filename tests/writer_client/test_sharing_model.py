@@ -169,7 +169,7 @@ def played(chance: Random, *, joins: bool = True) -> Topic:
 
 @given(st.randoms(use_true_random=False))
 def test_no_row_is_lost_to_partitions_that_grow_and_change_hands(chance: Random) -> None:
-    """And nobody holds time for ever, whatever was delayed, repeated or lost."""
+    """And no writer holds time for ever, although notes were delayed, repeated or lost."""
     topic = played(chance)
     late = topic.late()
     topic.settle()
@@ -178,7 +178,7 @@ def test_no_row_is_lost_to_partitions_that_grow_and_change_hands(chance: Random)
 
 
 def test_rows_are_lost_if_nothing_waits_for_the_writer_of_a_new_partition() -> None:
-    """So whoever sees a partition has time wait for its writer before anything else."""
+    """So each process that sees a partition has time wait for its writer before anything else."""
     histories = [played(Random(seed), joins=False) for seed in range(50)]
 
     assert any(topic.late() for topic in histories)

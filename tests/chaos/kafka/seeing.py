@@ -12,7 +12,7 @@ Seen = Mapping[tuple[int, int], int]
 
 
 class Seeing:
-    """Consumes the committed records of a topic until it is told to stop."""
+    """Consumes the committed records of a topic until it is stopped."""
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
         self._stopping = threading.Event()
