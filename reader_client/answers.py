@@ -121,7 +121,7 @@ def marks_answer(wire: Json) -> MarksRead:
         ...
     noted_time.UnexpectedAnswer: an answer of another shape (Rejected: a mark without ...
     """
-    marks = tuple(_mark(mark) for mark in wire["marks"])
+    marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     events, corrections = int64(wire["scale_events"]), int64(wire.get("corrections", 0))
     stream_id, is_quiet = text(wire["stream_id"]), wire.get("quiet") is True
@@ -157,13 +157,6 @@ def alignment_answer(wire: Json) -> AlignmentRead:
     bound = wire["bound"]
     timeout = int64(wire["member_timeout_ms"])
     return AlignmentRead(None if bound is None else int64(bound), timeout)
-
-
-def _mark(wire: Json) -> Mark:
-    mark = mark_from_wire(wire)
-    for number in (mark.seq, mark.lower, mark.upper, mark.written_at):
-        int64(number)
-    return mark
 
 
 def _succession(events: list[Json]) -> Succession:

@@ -19,6 +19,7 @@ from noted_time.client.retrying import Backoff, Outage, delay_s, own_chance
 from noted_time.client.wire import (
     complete_window_from_wire,
     mark_from_wire,
+    mark_to_wire,
     note_to_wire,
     position_from_wire,
     position_to_wire,

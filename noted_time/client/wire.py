@@ -11,10 +11,14 @@ from dataclasses import asdict, fields
 from operator import attrgetter
 from typing import Any
 
+from noted_time.client.asking import int64
 from noted_time.reading import CompleteWindow
 from noted_time.values import Mark, Missing, MissingWriter, Note, Rejected, StreamCut
 
 Json = dict[str, Any]
+
+MARK = tuple(each.name for each in fields(Mark))
+"""The fields of a mark."""
 
 NAMES = tuple(each.name for each in fields(Note) if each.name != "position")
 DEFAULTS = tuple(each.default for each in fields(Note) if each.name != "position")
@@ -53,15 +57,24 @@ def note_to_wire(note: Note) -> Json:
     return wire
 
 
+def mark_to_wire(mark: Mark) -> Json:
+    """Return the JSON shape of a mark."""
+    wire = {name: getattr(mark, name) for name in MARK}
+    return wire | {"cut": position_to_wire(mark.cut.offsets)}
+
+
 def mark_from_wire(wire: Json) -> Mark:
-    """Return a mark from its JSON shape; raises `Rejected` if a field is missing."""
+    """Return a mark from its JSON shape.
+
+    Raises `Rejected` if a field is missing, and another of `MISREAD` if one is malformed.
+    """
     try:
         return Mark(
-            seq=wire["seq"],
-            lower=wire["lower"],
-            upper=wire["upper"],
+            seq=int64(wire["seq"]),
+            lower=int64(wire["lower"]),
+            upper=int64(wire["upper"]),
             cut=StreamCut(position_from_wire(wire["cut"])),
-            written_at=wire["written_at"],
+            written_at=int64(wire["written_at"]),
             excluded=tuple(wire["excluded"]),
             upper_is_bound=wire["upper_is_bound"],
             final=wire["final"],

@@ -1,8 +1,19 @@
-"""What Kafka says of a topic, for producers, readers and queries; the extra `kafka`."""
+"""Topics of Kafka, for producers, readers and queries; a `Topic` needs the extra `kafka`."""
 
-from noted_time.extras import needs_extra
+from __future__ import annotations
 
-try:
+from typing import TYPE_CHECKING
+
+from noted_time.extras import imported
+
+if TYPE_CHECKING:
     from noted_time.kafka.topic import Topic, TopicLook
-except ModuleNotFoundError as error:
-    raise needs_extra(__name__, "kafka", error) from error
+
+__all__ = ["Topic", "TopicLook"]
+
+OPTIONAL = dict.fromkeys(__all__, ("noted_time.kafka.topic", "kafka"))
+"""The names that need more than the base install: their modules, and the extras."""
+
+
+def __getattr__(name: str) -> object:
+    return imported(__name__, OPTIONAL, name)

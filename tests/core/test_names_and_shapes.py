@@ -1,5 +1,6 @@
 """Wire shapes, legal names, settings and the names of the file log."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
-from noted_time.client import mark_from_wire, note_to_wire, position_from_wire, position_to_wire
+from noted_time.client import (
+    mark_from_wire,
+    mark_to_wire,
+    note_to_wire,
+    position_from_wire,
+    position_to_wire,
+)
 from noted_time.values import LateRows, checked_name
 from noted_time.wing import file_name, segment_directory, start_of
 from noted_time.wing.file_log import segment_of
 from tests.support.http import as_json
 
-int64 = st.integers(-(2**63), 2**63 - 1)
+int64 = st.integers(1 - 2**63, 2**63 - 1)
 offsets = st.integers(0, 2**63 - 1)
 positions = st.dictionaries(offsets, offsets, max_size=4)
 letters = "AZaz09._-"
@@ -41,6 +48,7 @@ def test_a_position_survives_the_wire(position: dict[int, int]) -> None:
 def test_a_mark_survives_the_wire(mark: Mark) -> None:
     """Cut, times and names."""
     assert mark_from_wire(as_json(mark)) == mark
+    assert as_json(mark) == json.loads(json.dumps(mark_to_wire(mark)))
 
 
 @given(mark=marks, missing=st.sampled_from(sorted(as_json(Mark(1, 1, 1, StreamCut({}))))))
