@@ -1,7 +1,7 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for.
 
 Spark starts several Python processes for a query, and each imports what it needs of this package:
-so a name is imported when it is first used.
+so a name is imported when it is first used. Nor is there in every Spark what each name needs.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 try:
     import_module(f"{__name__}.watermark")  # which needs what all of the package needs
+    from spark_integration.versions import require
 except ModuleNotFoundError as error:
     raise needs_extra(__name__, "spark", error) from error
 
@@ -84,5 +85,7 @@ MODULES = {
 
 
 def __getattr__(name: str) -> object:
+    if name in MODULES:
+        require(name)
     names = {each: (f"{__name__}.{module}", "spark") for each, module in MODULES.items()}
     return imported(__name__, names, name)

@@ -14,12 +14,12 @@ from noted_time import Rejected
 from noted_time.client.transport import Transport
 from noted_time.values import checked_name
 from spark_integration.jars import check_connector
+from spark_integration.marks_feed import check_known
 from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
-from spark_integration.noted_log import check_known
 from spark_integration.noted_watermark import check_events, check_time, events_under, marks_of
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic
-from spark_integration.sources import secrets_of
+from spark_integration.versions import require
 from spark_integration.watermark import unmoved
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     gone; and with `Unreachable` if they are in a partition that has no leader for half a minute.
     """
     check_one_of("marks", marks, Marks)
+    require(f'read_noted_kafka(marks="{marks}")')
     check_one_of("on_seal", on_seal, OnSeal)
     streams = _streams(topic, stream)
     chosen = checked_options(options, "read_noted_kafka")
@@ -123,7 +124,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     events = parse(records) if parse else records
     check_events(events, event_time)
     events = timed(events, event_time)
-    rows = marks_of(spark, query, secrets_of(token, config))
+    rows = marks_of(spark, query, token, config)
     return events_under(rows, events, event_time, dedup_retention_ms)
 
 

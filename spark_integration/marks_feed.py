@@ -8,9 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from noted_time import Mark, Rejected, StreamSettings, Succession
+from noted_time import (
+    Mark,
+    Rejected,
+    StreamSettings,
+    Succession,
+    UnexpectedAnswer,
+    UnknownDomain,
+    Unreachable,
+)
 from noted_time.client import Backoff, own_chance
 from noted_time.client.transport import Transport
+from noted_time.reading import check_time
+from noted_time.values import Time
 from reader_client.answers import stream_answer
 from reader_client.follower import ANY, Follower, Since
 from reader_client.following import Following
@@ -174,3 +184,27 @@ class ControllerFeed:
                     follower.is_quiet,
                 )
             self._changed.notify_all()
+
+
+def check_known(
+    transport: Transport, name: str, domain: str | None, end_at: Time | None = None
+) -> None:
+    """Raise if the controller does not know the stream or domain; it may be unreachable.
+
+    Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in
+    seconds: the query would end at once, without a row.
+    """
+    try:
+        stream = transport.ask(about_stream(name))
+        stream_answer(stream)
+    except UnexpectedAnswer:
+        raise
+    except Unreachable:
+        return
+    domains = tuple(stream["domains"])
+    chosen = StreamSettings(domains=domains).domain_or_default(domain)
+    if chosen not in domains:
+        raise UnknownDomain(chosen, domains)
+    last = stream["marks"].get(chosen)
+    if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
+        check_time(end_at, last["lower"])

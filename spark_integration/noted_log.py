@@ -8,15 +8,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
+from noted_time import Rejected
 from noted_time.client.transport import Transport
-from noted_time.reading import check_time
-from noted_time.values import Time
-from reader_client.answers import stream_answer
-from reader_client.questions import about_stream
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
+from spark_integration.marks_feed import check_known
 from spark_integration.options import Option
 from spark_integration.sources import reader_for
 from spark_integration.watermark import events_of_scan
@@ -91,30 +88,6 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     if schema is not None:
         reader = reader.schema(schema)
     return events_of_scan(reader.load(), query.event_time, dedup_retention_ms)
-
-
-def check_known(
-    transport: Transport, name: str, domain: str | None, end_at: Time | None = None
-) -> None:
-    """Raise if the controller does not know the stream or domain; it may be unreachable.
-
-    Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in
-    seconds: the query would end at once, without a row.
-    """
-    try:
-        stream = transport.ask(about_stream(name))
-        stream_answer(stream)
-    except UnexpectedAnswer:
-        raise
-    except Unreachable:
-        return
-    domains = tuple(stream["domains"])
-    chosen = StreamSettings(domains=domains).domain_or_default(domain)
-    if chosen not in domains:
-        raise UnknownDomain(chosen, domains)
-    last = stream["marks"].get(chosen)
-    if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
-        check_time(end_at, last["lower"])
 
 
 def _parsed(schema: StructType | str | None) -> StructType | None:

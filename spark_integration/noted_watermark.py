@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -11,10 +12,8 @@ from pyspark.sql.types import StructField, TimestampType
 from noted_time import Rejected
 from noted_time.values import checked_name
 from spark_integration.marks_query import MarksQuery
-from spark_integration.marks_source import MarksSource
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic, PositionOf
-from spark_integration.sources import reader_for, secrets_of
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
 
@@ -60,13 +59,22 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
         on_seal=on_seal,
     )
     check_events(events, event_time)
-    marks = marks_of(events.sparkSession, query, secrets_of(token))
+    marks = marks_of(events.sparkSession, query, token)
     return events_under(marks, events, event_time, dedup_retention_ms)
 
 
-def marks_of(spark: SparkSession, query: MarksQuery, secrets: Mapping[str, str]) -> DataFrame:
-    """Return the marks that a query needs, in the column `time`."""
-    return reader_for(spark, spark.readStream, MarksSource, query).options(**secrets).load()
+def marks_of(
+    spark: SparkSession,
+    query: MarksQuery,
+    token: str | None,
+    client: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the marks that a query needs, in the column `time`; needs `PYTHON_SOURCES`."""
+    from spark_integration.marks_source import MarksSource  # noqa: PLC0415 - not in every PySpark
+    from spark_integration.sources import reader_for, secrets_of  # noqa: PLC0415 - likewise
+
+    options = secrets_of(token, client)
+    return reader_for(spark, spark.readStream, MarksSource, query).options(**options).load()
 
 
 def events_under(

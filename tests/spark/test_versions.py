@@ -1,0 +1,52 @@
+"""Which Spark each part needs, and what the user of an older or a newer one reads."""
+
+from __future__ import annotations
+
+import pyspark
+import pytest
+
+import spark_integration
+from noted_time import Rejected
+from spark_integration.versions import NEEDS, SparkTooOld, require
+
+RUNNING = {"3.5.9": (3, 5), "4.0.5": (4, 0), "4.1.4": (4, 1), "4.2.1": (4, 2), "4.3.0": (4, 3)}
+
+
+@pytest.mark.parametrize("running", RUNNING)
+def test_what_a_spark_lacks_is_refused_in_one_sentence_with_what_it_has(running: str) -> None:
+    """The sentence has what was asked, the version that it needs, and the one that runs."""
+    refused = {}
+    for asked in (*spark_integration.__all__, *NEEDS):
+        try:
+            require(asked, running)
+        except SparkTooOld as error:
+            refused[asked] = str(error)
+
+    assert refused.keys() == {name for name, n in NEEDS.items() if n.release > RUNNING[running]}
+    for asked, sentence in refused.items():
+        needed = ".".join(map(str, NEEDS[asked].release))
+        begin = f"{asked} needs PySpark {needed} or newer, and {running} runs here; with this one, "
+        assert sentence == begin + NEEDS[asked].instead
+
+
+def test_a_spark_older_than_all_is_refused_whatever_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it is imported; so the error is one of imports and one of ours."""
+    monkeypatch.setattr(pyspark, "__version__", "3.4.4+amzn-0")
+
+    with pytest.raises(ImportError, match=r"^noted-time needs PySpark 3\.5 or newer, and 3\.4\.4"):
+        from spark_integration import PositionListener  # noqa: F401, PLC0415 - the act
+    with pytest.raises(Rejected):
+        _ = spark_integration.read_noted_log
+
+
+def test_a_newer_spark_works_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A minor release breaks little, and who upgrades Spark could not fix what is refused."""
+    monkeypatch.setattr(pyspark, "__version__", "4.4.0.dev1")
+
+    assert spark_integration.read_noted_log.__name__ == "read_noted_log"
+    assert spark_integration.PositionListener.__name__ == "PositionListener"
+    assert [each.split(", and ")[1][:16] for each in caplog.messages] == ["4.4.0.dev1 runs "]
