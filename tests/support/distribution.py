@@ -20,11 +20,14 @@ def group_of(nodeid: str) -> str:
     >>> group_of("tests/browser/test_acts.py::test_a_hold"), group_of("tests/core/test_cut.py::a")
     ('browser', 'tests/core/test_cut.py')
 
-    Tests of Kafka share one process too, and so a broker, but for those that start Spark.
+    Tests of Kafka share one process too, and so a broker, but for those that start Spark, and those
+    of a cluster share that.
     """
     file = nodeid.partition("::")[0]
     if file.startswith("tests/spark/"):
         return "spark a to k" if file < HALF else "spark l to z"
+    if file.startswith("tests/cluster/"):
+        return "spark cluster"
     if "kafka" in file:
         return "kafka"
     return "browser" if file.startswith("tests/browser/") else file

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,26 +15,26 @@ LAST_WORDS_S = 10
 
 
 class SparkProgram:
-    """One run of a program from `tests/spark/programs`, with its arguments as JSON.
+    """One run of a program from `tests/spark/programs`, or at a path, with its arguments as JSON.
 
-    Its own process group, so that killing it leaves no Java behind.
+    Its own process group, so that killing it leaves no Java behind. `words` come before the
+    program's path: by default the Python that runs it.
     """
 
-    def __init__(self, name: str, given: dict[str, object], log: Path) -> None:
+    def __init__(
+        self,
+        program: str | Path,
+        given: dict[str, object],
+        log: Path,
+        words: Sequence[str] = (sys.executable,),
+    ) -> None:
         self._log, self._printed = log, log.with_suffix(".printed")
-        environment = {
-            **os.environ,
-            "PYTHONFAULTHANDLER": "1",
-            "PYTHONPATH": str(ROOT),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        }
-        command = [sys.executable, str(PROGRAMS / f"{name}.py"), json.dumps(given)]
+        path = program if isinstance(program, Path) else PROGRAMS / f"{program}.py"
+        command = [*words, str(path), json.dumps(given)]
         # Java may still log when the program has printed its last line, so the two are kept apart.
         with self._printed.open("wb") as printed, log.open("wb") as logged:
             self._process = subprocess.Popen(
-                command, env=environment, stdout=printed, stderr=logged, start_new_session=True
+                command, env=environment(), stdout=printed, stderr=logged, start_new_session=True
             )
 
     def finish(self, timeout_s: float = 240) -> str:
@@ -59,3 +60,16 @@ class SparkProgram:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a program: this clone and its Python, no other Spark's settings."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    return {
+        **inherited,
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
