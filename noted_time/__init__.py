@@ -6,10 +6,16 @@ The words are
 * *note*: one writer's claim that all its events below a time lie below its position;
 * *mark*: the aggregate of the notes, a stream cut with a lower and an upper time;
 * *time window*: what a reader at some position may conclude from the marks.
+
+The rules are imported when one of their names is first used: clients and queries need none.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time.extras import imported
 from noted_time.reading import CompleteWindow, MarkHistory, ReaderGroup
-from noted_time.rules import Aggregator, MemberRecord, Seal, SealRequest
 from noted_time.values import (
     Accepted,
     Advance,
@@ -64,6 +70,9 @@ from noted_time.values import (
     WritersMissing,
 )
 from noted_time.wing import Backlog, BacklogPolicy, BacklogState, Lag, SegmentTimes
+
+if TYPE_CHECKING:
+    from noted_time.rules import Aggregator, MemberRecord, Seal, SealRequest
 
 __all__ = [
     "Accepted",
@@ -131,7 +140,15 @@ __all__ = [
     "WritersMissing",
 ]
 
+RULES = dict.fromkeys(
+    ("Aggregator", "MemberRecord", "Seal", "SealRequest"), ("noted_time.rules", "")
+)
+
 for _name in __all__:
-    _each = globals()[_name]
+    _each = globals().get(_name)
     if isinstance(_each, type) and issubclass(_each, NotedTimeError):
         _each.__module__ = __name__  # tracebacks name an error as it is imported
+
+
+def __getattr__(name: str) -> object:
+    return imported(__name__, RULES, name)

@@ -1,4 +1,4 @@
-"""The error for an optional part of the package that was not installed."""
+"""Names that are imported when they are first used, and the error if an extra is missing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportErro
 
     >>> needs_extra("spark_integration", "spark", ModuleNotFoundError(name="pyspark.sql"))
     ImportError('spark_integration needs pyspark: pip install "noted-time[spark]"')
+
+    An extra of no name is the base install.
     """
     missing, _, _ = (error.name or str(error)).partition(".")
-    return ImportError(f'{part} needs {missing}: pip install "noted-time[{extra}]"', name=missing)
+    wanted = f'"noted-time[{extra}]"' if extra else "noted-time"
+    return ImportError(f"{part} needs {missing}: pip install {wanted}", name=missing)
 
 
 def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:

@@ -1,6 +1,6 @@
 """The readers' side: follow the marks of a stream, and turn positions into time windows.
 
-`KafkaNotedConsumer` imports confluent-kafka when it is first used.
+Each name is imported when it is first used; `KafkaNotedConsumer` needs confluent-kafka.
 """
 
 from __future__ import annotations
@@ -8,18 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noted_time.extras import imported
-from reader_client.async_client import AsyncReaderClient
-from reader_client.client import ReaderClient
-from reader_client.merging import merged
 
 if TYPE_CHECKING:
+    from reader_client.async_client import AsyncReaderClient
+    from reader_client.client import ReaderClient
     from reader_client.kafka_consumer import KafkaNotedConsumer
+    from reader_client.merging import merged
 
 __all__ = ["AsyncReaderClient", "KafkaNotedConsumer", "ReaderClient", "merged"]
 
-OPTIONAL = {"KafkaNotedConsumer": ("reader_client.kafka_consumer", "kafka")}
-"""The names that need more than the base install: their modules, and the extras."""
+NAMES = {
+    "AsyncReaderClient": ("reader_client.async_client", ""),
+    "KafkaNotedConsumer": ("reader_client.kafka_consumer", "kafka"),
+    "ReaderClient": ("reader_client.client", ""),
+    "merged": ("reader_client.merging", ""),
+}
+"""The module of each name, and the extra that it needs beyond the base install."""
 
 
 def __getattr__(name: str) -> object:
-    return imported(__name__, OPTIONAL, name)
+    return imported(__name__, NAMES, name)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.client import run_async
+from noted_time.client import Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Rejected, Time, plain_position, unix_ms_of
+from reader_client.async_wakeup import AsyncWakeup
 from reader_client.cursors import Cursor, MarkCursor
-from reader_client.questions import Steps
+from reader_client.questions import Json, Pause, Steps
 from reader_client.reading import Reader
-from reader_client.repeating import AsyncRepeating
+from reader_client.repeating import BackOff, Health, Repeated
 from reader_client.waits import Wait, until_found
-from reader_client.wakeup import AsyncWakeup
 
 if TYPE_CHECKING:
     import httpx
@@ -144,3 +145,33 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     async def _wait(self, wait: Wait[Found], seconds: float | None) -> Found:
         wakeup = AsyncWakeup()
         return await run_async(until_found(wait, seconds, self._news, wakeup.wake), wakeup.wait)
+
+
+class AsyncRepeating(Repeated[AsyncWakeup]):
+    """A task of the running loop."""
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], Steps],
+        ask: Callable[[Question], Awaitable[Json]],
+        health: Health,
+    ) -> None:
+        super().__init__(name, health, AsyncWakeup)
+        self._ask = ask
+        rounds = run_async(self.attempts.rounds(step), self._perform)
+        self._task = asyncio.create_task(rounds, name=name)
+
+    async def stop(self) -> None:
+        """Cancel the task, whatever it awaits."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _perform(self, effect: Question | Pause | BackOff) -> Json:
+        if isinstance(effect, Question):
+            answer = await self._ask(effect)
+            self.attempts.had_answer = True
+            return answer
+        waker = self._pausing if isinstance(effect, Pause) else self._backing_off
+        await waker.wait(effect.seconds)
+        return {}

@@ -1,23 +1,25 @@
-"""The threads or tasks of one client, which repeat a step and back off while it fails."""
+"""What the threads or tasks of one client repeat, and how they back off while it fails."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from noted_time.client import Backoff, Outage, Question, delay_s, run, run_async
+from noted_time.client import Backoff, Outage, Question, delay_s, run
 from noted_time.values import ClientFailed, NotedTimeError, Rejected
 from reader_client.questions import Json, Pause, Steps
-from reader_client.wakeup import AsyncWakeup, Wakeup
+from reader_client.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from reader_client.async_wakeup import AsyncWakeup
 
 logger = logging.getLogger("noted_time.reader")
 
-Waker = TypeVar("Waker", Wakeup, AsyncWakeup)
+Waker = TypeVar("Waker", Wakeup, "AsyncWakeup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,36 +194,6 @@ class Repeating(Repeated[Wakeup]):
             self.attempts.had_answer = True
             return answer
         (self._pausing if isinstance(effect, Pause) else self._backing_off).wait(effect.seconds)
-        return {}
-
-
-class AsyncRepeating(Repeated[AsyncWakeup]):
-    """A task of the running loop."""
-
-    def __init__(
-        self,
-        name: str,
-        step: Callable[[], Steps],
-        ask: Callable[[Question], Awaitable[Json]],
-        health: Health,
-    ) -> None:
-        super().__init__(name, health, AsyncWakeup)
-        self._ask = ask
-        rounds = run_async(self.attempts.rounds(step), self._perform)
-        self._task = asyncio.create_task(rounds, name=name)
-
-    async def stop(self) -> None:
-        """Cancel the task, whatever it awaits."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    async def _perform(self, effect: Question | Pause | BackOff) -> Json:
-        if isinstance(effect, Question):
-            answer = await self._ask(effect)
-            self.attempts.had_answer = True
-            return answer
-        waker = self._pausing if isinstance(effect, Pause) else self._backing_off
-        await waker.wait(effect.seconds)
         return {}
 
 

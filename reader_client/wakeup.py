@@ -1,8 +1,7 @@
-"""Waking a thread, without locks that a signal handler could find taken, or a task."""
+"""Waking a thread, without locks that a signal handler could find taken."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
@@ -41,28 +40,6 @@ class Wakeup:
             return False
         finally:
             self._is_called = False
-        return True
-
-
-class AsyncWakeup:
-    """Lets one task wait until another wakes it, once for several calls before the wait."""
-
-    def __init__(self) -> None:
-        self._called = asyncio.Event()
-
-    def wake(self) -> None:
-        """Wake the task that waits, or that waits next."""
-        self._called.set()
-
-    async def wait(self, seconds: float | None) -> bool:
-        """Wait for a call; false when time is up, `None` waits forever."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._called.wait()
-        except TimeoutError:
-            return False
-        finally:
-            self._called.clear()
         return True
 
 
