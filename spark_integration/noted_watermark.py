@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, TimestampType
 
 from noted_time import Rejected
 from noted_time.values import checked_name
+from spark_integration.checkpoint_files import place_of
 from spark_integration.marks_query import MarksQuery
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic, PositionOf
@@ -69,10 +70,14 @@ def marks_of(
     token: str | None,
     client: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Return the marks that a query needs, in the column `time`; needs `PYTHON_SOURCES`."""
+    """Return the marks that a query needs, in the column `time`; needs `PYTHON_SOURCES`.
+
+    Raises `Rejected` for a checkpoint that cannot be read, in the call instead of in the query.
+    """
     from spark_integration.marks_source import MarksSource  # noqa: PLC0415 - not in every PySpark
     from spark_integration.sources import reader_for, secrets_of  # noqa: PLC0415 - likewise
 
+    place_of(query.checkpoint)
     options = secrets_of(token, client)
     return reader_for(spark, spark.readStream, MarksSource, query).options(**options).load()
 

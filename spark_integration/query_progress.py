@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
-from pathlib import PurePosixPath
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
-
-from pyarrow import fs
 
 from noted_time import Rejected
+from spark_integration.checkpoint_files import Files, checkpoint_files, place_of
 from spark_integration.offsets import is_of_log, is_of_marks
 
 VERSION = "v1"
@@ -32,12 +29,23 @@ V = TypeVar("V")
 class QueryProgress:
     """The offset log of one query, followed batch by batch.
 
-    `checkpoint` is the query's `checkpointLocation`: a path, or a URI that pyarrow can open.
+    `checkpoint` is the query's `checkpointLocation`: a path, or a URI of an object store. Raises
+    `Rejected` for one that cannot be read. Reading raises what `checkpoint_files` raises, and what
+    it returns.
     """
 
     checkpoint: str
     last: int = -1
     """The last batch that was planned, as of the last question."""
+    _text: str = field(default="", init=False, repr=False)
+    _opened: Files | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        place_of(self.checkpoint)
+
+    def __reduce__(self) -> tuple[type[QueryProgress], tuple[str]]:
+        """Travel as the checkpoint alone: what is open stays here."""
+        return QueryProgress, (self.checkpoint,)
 
     def position(self, token: str, position_of: Callable[[Any], Mapping[K, V]]) -> Mapping[K, V]:
         """Return the position of the events whose marks come from the source named by `token`.
@@ -56,11 +64,9 @@ class QueryProgress:
 
     def query_id(self) -> str:
         """Return the id of the query, which stays the same across restarts."""
-        files, directory = _open(self.checkpoint)
-        try:
-            text = files.open_input_stream(str(directory.parent / "metadata")).read().decode()
-        except FileNotFoundError as error:
-            raise _not_ours(self.checkpoint, "names no query") from error
+        text = self._files().read("metadata")
+        if text is None:
+            raise _not_ours(self.checkpoint, "names no query")
         return str(json.loads(text)["id"])
 
     def watermark(self, batch_id: int) -> int | None:
@@ -76,16 +82,28 @@ class QueryProgress:
         return json.loads(metadata)["batchWatermarkMs"] or None
 
     def _newest(self) -> list[str]:
-        """Return what Spark wrote of the last planned batch: its metadata, then the offsets."""
-        files, directory = _open(self.checkpoint)
-        self.last = _newest(files, directory, self.last)
+        """Return what Spark wrote of the last planned batch: its metadata, then the offsets.
+
+        The files are listed once. Then the file after the last one is asked for by its name: in the
+        order of names, in which stores list, 10 comes before 9.
+        """
+        files, following = self._files(), self.last + 1
+        if self.last < 0:
+            listed = (int(name) for name in files.names("offsets") if name.isdigit())
+            following = max(listed, default=0)
+        while (text := files.read(f"offsets/{following}")) is not None:
+            self.last, self._text, following = following, text, following + 1
         if self.last < 0:
             raise _not_ours(self.checkpoint, "has no batch yet")
-        text: str = files.open_input_stream(str(directory / str(self.last))).read().decode()
-        version, *lines = text.split("\n")
+        version, *lines = self._text.split("\n")
         if version != VERSION:
             raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
         return lines
+
+    def _files(self) -> Files:
+        if self._opened is None:
+            self._opened = checkpoint_files(self.checkpoint)
+        return self._opened
 
 
 def _not_ours(checkpoint: str, reason: str) -> Rejected:
@@ -108,21 +126,3 @@ def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - w
             "source that needs no marks comes before them, as in other.join(timed)"
         )
     return events[0]
-
-
-def _open(checkpoint: str) -> tuple[fs.FileSystem, PurePosixPath]:
-    if urlsplit(checkpoint).scheme in {"", "file"}:
-        return fs.LocalFileSystem(), PurePosixPath(urlsplit(checkpoint).path, "offsets")
-    files, path = fs.FileSystem.from_uri(checkpoint)
-    return files, PurePosixPath(path, "offsets")
-
-
-def _newest(files: fs.FileSystem, directory: PurePosixPath, last: int) -> int:
-    """Return the highest batch logged; `last` was found before and saves the listing."""
-    if last < 0:
-        listing = fs.FileSelector(str(directory), allow_not_found=True)
-        names = (info.base_name for info in files.get_file_info(listing))
-        last = max((int(name) for name in names if name.isdigit()), default=-1)
-    while files.get_file_info(str(directory / str(last + 1))).type == fs.FileType.File:
-        last += 1
-    return last

@@ -15,6 +15,7 @@ from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.file_stream import FileStream
 from tests.support.noted_stream import NotedStream
+from tests.support.object_store import ObjectStore
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
@@ -121,6 +122,23 @@ def test_a_wrong_checkpoint_fails_the_query_instead_of_stopping_time(
     assert "elsewhere' is not this query's checkpoint: it has no batch yet" in str(
         query.exception()
     )
+
+
+def test_an_offset_log_in_an_object_store_moves_the_watermark(
+    ticks: Ticks, output: QueryOutput, spark: SparkSession
+) -> None:
+    """The store serves the directory that Spark writes; it is the planner's process that asks."""
+    pytest.importorskip("obstore")
+    ticks.marks.note("w", 3000, {0: 30})
+    own = dict(spark.sparkContext.environment)
+    with ObjectStore(output.checkpoint.parent) as store:
+        spark.sparkContext.environment.update(store.environment())
+        watermarked = ticks.watermarked(checkpoint=f"s3a://{output.checkpoint.name}")
+        query = output.start(per_second(watermarked, "timestamp"))
+        spark.sparkContext.environment = own
+
+        assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
+        query.stop()
 
 
 def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(

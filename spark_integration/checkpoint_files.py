@@ -1,0 +1,165 @@
+"""Where a checkpoint is, and how its files are read there: on a disk or in an object store."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from importlib import import_module
+from typing import NamedTuple
+
+from pyarrow import fs
+
+from noted_time import Rejected, Unreachable
+from noted_time.extras import needs_extra
+
+DISKS = ("", "file", "dbfs")
+HADOOP = ("hdfs", "viewfs")
+STORES = {"s3": "AWS", "s3a": "AWS", "abfs": "AZURE", "abfss": "AZURE", "gs": "GOOGLE"}
+"""The schemes of object stores, and how the variables of the environment begin that open them."""
+
+NEEDED = {
+    "AWS": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and AWS_ENDPOINT_URL for "
+    "another store than Amazon's",
+    "AZURE": "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID, "
+    "AZURE_CLIENT_SECRET and AZURE_TENANT_ID",
+    "GOOGLE": "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT",
+}
+"""What opens a store, if the machine has no identity that does."""
+
+ANSWER = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
+RETRIES = 2
+
+_URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+_REFUSED = re.compile(r"status code: (4\d\d)|token request|/api/token|/security-credentials")
+"""The store refused, or the machine was asked for an identity and has none."""
+
+
+class Place(NamedTuple):
+    """Where a checkpoint is; `bucket` is ``container@host`` on Azure, and the host of an `hdfs`."""
+
+    scheme: str
+    bucket: str
+    path: str
+
+
+def place_of(checkpoint: str) -> Place:
+    """Return where a `checkpointLocation` is; raises `Rejected` for one that cannot be read.
+
+    >>> place_of("s3a://lake/flights//hourly/")
+    Place(scheme='s3a', bucket='lake', path='flights/hourly')
+    >>> place_of("dbfs:/counts").path, place_of("dbfs:/Volumes/a/b").path
+    ('/dbfs/counts', '/Volumes/a/b')
+    """
+    found = _URI.fullmatch(checkpoint)
+    scheme, bucket, path = found.groups(default="") if found else ("", "", checkpoint)
+    scheme = scheme.lower()
+    if scheme not in {*DISKS, *HADOOP, *STORES}:
+        known = ":, ".join((*DISKS[1:], *HADOOP, *STORES))
+        raise Rejected(
+            f"checkpoint_location={checkpoint!r}: cannot read a checkpoint under {scheme}:, only "
+            f"under {known}: or a path that the driver sees"
+        )
+    if scheme in STORES:
+        form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if STORES[scheme] == "AZURE" else "BUCKET"
+        if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
+            raise Rejected(
+                f"checkpoint_location must be {scheme}://{form}/PATH; what opens it is in the "
+                f"driver's environment: {NEEDED[STORES[scheme]]}"
+            )
+        path = posixpath.normpath(f"/{path}").lstrip("/")
+    mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
+    return Place(scheme, bucket, f"/dbfs{path}" if mounted else path)
+
+
+def checkpoint_files(checkpoint: str) -> Files:
+    """Return the files of a checkpoint, opened with this process's environment.
+
+    Raises `Rejected` as `place_of`, and `ImportError` that says what to install.
+    """
+    place = place_of(checkpoint)
+    if place.scheme in STORES:
+        return StoredFiles(checkpoint, place)
+    if place.scheme in HADOOP:
+        return Files(*fs.FileSystem.from_uri(checkpoint))
+    return Files(fs.LocalFileSystem(), place.path)
+
+
+class Files:
+    """The files below a path of a file system; names are relative to it."""
+
+    def __init__(self, system: fs.FileSystem, path: str) -> None:
+        self._system, self._path = system, path
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names in a directory, none if it does not exist."""
+        found = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
+        return [info.base_name for info in self._system.get_file_info(found)]
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, `None` if it does not exist."""
+        with suppress(FileNotFoundError):
+            return self._text(posixpath.join(self._path, name)).decode()
+        return None
+
+    def _text(self, path: str) -> bytes:
+        return bytes(self._system.open_input_stream(path).read())
+
+
+class StoredFiles(Files):
+    """The files below a prefix of an object store's bucket.
+
+    Credentials come from the environment of this process. Raises `Rejected` if the bucket does not
+    exist or may not be read, and `Unreachable` if there is no answer within half a minute.
+    """
+
+    def __init__(self, checkpoint: str, place: Place) -> None:
+        super().__init__(None, place.path)
+        try:
+            stores, self._objects = map(import_module, ("obstore.store", "obstore"))
+        except ModuleNotFoundError as error:
+            raise needs_extra(f"checkpoint_location={checkpoint!r}", "spark", error) from error
+        self._checkpoint, self._place = checkpoint, place
+        with self._errors():
+            self._store = stores.from_url(
+                f"{place.scheme}://{place.bucket}",
+                # HTTP without encryption only to an endpoint that the environment names so
+                client_options={"allow_http": True, **ANSWER},
+                retry_config={"max_retries": RETRIES, "retry_timeout": RETRIES * ANSWER["timeout"]},
+            )
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names in a directory, none if it does not exist."""
+        prefix = posixpath.join(self._path, directory)
+        with self._errors():
+            found = self._objects.list_with_delimiter(self._store, prefix)
+        return [posixpath.basename(each["path"]) for each in found["objects"]]
+
+    def _text(self, path: str) -> bytes:
+        with self._errors():
+            return bytes(self._objects.get(self._store, path).bytes())
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._objects.exceptions.BaseError as error:
+            raise self._failed(str(error)) from None  # its other lines may hold credentials
+
+    def _failed(self, error: str) -> Rejected | Unreachable:
+        """Return the error of a request, without the body of the answer."""
+        where, bucket = f"checkpoint_location={self._checkpoint!r}", self._place.bucket
+        said, needed = (
+            error.partition("\n")[0].partition(": <")[0],
+            NEEDED[STORES[self._place.scheme]],
+        )
+        refused = _REFUSED.search(said)
+        if refused is None:
+            said += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
+            return Unreachable(f"{where}: no answer: {said:.300}")
+        if refused[1] == "404":
+            return Rejected(f"{where}: {bucket!r} does not exist, or the endpoint is another one's")
+        why = "may not be listed and read" if refused[1] else "needs credentials"
+        return Rejected(f"{where} {why} ({said:.300}): set {needed} where the driver starts")

@@ -1,0 +1,127 @@
+"""An object store on loopback that serves a directory: a bucket is a directory, an object a file.
+
+It answers what S3, Google Cloud Storage and Azure's blobs are asked to list and to read, so Spark
+writes a checkpoint to a disk, and what follows it reads that from a store.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Self
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+SECRET = "c2VjcmV0LXNlY3JldA=="  # noqa: S105 - no one else's
+DATE = "Sat, 21 Nov 2026 00:00:00 GMT"
+OBJECT = (
+    "<Contents><Key>{}</Key><Size>{}</Size><LastModified>2026-11-21T00:00:00.000Z</LastModified>"
+    "</Contents>"
+)
+BLOB = (
+    "<Blob><Name>{}</Name><Properties><Content-Length>{}</Content-Length>"
+    f"<Content-Type/><Last-Modified>{DATE}</Last-Modified></Properties></Blob>"
+)
+CERTIFICATES = Path(__file__).parents[1] / "access" / "certificate" / "certificate.pem"
+
+
+class ObjectStore:
+    """The server; `requests` are those that came, as ``LIST bucket/prefix`` and ``GET bucket/key``.
+
+    If `fault` is a status, that is the answer to all; if it is 0, there is none.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.requests: list[str] = []
+        self.fault = 200
+        self.ended = threading.Event()
+        store = self
+
+        class Handler(BaseHTTPRequestHandler):
+            """One connection."""
+
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                """Answer."""
+                status, body = store.answer(self.path)
+                self.send_response(status)
+                for name, value in ("Last-Modified", DATE), ("ETag", '"e"'):
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_PUT = do_GET  # noqa: N815 - what asks the machine for an identity begins so
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def environment(self, *, credentials: bool = True) -> Mapping[str, str]:
+        """Return the variables with which the three kinds of stores are this one."""
+        account = self.root / "account.json"
+        key = {"private_key": SECRET, "private_key_id": "", "client_email": ""}
+        base = {"gcs_base_url": self.url, "disable_oauth": True, "type": "service_account"}
+        account.write_text(json.dumps({**key, **base}))
+        secrets = {
+            "AWS_ACCESS_KEY_ID": "us",
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AZURE_STORAGE_ACCOUNT_KEY": SECRET,
+            "GOOGLE_SERVICE_ACCOUNT": str(account),
+        }
+        return {
+            **(secrets if credentials else {}),
+            "SSL_CERT_FILE": str(CERTIFICATES),  # some are needed, also without encryption
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_METADATA_ENDPOINT": self.url,
+            "AWS_REGION": "us-east-1",
+            "AZURE_ENDPOINT": f"{self.url}/account",
+        }
+
+    def answer(self, target: str) -> tuple[int, bytes]:
+        """Return the status and the body of an answer."""
+        url = urlsplit(target)
+        path = unquote(url.path).lstrip("/").removeprefix("account/")
+        asked = {name: values[0] for name, values in parse_qs(url.query).items()}
+        is_list = "list-type" in asked or asked.get("comp") == "list"
+        prefix = f"{path}/{asked.get('prefix', '')}" if is_list else path
+        self.requests.append(f"{'LIST' if is_list else 'GET'} {prefix}")
+        if self.fault == 0:
+            self.ended.wait(60)
+        if self.fault != 200:
+            return self.fault, b"<Error><Code>Fault</Code></Error>"
+        place = self.root / prefix
+        if not is_list:
+            return (200, place.read_bytes()) if place.is_file() else (404, b"<Error/>")
+        if not (self.root / path).is_dir():
+            return 404, b"<Error><Code>NoSuchBucket</Code></Error>"
+        return 200, "".join(
+            self._listing(path, place, BLOB if "comp" in asked else OBJECT)
+        ).encode()
+
+    def _listing(self, bucket: str, directory: Path, each: str) -> Iterator[str]:
+        outer = "EnumerationResults" if each is BLOB else "ListBucketResult"
+        yield f"<{outer}><KeyCount>0</KeyCount>" + "<Blobs>" * (each is BLOB)
+        for file in sorted(directory.iterdir()) if directory.is_dir() else ():
+            key = file.relative_to(self.root / bucket).as_posix()
+            yield each.format(escape(key), file.stat().st_size)
+        yield "</Blobs>" * (each is BLOB) + f"</{outer}>"
