@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,13 +19,14 @@ from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.noted_watermark import check_events, check_time, events_under, marks_of
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic
+from spark_integration.topic_marks import Asked, check_exact
 from spark_integration.versions import require
 from spark_integration.watermark import unmoved
 
 if TYPE_CHECKING:
     from spark_integration.positions import PositionOf
 
-Marks = Literal["ahead", "committed"]
+Marks = Literal["ahead", "committed", "topic"]
 Options = Mapping[str, str | int | bool]
 
 LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -46,9 +47,9 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     topic: str | Sequence[str],
     *,
     bootstrap: str,
-    controller_url: str,
-    checkpoint_location: str,
     event_time: str,
+    controller_url: str | None = None,
+    checkpoint_location: str | None = None,
     parse: Callable[[DataFrame], DataFrame] | None = None,
     marks: Marks = "ahead",
     strict: bool = True,
@@ -80,6 +81,12 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     `minOffsetsPerTrigger` or `maxTriggerDelay` among `options`, and under
     ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
 
+    With ``marks="topic"`` Spark reads the marks as well, from the topic `TOPIC.noted` in which
+    `noted-time relay kafka` writes them: in the micro-batch of their rows, and with no Python in
+    the plan. It needs neither `checkpoint_location` nor `client`; with a `controller_url` stream
+    and domain are looked for in the call. Nothing is checked while the query runs, so what would
+    delay rows is refused here, and no restart may add it: see `docs/kafka.md`.
+
     `bootstrap` is ``host:port``, with commas between several. `options` are those of Spark's Kafka
     source; `failOnDataLoss` stays true. `client` has the settings with which confluent-kafka
     connects, where `options` has `kafka.` settings of Java that it does not understand, such as
@@ -93,39 +100,62 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     Connect the server looks for topic and stream, once the query starts.) The query fails with
     `Rejected` if a topic was recreated, truncated or shrunk, or if rows on which a mark rests are
     gone; and with `Unreachable` if they are in a partition that has no leader for half a minute.
+    With ``marks="topic"`` it fails with a sentence of ours in an error of Spark's, if a record of
+    the noted topic is no mark of the stream.
     """
     check_one_of("marks", marks, Marks)
     require(f'read_noted_kafka(marks="{marks}")')
     check_one_of("on_seal", on_seal, OnSeal)
     streams = _streams(topic, stream)
     chosen = checked_options(options, "read_noted_kafka")
-    several = len(streams) > 1
-    query = MarksQuery(
-        {name: _position_of(each, several=several) for name, each in streams.items()},
-        controller_url,
-        checkpoint_location,
-        domain=domain,
-        strict=strict,
-        on_seal=on_seal,
-        kafka=FromKafka(
-            streams,
-            ahead=marks == "ahead",
-            limit=_limit(spark, chosen),
-            committed=chosen.get("kafka.isolation.level") == "read_committed",
-        ),
-    )
-    config = client_config(bootstrap, chosen, client)
+    limit = _limit(spark, chosen)
     check_connector(spark)
-    if isinstance(spark, SparkSession):
-        _check_there(query, config, token)
     reader = spark.readStream.format("kafka").options(**{"startingOffsets": "earliest", **chosen})
     reader = reader.option("kafka.bootstrap.servers", bootstrap)
     records = reader.option("subscribe", ",".join(streams.values())).load()
     events = parse(records) if parse else records
     check_events(events, event_time)
     events = timed(events, event_time)
+    if marks == "topic":
+        check_exact(spark, streams, limit)
+        connection = {
+            name: value for name, value in chosen.items() if name.lower().startswith("kafka.")
+        }
+        asked = Asked(
+            streams,
+            _domains(spark, streams, domain, controller_url, token),
+            {**connection, "kafka.bootstrap.servers": bootstrap},
+            strict=strict,
+            on_seal=on_seal,
+        )
+        return events_under(asked.read(spark), events, event_time, dedup_retention_ms)
+    several = len(streams) > 1
+    query = MarksQuery(
+        {name: _position_of(each, several=several) for name, each in streams.items()},
+        _given("controller_url", controller_url, marks),
+        _given("checkpoint_location", checkpoint_location, marks),
+        domain=domain,
+        strict=strict,
+        on_seal=on_seal,
+        kafka=FromKafka(
+            streams,
+            ahead=marks == "ahead",
+            limit=limit,
+            committed=chosen.get("kafka.isolation.level") == "read_committed",
+        ),
+    )
+    config = client_config(bootstrap, chosen, client)
+    if isinstance(spark, SparkSession):
+        _check_there(streams, config)
+    _domains(spark, streams, domain, controller_url, token)
     rows = marks_of(spark, query, token, config)
-    return events_under(rows, events, event_time, dedup_retention_ms)
+    return events_under([rows], events, event_time, dedup_retention_ms)
+
+
+def _given(name: str, value: str | None, marks: Marks) -> str:
+    if value is None:
+        raise Rejected(f'marks="{marks}" needs {name}=')
+    return value
 
 
 def _streams(topic: str | Sequence[str], stream: str | None) -> dict[str, str]:
@@ -200,14 +230,29 @@ def client_config(
     return {"bootstrap.servers": bootstrap, **same, **(client or {})}
 
 
-def _check_there(query: MarksQuery, config: Mapping[str, str], token: str | None) -> None:
-    """Raise if the broker has no such topic, or the controller no such stream or domain."""
+def _check_there(topics: Mapping[str, str], config: Mapping[str, str]) -> None:
+    """Raise if the broker has no such topic."""
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
-    for stream, topic in (query.kafka.topics if query.kafka else {}).items():
+    for topic in topics.values():
         Topic(config, topic).look()
-        with closing(Transport(query.controller_url, token=token)) as transport:
-            check_known(transport, stream, query.domain)
+
+
+def _domains(
+    spark: SparkSession,
+    streams: Iterable[str],
+    domain: str | None,
+    controller_url: str | None,
+    token: str | None,
+) -> dict[str, str | None]:
+    """Return the domain of each stream, `None` if that is not known.
+
+    Raises if the controller knows no such stream or domain; with Spark Connect it is not asked.
+    """
+    if controller_url is None or not isinstance(spark, SparkSession):
+        return dict.fromkeys(streams, domain)
+    with closing(Transport(controller_url, token=token)) as transport:
+        return {stream: check_known(transport, stream, domain) or domain for stream in streams}
 
 
 def timed(events: DataFrame, event_time: str) -> DataFrame:

@@ -188,8 +188,10 @@ class ControllerFeed:
 
 def check_known(
     transport: Transport, name: str, domain: str | None, end_at: Time | None = None
-) -> None:
-    """Raise if the controller does not know the stream or domain; it may be unreachable.
+) -> str | None:
+    """Return the domain that is meant; raises if the controller does not know it, or the stream.
+
+    Returns `None` if the controller is unreachable.
 
     Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in
     seconds: the query would end at once, without a row.
@@ -200,7 +202,7 @@ def check_known(
     except UnexpectedAnswer:
         raise
     except Unreachable:
-        return
+        return None
     domains = tuple(stream["domains"])
     chosen = StreamSettings(domains=domains).domain_or_default(domain)
     if chosen not in domains:
@@ -208,3 +210,4 @@ def check_known(
     last = stream["marks"].get(chosen)
     if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
         check_time(end_at, last["lower"])
+    return chosen

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,7 +62,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     )
     check_events(events, event_time)
     marks = marks_of(events.sparkSession, query, token)
-    return events_under(marks, events, event_time, dedup_retention_ms)
+    return events_under([marks], events, event_time, dedup_retention_ms)
 
 
 def marks_of(
@@ -83,13 +84,15 @@ def marks_of(
 
 
 def events_under(
-    marks: DataFrame, events: DataFrame, event_time: str, dedup_retention_ms: int
+    marks: Sequence[DataFrame], events: DataFrame, event_time: str, dedup_retention_ms: int
 ) -> DataFrame:
-    """Return the events under the watermark of the marks, the first side of a union."""
-    timed = marks.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
-    columns = (_of_mark(field, event_time) for field in events.schema)
-    shaped = timed.select(*columns, F.lit(col=True).alias(IS_MARK))
-    union = shaped.union(events.withColumn(IS_MARK, F.lit(col=False)))
+    """Return the events under the least watermark of several marks, the first sides of a union."""
+    columns = [_of_mark(field, event_time) for field in events.schema]
+    sides = []
+    for each in marks:
+        timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
+        sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
+    union = reduce(DataFrame.union, [*sides, events.withColumn(IS_MARK, F.lit(col=False))])
     return events_of_union(union, event_time, dedup_retention_ms)
 
 

@@ -19,7 +19,7 @@ IS_MARK = "_noted_is_mark"
 """The column of the union that distinguishes a mark from an event."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
-_FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
+FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 LAST_MS = 253_402_300_799_999
 """The end of Spark's time: 9999-12-31T23:59:59.999Z."""
 
@@ -65,7 +65,7 @@ def is_watermark(time_ms: int) -> bool:
     >>> is_watermark(1_357_034_220_000), is_watermark(1_357_034_220_000_000)
     (True, False)
     """
-    return _FIRST_MS < time_ms <= LAST_MS
+    return FIRST_MS < time_ms <= LAST_MS
 
 
 def instant(time_ms: int) -> pa.Array:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
 from noted_time.kafka.topic import Topic
-from spark_integration import read_noted_kafka
+from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
@@ -23,81 +21,6 @@ from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
-
-START_MS = 1_357_000_000_000
-START_S = START_MS // 1000
-
-
-class Clock:
-    """A topic whose records have their event times as timestamps, and what a query counts of it."""
-
-    def __init__(
-        self, spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
-    ) -> None:
-        self.spark, self.broker, self.output = spark, broker, output
-        self.name = name = f"clock-{uuid4().hex[:8]}"
-        self.marks = controller.stream(name)
-        self.ends: dict[int, int] = {}
-        self._url = controller.url
-        broker.create(name)
-
-    def write(self, *seconds: int, partitions: tuple[int, ...] = (0, 1)) -> None:
-        """Write two records of each second to each of the partitions."""
-        rows = [
-            (partition, str(second), START_MS + 1000 * second + 400 * n)
-            for second in seconds
-            for partition in partitions
-            for n in range(2)
-        ]
-        self.broker.send(self.name, rows)
-        for partition, _, _ in rows:
-            self.ends[partition] = self.ends.get(partition, 0) + 1
-
-    def note(self, second: int) -> None:
-        """Note that all before a second is written."""
-        self.marks.note("w", START_MS + 1000 * second, self.ends)
-
-    def read(self, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
-        """Return the records."""
-        return read_noted_kafka(
-            self.spark,
-            **{
-                "topic": self.name,
-                "bootstrap": self.broker.address,
-                "controller_url": self._url,
-                "checkpoint_location": str(self.output.checkpoint),
-                "event_time": "timestamp",
-                "strict": False,
-                **asked,
-            },
-        )
-
-    def run(self, **asked: Any) -> None:  # noqa: ANN401 - any parameter
-        """Read what there is, in a run of the query."""
-        query = self.output.start(per_second(self.read(**asked), "timestamp"))
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-
-    def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
-        """Return the second of the mark of a batch, and where the batch ends."""
-        lines = (self.output.checkpoint / "offsets" / str(batch)).read_text().split("\n")
-        mark, events = json.loads(lines[2])["mark"], json.loads(lines[3])
-        lower = mark["lower"]
-        return None if lower is None else lower // 1000 - START_S, events[self.name]
-
-    @property
-    def counts(self) -> list[tuple[object, ...]]:
-        """The counts of the seconds that are over."""
-        return [(int(str(second)) - START_S, count) for second, count in self.output.rows]
-
-    def fails(self, match: str, **asked: Any) -> None:  # noqa: ANN401 - any parameter
-        """Run the query, which has to fail before it gives anything more out."""
-        before = self.counts
-        with pytest.raises(PySparkException, match=match):
-            self.run(**asked)
-        assert self.counts == before
 
 
 @pytest.fixture
@@ -221,30 +144,6 @@ def test_records_deleted_before_they_are_read_fail_the_query(clock: Clock) -> No
     clock.broker.truncate(clock.name, {0: 4})
 
     clock.fails("Some data may have been lost")
-
-
-class Transactions:
-    """Transactions of one producer."""
-
-    def __init__(self, clock: Clock, name: str) -> None:
-        self._topic = clock.name
-        self._producer = Producer({**clock.broker.config, "transactional.id": name})
-        self._producer.init_transactions(60)
-
-    def write(self, partition: int, second: int) -> None:
-        """Begin one, and write a record."""
-        self._producer.begin_transaction()
-        time = START_MS + 1000 * second
-        self._producer.produce(self._topic, "in it", partition=partition, timestamp=time)
-        self._producer.flush(60)
-
-    def commit(self) -> None:
-        """Commit."""
-        self._producer.commit_transaction(60)
-
-    def abort(self) -> None:
-        """Abort."""
-        self._producer.abort_transaction(60)
 
 
 def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:

@@ -259,7 +259,10 @@ class Broker:
         self.change(lambda admin: admin.delete_records(wanted))
 
     def send(
-        self, topic: str, rows: Iterable[tuple[int, str | bytes, int]], key: str | None = None
+        self,
+        topic: str,
+        rows: Iterable[tuple[int, str | bytes | None, int]],
+        key: str | None = None,
     ) -> None:
         """Send (partition, value, timestamp in ms), and return once all are delivered.
 

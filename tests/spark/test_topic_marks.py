@@ -1,0 +1,320 @@
+"""Queries that read their marks from a noted topic, without any Python in their plans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Mark, Rejected, StreamCut
+from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from spark_integration.topic_marks import Asked, NotedTopic
+from spark_integration.watermark import LAST_MS
+from tests.support.clock import START_MS, Clock
+from tests.support.kafka import Broker
+from tests.support.queries import per_second
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
+
+ASKED = Asked({"flights": "flights"}, {"flights": None}, {}, strict=True, on_seal="close")
+MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({0: 1})))
+
+
+class NotedClock(Clock):
+    """A clock whose marks are in a noted topic, as a relay would have written them."""
+
+    def __init__(self, *of: Any) -> None:  # noqa: ANN401 - a clock's
+        super().__init__(*of)
+        self.noted = noted_topic_of(self.name)
+        self.broker.create(self.noted, 1)
+
+    def note(self, second: int, domain: str = "default", **more: Any) -> None:  # noqa: ANN401 - a mark's
+        """Write a mark, of all that is written by now."""
+        lower = START_MS + 1000 * second
+        mark = Mark(1, lower, lower, StreamCut(dict(self.ends)), 0, **more)
+        record = NotedRecord(self.name, "9f", domain, None, mark)
+        self.put(record.value, domain)
+
+    def put(self, value: bytes | None, key: str | None = "default") -> None:
+        """Write a record into the noted topic."""
+        self.broker.send(self.noted, [(0, value, 0)], key)
+
+    def read(self, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
+        """Return the records."""
+        without = {"controller_url": None, "checkpoint_location": None}
+        return super().read(**{"marks": "topic", **without, **asked})
+
+    def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
+        """Return where the sources end in a batch, in the order of the plan."""
+        lines = (self.output.checkpoint / "offsets" / str(batch)).read_text().split("\n")
+        return [json.loads(line) for line in lines[2:]]
+
+
+@pytest.fixture
+def new(
+    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
+) -> Callable[[], NotedClock]:
+    """Return what creates topics for a query."""
+    return lambda: NotedClock(spark, broker, controller, output)
+
+
+@pytest.fixture
+def clock(new: Callable[[], NotedClock]) -> NotedClock:
+    """Return a topic of two partitions without a record, and without a mark."""
+    return new()
+
+
+@pytest.fixture
+def other(new: Callable[[], NotedClock]) -> NotedClock:
+    """Return a second one, for the same query."""
+    return new()
+
+
+# The records of a noted topic
+
+
+Rows = Sequence[tuple[str | None, bytes | None]]
+
+
+def lowers(spark: SparkSession, rows: Rows, asked: Asked = ASKED, **how: Any) -> list[int]:  # noqa: ANN401
+    """Return what (key, value) stand for, in order of their offsets from 7 on."""
+    given = [("flights.noted", 7 + n, key, value) for n, (key, value) in enumerate(rows)]
+    schema = "topic STRING, offset LONG, key STRING, value BINARY"
+    records = spark.createDataFrame(given, schema)
+    found = NotedTopic("flights.noted", "flights", asked).lowers(records, **how)
+    return [row.lower for row in found.collect()]
+
+
+def of(lower: int, domain: str = "default", *, final: bool = False) -> tuple[str, bytes]:
+    """Return a record."""
+    mark = replace(MARK.mark, lower=lower, final=final)
+    return domain, replace(MARK, domain=domain, mark=mark).value
+
+
+def test_a_mark_stands_for_its_lower_and_a_seal_for_the_end_of_time(spark: SparkSession) -> None:
+    """Less 1 ms if strict. Marks of other domains, and those Spark cannot express, are left out."""
+    rows = [of(50), of(70, "ingestion"), of(2**62), of(-(2**63)), of(60, final=True)]
+
+    assert lowers(spark, rows) == [49, LAST_MS]
+    assert lowers(spark, rows, replace(ASKED, strict=False, on_seal="hold")) == [50, 60]
+    assert lowers(spark, rows, replace(ASKED, domains={"flights": "ingestion"})) == [69]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("default", None, "has no value"),
+        ("default", b"{", "is no mark"),
+        ("default", b"[1]", "is no mark"),
+        ("default", replace(MARK, stream="trains").value, "is of stream trains"),
+        ("ingestion", MARK.value, "has another key than its domain"),
+        (None, MARK.value, "has another key than its domain"),
+        ("default", b'{"stream": "flights", "lower": 5}', "has another key than its domain"),
+        ("default", MARK.value.replace(b'"lower":50', b'"lower":5.5'), "has no integer as its low"),
+        ("default", MARK.value.replace(b'"lower":50', b'"lower":"5"'), "has no integer as its low"),
+        ("default", MARK.value.replace(b'"lower":50', b'"low":50'), "has no integer as its lower"),
+    ],
+)
+def test_a_foreign_record_fails_what_reads_it(
+    spark: SparkSession, key: str | None, value: bytes | None, says: str
+) -> None:
+    """In a sentence with its place, what was expected, and the remedy."""
+    with pytest.raises(PySparkException, match="the record at offset 8 of Kafka topic") as failed:
+        lowers(spark, [of(50), (key, value)])
+    for part in ("'flights.noted' " + says, "marks of stream 'flights'", "delete this topic"):
+        assert part in str(failed.value)
+
+
+def test_a_domain_that_was_not_named_has_to_be_the_default_one(spark: SparkSession) -> None:
+    """Otherwise the query would wait for good, unnoticed; in the call all may be there."""
+    rows = [of(70, "ingestion")]
+
+    assert lowers(spark, rows) == []
+    with pytest.raises(PySparkException, match="is of domain ingestion, and the call names no"):
+        lowers(spark, rows, named=False)
+
+
+# Queries
+
+
+def test_a_mark_comes_in_the_micro_batch_of_its_rows_without_python(
+    clock: NotedClock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark's own source reads both topics, the marks first."""
+    clock.write(0)
+    clock.note(1)
+    clock.run()
+    clock.write(1, 2)
+    clock.note(3)
+    before = max(clock.output.batches)
+    clock.run()
+    clock.read().explain()
+
+    assert clock.ends_of(before + 1) == [{clock.noted: {"0": 2}}, {clock.name: {"0": 6, "1": 6}}]
+    assert clock.counts == [(0, 4), (1, 4), (2, 4)]
+    plan = capfd.readouterr().out
+    assert plan.count("StreamingRelation kafka") == 2
+    assert "python" not in plan.lower()
+
+
+def test_a_tombstone_fails_a_query_that_uses_no_column_of_the_marks(clock: NotedClock) -> None:
+    """No filter or column of the user's has Spark leave the check out."""
+    clock.write(0)
+    clock.note(1)
+    events = clock.read().where("value = 'none' AND timestamp > '2000-01-01'").select("timestamp")
+    query = clock.output.start(per_second(events, "timestamp"))
+    query.processAllAvailable()
+    clock.put(None)
+
+    with pytest.raises(PySparkException, match=f"offset 1 of Kafka topic '{clock.noted}' has no v"):
+        query.processAllAvailable()
+
+
+def test_spark_judges_late_rows_by_the_micro_batch_before_the_last(clock: NotedClock) -> None:
+    """So rows may come one micro-batch after a mark that covers them, and not two."""
+    clock.spark = clock.spark.newSession()
+    clock.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    clock.write(0)
+    clock.note(9)
+    query = clock.output.start(per_second(clock.read(), "timestamp"))
+    for second in (1, 2):
+        query.processAllAvailable()
+        clock.write(second)
+    query.processAllAvailable()
+    query.stop()
+
+    assert clock.counts == [(0, 4), (1, 4)]
+
+
+def test_nothing_is_lost_where_partitions_are_added_and_the_query_is_restarted(
+    clock: NotedClock,
+) -> None:
+    """While it runs, and while it does not; after a crash, and with availableNow."""
+    clock.write(0)
+    clock.note(1)
+    query = clock.output.start(per_second(clock.read(), "timestamp"))
+    query.processAllAvailable()
+    clock.broker.grow(clock.name, 3)
+    clock.write(1, partitions=(0, 1, 2))
+    clock.note(2)
+    assert eventually(lambda: clock.counts, [(0, 4), (1, 6)])
+    query.stop()
+    for seconds in (2, 3), (4, 5):
+        clock.write(*seconds, partitions=(0, 1, 2))
+        clock.note(seconds[-1] + 1)
+        clock.output.forget_commit()
+        clock.output.catch_up(per_second(clock.read(), "timestamp"))
+
+    assert clock.counts == [(0, 4), *((second, 6) for second in range(1, 6))]
+
+
+def test_of_two_topics_the_least_lower_counts_also_if_one_is_quiet_after_a_restart(
+    clock: NotedClock, other: NotedClock
+) -> None:
+    """Though Spark's checkpoint does not keep the watermark of each."""
+    both = {"topic": [clock.name, other.name]}
+    clock.write(0, 1)
+    clock.note(2)
+    other.write(0, 1, 2)
+    other.note(3)
+    clock.run(**both)
+    held = clock.counts
+    clock.write(2)
+    clock.note(3)
+    clock.run(**both)
+
+    assert held == [(0, 8), (1, 8)]
+    assert clock.counts == [(0, 8), (1, 8), (2, 8)]
+
+
+def test_a_join_of_two_topics_is_exact_over_a_restart_and_closed_by_the_seals(
+    clock: NotedClock, other: NotedClock
+) -> None:
+    """A row without a partner in the last second comes out with the seals."""
+    for seconds, final in ((0, 1), False), ((2, 3), True):
+        clock.write(*seconds, partitions=(0,))
+        clock.note(seconds[-1] + 1, final=final)
+        other.write(*seconds[: 1 if final else 2], partitions=(1,))
+        other.note(seconds[-1] + 1, final=final)
+        one, two = (
+            each.read(strict=True).select(F.col("timestamp").alias(name))
+            for each, name in ((clock, "one"), (other, "two"))
+        )
+        joined = one.join(two, F.expr("one = two"), "left_outer")
+        query = clock.output.start(joined.select(F.unix_millis("one"), F.unix_millis("two")))
+        query.processAllAvailable()
+        query.stop()
+
+    at = [START_MS + 1000 * second + ms for second in range(4) for ms in (0, 400)]
+    pairs = [(each, each) for each in at[:6]] + [(each, None) for each in at[6:]]
+    assert clock.output.rows == pairs
+
+
+def test_a_query_that_begins_at_the_latest_offsets_reads_all_marks(clock: NotedClock) -> None:
+    """A mark is a lower bound whatever is read: the second after the first mark comes out."""
+    clock.write(0)
+    clock.note(1)
+    query = clock.output.start(
+        per_second(clock.read(options={"startingOffsets": "latest"}), "timestamp")
+    )
+    query.processAllAvailable()
+    clock.write(1)
+    clock.note(2)
+    query.processAllAvailable()
+    query.stop()
+
+    assert clock.counts == [(1, 4)]
+
+
+UNCHECKED = {"controller_url": None}
+
+
+@pytest.mark.parametrize(
+    ("asked", "setting", "says"),
+    [
+        (
+            {"options": {"maxoffsetspertrigger": 3}},
+            {},
+            'maxOffsetsPerTrigger may .*read with marks="comm',
+        ),
+        ({}, {"statefulOperator.allowMultiple": "false"}, "allowMultiple=false may leave rows"),
+        ({}, {"kafka.useDeprecatedOffsetFetching": "true"}, "Spark would not see new partitions"),
+        ({"topic": ["a", "b"]}, {"multipleWatermarkPolicy": "max"}, "Policy=max makes rows late"),
+        ({"topic": ["a", "b", "c"]}, {}, 'reads 2 topics at most, not 3: .*marks="ahead"'),
+        ({"stream": "no-such"}, {}, "no-such"),
+        ({"domain": "no-such"}, {}, "no-such"),
+        ({"marks": "ahead", "checkpoint_location": None}, {}, '"ahead" needs checkpoint_location='),
+        ({"marks": "ahead", **UNCHECKED}, {}, 'marks="ahead" needs controller_url='),
+        (
+            {"topic": "no-such", **UNCHECKED},
+            {},
+            "no Kafka topic 'no-such': create it",
+        ),
+        (
+            {"topic": "unnoted", **UNCHECKED},
+            {},
+            "run `noted-time relay kafka 127.* unnoted`",
+        ),
+    ],
+)
+def test_what_could_lose_rows_is_an_error_of_the_call(
+    clock: NotedClock, asked: dict[str, Any], setting: dict[str, str], says: str
+) -> None:
+    """In one sentence, with the remedy."""
+    clock.spark = clock.spark.newSession()
+    for name, value in setting.items():
+        clock.spark.conf.set(f"spark.sql.streaming.{name}", value)
+    if asked.get("topic") == "unnoted":
+        clock.broker.create("unnoted")
+
+    with pytest.raises(Rejected, match=says):
+        clock.read(**{"controller_url": clock.url, **asked})
