@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from spark_integration.admission import Slice, check_begins, check_there, tasks
 from spark_integration.log_files import Between, LogFile, LogFiles, RowGroup
 from spark_integration.log_rows import RowShape, file_schema, log_schema
+from spark_integration.shipping import Shipped
 from spark_integration.sources import QuerySource
 from spark_integration.time_range import TimeRange
 
@@ -75,7 +76,7 @@ class CompleteSource(QuerySource):
         return WindowReader(self.query, RowShape(schema, self.query.event_time))
 
 
-class WindowReader(DataSourceReader):
+class WindowReader(Shipped, DataSourceReader):
     """Plans the read beside the driver, and reads its parts on the workers."""
 
     def __init__(self, query: WindowQuery, shape: RowShape) -> None:

@@ -19,6 +19,7 @@ from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import LogTask, RowShape, added_columns, scan_schema
 from spark_integration.offsets import Json
 from spark_integration.planner import Planner
+from spark_integration.shipping import Shipped
 from spark_integration.sources import QuerySource
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class LogSource(QuerySource):
         return LogReader(self.query, shape, self.token)
 
 
-class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LogReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in a process beside the driver, and reads their parts on the workers.
 
     The parts are sent with a pickled copy of this object, so it holds only values until the first

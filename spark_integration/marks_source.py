@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.marks_query import MarksQuery
+from spark_integration.shipping import Shipped
 from spark_integration.sources import CLIENT, QuerySource
 from spark_integration.watermark import instant
 
@@ -49,7 +50,7 @@ class MarksSource(QuerySource):
         return MarksReader(self.query, self.token, client)
 
 
-class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class MarksReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lets marks into the query, as one row a micro-batch at most.
 
     `client` is the configuration of the Kafka client that looks at the topics.

@@ -13,10 +13,15 @@ writer is done.
 from __future__ import annotations
 
 import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from pickle import PickleError
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -26,6 +31,7 @@ from pyspark.sql.types import StructType
 from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.values import checked_name
 from spark_integration.query_progress import QueryProgress
+from spark_integration.shipping import Shipped
 from spark_integration.watermark import LAST_MS
 from writer_client import Batch, SegmentLogWriter, WriterClient
 
@@ -43,18 +49,29 @@ AHEAD = (
 )
 
 
-class NotedLogSink:
+class CannotTravel(Rejected, PickleError):
+    """A sink cannot be sent to a Connect server. Spark passes on a `PickleError` as it is."""
+
+
+class NotedLogSink(Shipped):
     """Appends the output of a query to a file log and notes its watermark, for `foreachBatch`.
 
     The query has the output mode `append`. Batch N is appended once, however often it is run; then,
     even if it has no rows, the watermark is noted that it ran under. The rows travel through the
     driver's memory, as one file a batch.
 
-    `client` is the writer of the derived stream, and no other program notes under its name. It
-    joins with the first batch, which waits for the controller and fails with `Unreachable` after
-    ten seconds. After that no batch waits for the controller: while it is unreachable the query
-    continues, and the last note is sent when it is back. What the controller refuses fails the next
-    batch.
+    `client` is the writer of the derived stream, and no other program notes under its name: a
+    `WriterClient`, or a function that returns one, ``partial(WriterClient, url, stream, writer)``.
+    With Spark Connect it is such a function, and without a token: the sink travels to the server,
+    and calls it in the process that runs the batches, whose environment has NOTED_TIME_TOKEN. That
+    process ends with the query, and sends before what was noted. In a driver, the client that the
+    function returned serves each run of the query until `close()` or the end of the process. All
+    of these leave the writer a member.
+
+    The writer joins with the first batch, which waits for the controller and fails with
+    `Unreachable` after ten seconds. After that no batch waits for the controller: while it is
+    unreachable the query continues, and the last note is sent when it is back. What the controller
+    refuses fails the next batch.
 
     `time_of` is the event time of what is appended. A field of a struct, as in `window.end`,
     becomes a column with an underscore in the dot's place (`window_end`), beside the others.
@@ -75,7 +92,7 @@ class NotedLogSink:
         self,
         root: str | Path,
         stream: str,
-        client: WriterClient,
+        client: WriterClient | Callable[[], WriterClient],
         time_of: str = "window.end",
         *,
         checkpoint_location: str,
@@ -89,13 +106,14 @@ class NotedLogSink:
         `checkpoint_location` is the `checkpointLocation` with which the query is started, a path or
         a URI: it knows the query's id and the watermark of each batch. `domain` is the time domain
         of `time_of`, if the stream has several. `seal` needs a client with the right to
-        administer. Raises `InvalidName`, or `Rejected` for a negative delay.
+        administer. Raises `InvalidName`, or `Rejected` for a negative delay and for a client of
+        another stream; that of a function is checked with the first batch.
         """
         if delay_ms < 0:
             raise Rejected(f"delay_ms must be 0 or more, not {delay_ms}")
         self._root = root
         self._stream = checked_name("stream", stream)
-        self._client = client
+        self._given = client if callable(client) else _checked(client, stream)
         self._time_of = time_of
         self._column = time_of.replace(".", "_")
         self._planned = QueryProgress(checkpoint_location)
@@ -122,6 +140,38 @@ class NotedLogSink:
             self._log.note_time(watermark - self._delay_ms, domain=self._domain)
         with suppress(Unreachable):  # the note is kept, and sent when the controller is back
             self._client.flush(AT_ONCE_S)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what the sink was given, and not what it made of that."""
+        given, writer = self._given, 'partial(WriterClient, "http://…", "{}", "…")'
+        if isinstance(given, WriterClient):
+            raise CannotTravel(
+                "a Connect server cannot use the client of this process: give NotedLogSink a "
+                f"function that returns one, {writer.format(self._stream)}"
+            )
+        if isinstance(given, partial) and given.keywords.get("token") is not None:
+            raise CannotTravel(
+                "the token would be part of the query: leave it out, and set NOTED_TIME_TOKEN in "
+                "the environment of the Connect server"
+            )
+        return {name: kept for name, kept in vars(self).items() if not hasattr(type(self), name)}
+
+    def close(self) -> None:
+        """End the client that the sink made, if it did; a later batch makes another one.
+
+        The writer stays a member, as `WriterClient.close` says, and it raises what that raises.
+        """
+        made = vars(self).pop("_client", None)
+        vars(self).pop("_log", None)
+        if made is not None and made is not self._given:
+            made.close()
+
+    @cached_property
+    def _client(self) -> WriterClient:
+        if isinstance(self._given, WriterClient):
+            return self._given
+        _run_exit_hooks_at_sigterm()
+        return _checked(self._given(), self._stream)
 
     @cached_property
     def _query_id(self) -> str:
@@ -195,3 +245,21 @@ class NotedLogSink:
                 f"{self._time_of} is the start of a window: one that ends above the watermark may "
                 f"still start below it; use {struct}.end, or window_time({struct})"
             )
+
+
+def _checked(client: object, stream: str) -> WriterClient:
+    if not isinstance(client, WriterClient):
+        raise Rejected(f"client is a WriterClient or a function that returns one, not {client!r}")
+    if client.stream != stream:
+        raise Rejected(f"the client writes {client.stream!r}, and the log is that of {stream!r}")
+    return client
+
+
+def _run_exit_hooks_at_sigterm() -> None:
+    """Have clients send what was noted before a process ends that runs batches for Connect.
+
+    Spark closes its connection and sends SIGTERM, whichever comes first.
+    """
+    is_main = threading.current_thread() is threading.main_thread()  # in a driver it is another
+    if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

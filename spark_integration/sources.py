@@ -15,6 +15,8 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from spark_integration.shipping import Shipped, shipped
+
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 
 OPTION = "query"
@@ -30,7 +32,7 @@ CLIENT = "client_secret"
 """The option with the configuration of a Kafka client, as JSON; likewise."""
 
 
-class QuerySource(DataSource):
+class QuerySource(Shipped, DataSource):
     """Spark's entry to one of our sources: the options hold one query."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -69,15 +71,12 @@ def registered(spark: SparkSession, source: type[DataSource]) -> str:
     registered before (Spark 4.3: DATA_SOURCE_ALREADY_EXISTS, then DATA_SOURCE_NOT_FOUND). There it
     gets a name of its own. No checkpoint holds the name.
     """
+    name = source.name()
     try:
-        spark.dataSource.register(source)
+        spark.dataSource.register(shipped(source, name))
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-        source = _renamed(source, f"{source.name()}_{uuid4().hex}")
-        spark.dataSource.register(source)
-    return source.name()
-
-
-def _renamed(source: type[DataSource], name: str) -> type[DataSource]:
-    return type(source.__name__, (source,), {"name": classmethod(lambda _: name)})
+        name = f"{name}_{uuid4().hex}"
+        spark.dataSource.register(shipped(source, name))
+    return name

@@ -1,12 +1,15 @@
-"""The Spark cluster of the tests here."""
+"""The Spark cluster of the tests here, and a client of its Connect server."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.support.cluster import Cluster
+from tests.support.gates import Guarded
 from tests.support.kafka import connector
+from tests.support.served import Served
 
 HERE = Path(__file__).parent
 
@@ -26,3 +29,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """
     with Cluster(tmp_path_factory.mktemp("cluster"), jars=connector()) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[Served]:
+    """Return a controller that asks for a token, which the Connect server's environment has."""
+    tokens = Guarded()
+    with Served(gate=tokens.gate) as served:
+        served.token = tokens.token("admin")
+        yield served
+
+
+@pytest.fixture(scope="module")
+def remote(cluster: Cluster, guarded: Served) -> Iterator[SparkSession]:
+    """Return a session with the cluster's Connect server; the tests of a module share it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOTED_TIME_TOKEN", str(guarded.token))
+        address = cluster.remote
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # so that it is undone: Spark sets it too
+        session = SparkSession.builder.remote(address).create()
+        yield session
+        session.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tests.support.object_store import ObjectStore
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.spark_programs import SparkProgram
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
@@ -196,14 +194,3 @@ def test_events_with_a_watermark_of_their_own_are_refused(
             controller_url=controller.url,
             checkpoint_location="unused",
         )
-
-
-def test_any_source_works_through_spark_connect(controller: Served, tmp_path: Path) -> None:
-    """Sources and listeners are registered the Connect way; no call goes to Java."""
-    ticks = controller.stream("ticks")
-    ticks.note("w", 3000, {0: 30})
-    given: dict[str, object] = {"url": controller.url, "checkpoint": str(tmp_path / "checkpoint")}
-    printed = SparkProgram("connect_ticks", given, tmp_path / "log").finish()
-
-    read_far_enough = controller.reported("ticks", "counters")[0]["0"] >= 30
-    assert (json.loads(printed), read_far_enough) == ([[0, 10], [1, 10], [2, 10]], True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -138,12 +140,17 @@ class Sinks:
         self.client = Dying(self._url, "counts", "counter")
         self.client.dies_before = step
 
-    def __call__(self, time_of: str = "window.end", **options: int) -> NotedLogSink:
+    def __call__(
+        self,
+        time_of: str = "window.end",
+        client: Callable[[], WriterClient] | None = None,
+        **options: int,
+    ) -> NotedLogSink:
         """Return a sink."""
         return NotedLogSink(
             self.directory / "log",
             "counts",
-            self.client,
+            client or self.client,
             time_of,
             checkpoint_location=str(self.directory / "checkpoint"),
             **options,  # type: ignore[arg-type]
@@ -384,6 +391,33 @@ def test_what_a_sink_cannot_promise_is_refused(spark: SparkSession, sinks: Sinks
         sinks("at")(batch, 0)
     with pytest.raises(Rejected, match="delay_ms must be 0 or more"):
         sinks(delay_ms=-1)
+    with pytest.raises(Rejected, match="the client writes 'counts', and the log is that of 'sums'"):
+        NotedLogSink("/log", "sums", sinks.client, checkpoint_location="/checkpoint")
+
+
+def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(
+    spark: SparkSession, served: Served, sinks: Sinks
+) -> None:
+    """It serves all runs of the query in this process, until the sink is closed."""
+    made: list[WriterClient] = []
+
+    def client() -> WriterClient:
+        made.append(sinks.client_again())
+        return made[-1]
+
+    sink = sinks(client=client)
+    with (
+        closing(sink),
+        ThreadPoolExecutor() as callbacks,
+    ):  # the main thread is never the one of a query
+        for batch_id, watermark in enumerate([5000, 6000]):
+            sinks.plan(batch_id, watermark)
+            callbacks.submit(sink, windows(spark), batch_id).result()
+
+    assert [client.state for client in made] == ["live"]
+    assert last_lower(served, "counts") == 6000
+    with pytest.raises(Rejected, match="closed"):
+        made[0].join()
 
 
 def test_the_examples_of_the_page_derive_minutes_and_hours(

@@ -171,7 +171,7 @@ class Cluster:
     def _state(self) -> Any:  # noqa: ANN401 - any JSON
         try:
             return httpx.get(f"{self.page}/json/", trust_env=False).json()
-        except httpx.TransportError:
+        except (httpx.TransportError, ValueError):  # at first its page answers for all paths
             return None
 
     def _daemon(self, name: str, words: Sequence[str], **variables: str) -> _Daemon:

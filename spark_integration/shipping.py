@@ -1,0 +1,67 @@
+"""What Spark unpickles in the Python processes that it starts, and what that says without us.
+
+Our classes are pickled by name, which fails in a Python without the package, with the name of a
+module and no remedy. So what travels is a function, pickled by value, that looks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource
+
+
+class Shipped:
+    """What Spark pickles by `cloudpickle`, with the state of its `__getstate__`."""
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        """Return what makes it again, or raises an `ImportError` that names the remedy."""
+        return _unpacking(), (_packed(type(self), self.__getstate__()),)
+
+
+def shipped(source: type[DataSource], source_name: str) -> type[DataSource]:
+    """Return a class for Spark to register under a name, whose instances are those of `source`."""
+    unpacked, packed = _unpacking(), _packed(source, {})
+
+    class Source(DataSource):
+        def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]
+            made: DataSource = type(unpacked(packed))(options)
+            return made
+
+        @classmethod
+        def name(cls) -> str:
+            return source_name
+
+    return Source
+
+
+def _packed(kind: type, state: object) -> bytes:
+    packed: bytes = cloudpickle.dumps((kind, state))  # type: ignore[no-untyped-call]
+    return packed
+
+
+def _unpacking() -> Callable[[bytes], Any]:
+    """Return a function that needs nothing but Python: within another one, it goes by value."""
+
+    def unpacked(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
+        import pickle  # noqa: PLC0415
+        import socket  # noqa: PLC0415
+        import sys  # noqa: PLC0415
+
+        try:
+            kind, state = pickle.loads(packed)  # noqa: S301 - our own
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"{sys.executable} on {socket.gethostname()} has no module {error.name!r}, which "
+                "each Python that Spark starts needs, beside the driver as on the workers: install "
+                "noted-time[spark] there, or ship it by spark.executorEnv.PYTHONPATH or "
+                "spark.archives; pyFiles, addPyFile and addArtifacts do not reach the processes "
+                "that plan a stream"
+            ) from error
+        made = object.__new__(kind)
+        made.__dict__.update(state)
+        return made
+
+    return unpacked

@@ -1,0 +1,280 @@
+"""What a client of a Connect server reads, notes and reports, none of it beside the driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from noted_time import Rejected
+from spark_integration import (
+    Batches,
+    Columns,
+    NotedLogSink,
+    PositionListener,
+    read_complete,
+    read_noted_kafka,
+    read_noted_log,
+    with_noted_watermark,
+)
+from tests.support.kafka import Broker
+from tests.support.noted_stream import NotedStream
+from tests.support.queries import per_second, rows_of
+from tests.support.served import Served
+from tests.support.waiting import eventually, wait_until
+from writer_client import WriterClient
+
+SCHEMA = "time TIMESTAMP, name STRING"
+
+
+@pytest.fixture
+def flights(tmp_path: Path, guarded: Served) -> NotedStream:
+    """Return a stream without any event."""
+    return NotedStream(tmp_path / "log", "flights", guarded)
+
+
+class Results:
+    """The rows that queries give out, in a table in the server's memory."""
+
+    def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
+        self._spark, self.checkpoint = spark, str(checkpoint)
+        self._name = f"results_{uuid4().hex}"
+
+    def start(self, events: DataFrame) -> StreamingQuery:
+        """Start a query."""
+        writer = events.writeStream.format("memory").queryName(self._name)
+        return writer.option("checkpointLocation", self.checkpoint).start()
+
+    @property
+    def rows(self) -> list[tuple[object, ...]]:
+        """All rows so far, sorted."""
+        return rows_of(self._spark.table(self._name))
+
+
+@pytest.fixture
+def results(remote: SparkSession, tmp_path: Path) -> Results:
+    """Return what the query of a test gives out."""
+    return Results(remote, tmp_path / "checkpoint")
+
+
+def test_a_complete_window_is_read(remote: SparkSession, flights: NotedStream) -> None:
+    """The client asks the controller, and the executors read the files."""
+    flights.append(0, (1000, "a"), (2500, "b"))
+    flights.append(1, (1900, "c"), (3100, "d"))
+    flights.note(3000)
+    window = read_complete(
+        remote,
+        flights.root,
+        "flights",
+        1500,
+        3000,
+        controller_url=flights.server.url,
+        event_time="time",
+        token=flights.server.token,
+    )
+
+    assert rows_of(window.select("name")) == [("b",), ("c",)]
+
+
+class Counting:
+    """Counts flights per second into the stream `counts`; its clients say where they run."""
+
+    def __init__(self, spark: SparkSession, flights: NotedStream, directory: Path) -> None:
+        self._flights, self._directory = flights, directory
+        self._checkpoint = str(directory / "counting")
+        events = read_noted_log(
+            spark,
+            flights.root,
+            "flights",
+            Batches(60),
+            Columns(schema=SCHEMA),
+            controller_url=flights.server.url,
+            event_time="time",
+            strict=False,
+        )
+        self._counts = events.groupBy(F.window("time", "1 second")).count()
+
+    def start(self, *, available_now: bool = False) -> StreamingQuery:
+        """Start the query, or start it again."""
+        flights = self._flights
+        sink = NotedLogSink(
+            flights.root, "counts", self._factory(), checkpoint_location=self._checkpoint
+        )
+        writer = self._counts.writeStream.foreachBatch(sink)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        return writer.option("checkpointLocation", self._checkpoint).start()
+
+    def pid(self) -> int:
+        """Return the id of the process that runs the batches."""
+        file = self._directory / "pid"
+        wait_until(file.exists)
+        return int(file.read_text())
+
+    def last_words(self) -> str:
+        """Return the state of the writer when its client ended with its process."""
+        file = self._directory / "ended"
+        return file.read_text() if file.exists() else ""
+
+    def _factory(self) -> Callable[[], WriterClient]:
+        url, directory = self._flights.server.url, self._directory
+
+        class Telling(WriterClient):
+            def end(self, timeout_s: float) -> None:
+                super().end(timeout_s)
+                (directory / "ended").write_text(self.state)
+
+        def client() -> WriterClient:
+            (directory / "pid").write_text(str(os.getpid()))
+            return Telling(url, "counts", "counter")
+
+        return client
+
+
+def test_a_derived_stream_has_each_window_once_though_its_process_is_killed(
+    remote: SparkSession, flights: NotedStream, tmp_path: Path
+) -> None:
+    """The sink's client has its token there, and ends with the query, as a member."""
+    flights.server.stream("counts")
+    counting = Counting(remote, flights, tmp_path)
+    seconds = [(1000 * n, str(k)) for n in range(21) for k in range(n + 1)]
+    flights.append(0, *seconds[:100])
+    flights.note(12_000)
+    query = counting.start()
+    os.kill(counting.pid(), signal.SIGKILL)
+    with pytest.raises(PySparkException):
+        query.awaitTermination(60)
+    flights.append(0, *seconds[100:])
+    flights.note(20_000)
+    counting.start(available_now=True).awaitTermination(60)
+
+    derived = remote.read.parquet(str(flights.root / "counts"))
+    counts = rows_of(derived.select(F.unix_seconds("window.start"), "count"))
+    assert counts == [(second, second + 1) for second in range(20)]
+    assert eventually(counting.last_words, "live")
+    assert flights.server.get("counts")["marks"]["default"]["lower"] == 20_000
+
+
+def test_a_sink_that_cannot_travel_says_why(
+    remote: SparkSession, guarded: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds a client of this process, or a token; the environment's does not go with it."""
+    guarded.stream("counts")
+    monkeypatch.setenv("NOTED_TIME_TOKEN", "nt_s3cr3t")
+    writer = partial(WriterClient, guarded.url, "counts", "w")
+    batches = remote.readStream.format("rate").load().writeStream
+
+    def sink(client: WriterClient | Callable[[], WriterClient]) -> NotedLogSink:
+        return NotedLogSink("/log", "counts", client, checkpoint_location="/checkpoint")
+
+    with writer() as client, pytest.raises(Rejected, match=r'partial\(WriterClient, .*"counts"'):
+        batches.foreachBatch(sink(client))
+    with pytest.raises(Rejected, match="set NOTED_TIME_TOKEN in the environment of the Connect"):
+        batches.foreachBatch(sink(partial(writer, token="nt_0th3r")))  # noqa: S106 - not a real one
+    with closing(sink(writer)) as used:
+        assert used._client.stream == "counts"
+        assert b"s3cr3t" not in cloudpickle.dumps(used)  # type: ignore[no-untyped-call]
+
+
+class Ending(StreamingQueryListener):
+    """Sees the last event of a query."""
+
+    def __init__(self) -> None:
+        self.seen = threading.Event()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Wait."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """Wait."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802, ARG002 - Spark's
+        """See it."""
+        self.seen.set()
+
+
+@pytest.fixture
+def listener(remote: SparkSession, guarded: Served) -> Iterator[PositionListener]:
+    """Return a listener, which the session has until the last event of the test's query."""
+    listener = PositionListener(
+        guarded.url,
+        "ticks",
+        "counters",
+        "one",
+        token=guarded.token,
+        position=lambda o: {0: o["offset"]},
+    )
+    ending = Ending()
+    remote.streams.addListener(listener)
+    remote.streams.addListener(ending)
+    yield listener
+    # PySpark 4.3 removes its last listener under the lock that a last event needs, and waits for it
+    assert ending.seen.wait(60)
+    remote.streams.removeListener(listener)
+    remote.streams.removeListener(ending)
+    listener.close()
+
+
+@pytest.mark.usefixtures("listener")
+def test_any_source_has_a_watermark_and_its_position_is_reported(
+    remote: SparkSession, guarded: Served, results: Results
+) -> None:
+    """Sources and listeners are registered the Connect way; no call goes to Java."""
+    guarded.stream("ticks").note("w", 3000, {0: 30})
+    source = remote.readStream.format("rate-micro-batch")
+    ticks = with_noted_watermark(
+        source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load(),
+        "timestamp",
+        stream="ticks",
+        controller_url=guarded.url,
+        checkpoint_location=results.checkpoint,
+        position=lambda offset: {0: offset["offset"]},
+        strict=False,
+    )
+    query = results.start(per_second(ticks, "timestamp"))
+    wait_until(lambda: len(results.rows) >= 3)
+    query.stop()
+
+    assert results.rows == [(0, 10), (1, 10), (2, 10)]
+    assert guarded.reported("ticks", "counters")[0]["0"] >= 30
+
+
+def test_a_topic_is_read_with_its_marks(
+    remote: SparkSession, guarded: Served, broker: Broker, results: Results
+) -> None:
+    """In the micro-batch of the rows that they cover; the server asks broker and controller."""
+    name = f"clock-{uuid4().hex[:8]}"
+    broker.create(name)
+    broker.send(name, [(n % 2, "x", 1000 * n) for n in range(1, 5)])
+    guarded.stream(name).note("w", 4000, {0: 2, 1: 2})
+    records = read_noted_kafka(
+        remote,
+        name,
+        bootstrap=broker.address,
+        controller_url=guarded.url,
+        checkpoint_location=results.checkpoint,
+        event_time="timestamp",
+        strict=False,
+    )
+    query = results.start(per_second(records, "timestamp"))
+
+    assert eventually(lambda: results.rows, [(1, 1), (2, 1), (3, 1)])
+    query.stop()
