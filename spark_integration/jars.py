@@ -26,6 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected, Unreachable
+from spark_integration.versions import OLDEST, release_of
 
 PATIENCE_S = 60.0
 """How long Ivy may print nothing before it is ended: it prints a dot for each part of a file."""
@@ -72,33 +73,61 @@ class Jar:
             return hashlib.file_digest(content, "sha256").hexdigest() == self.sha256
 
 
-CONNECTOR = (
-    Jar(
-        "org.apache.spark",
-        "spark-sql-kafka-0-10_2.13",
-        "4.2.0",
-        "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
-    ),
-    Jar(
-        "org.apache.spark",
-        "spark-token-provider-kafka-0-10_2.13",
-        "4.0.0",
-        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
-    ),
-    Jar(
-        "org.apache.kafka",
-        "kafka-clients",
-        "3.9.2",
-        "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8",
-    ),
-    Jar(
-        "org.apache.commons",
-        "commons-pool2",
-        "2.13.1",
-        "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
-    ),
+PARTS = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13"),
+    ("org.apache.kafka", "kafka-clients"),
+    ("org.apache.commons", "commons-pool2"),
 )
-"""What Spark needs for Kafka. The releases differ, as not every release of each was published."""
+"""What Spark needs for Kafka, here for its Scala since release 4.0."""
+
+CHECKSUMS = {
+    (3, 5): (
+        ("3.5.7", "184f8bd4a3cd22299c49090d88b894f81fd7546b4ee64879519a0d76a685dbb8"),
+        ("3.5.7", "9701914db5c6d09628b58d2d2c1ccd2c9ea28f32f83dd6cb21f98b8237531ff4"),
+        ("3.4.1", "9d0a9058c8ede79db6e54ae378ed16fe8d1bead2894635a4aa6aa0b7981668c6"),
+        ("2.11.1", "ea0505ee7515e58b1ac0e686e4d1a5d9f7d808e251a61bc371aa0595b9963f83"),
+    ),
+    (4, 0): (
+        ("4.0.4", "b2f7b3a4fbf292b5bf10bd4dd6af301eded9c9985b16239b407401d66dbc8a25"),
+        ("4.0.0", "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767"),
+        ("3.9.1", "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9"),
+        ("2.12.0", "6d3bd18df8410f3e31b031aca582cc109342358a62a2759ebd0c4cdf30d06f8b"),
+    ),
+    (4, 1): (
+        ("4.1.3", "cb31ffd9c8f5527dba061db8af671d295562092e4f3f5ff42fc249fab8a8fde6"),
+        ("4.1.1", "e510adc37b03d01d0a190d0dab472b5538e05eaa77454f7e9477156d7a6820ae"),
+        ("3.9.1", "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9"),
+        ("2.12.1", "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef"),
+    ),
+    (4, 2): (
+        ("4.2.0", "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705"),
+        ("4.0.0", "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767"),
+        ("3.9.2", "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8"),
+        ("2.13.1", "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f"),
+    ),
+}
+"""Version and SHA-256 of each, from which release of Spark on: not all were published for all."""
+
+GIVEN = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d[\w.-]*)")
+
+
+def connector_of(spark: str) -> tuple[Jar, ...]:
+    """Return the jars with which a version of Spark reads Kafka.
+
+    >>> [jar.file for jar in connector_of("3.5.9")][::3]
+    ['spark-sql-kafka-0-10_2.12-3.5.7.jar', 'commons-pool2-2.11.1.jar']
+    >>> connector_of("4.3.0") == connector_of("4.2.1")
+    True
+    """
+    release = max(each for each in CHECKSUMS if each <= max(release_of(spark), OLDEST))
+    scala = "_2.12" if release < (4, 0) else "_2.13"
+    parts = zip(PARTS, CHECKSUMS[release], strict=True)
+    return tuple(Jar(group, name.replace("_2.13", scala), *of) for (group, name), of in parts)
+
+
+CONNECTOR = connector_of(pyspark.__version__)
+"""The jars for the PySpark that runs."""
 
 
 def say(sentence: str) -> None:
@@ -109,8 +138,8 @@ def say(sentence: str) -> None:
 def spark_jars(directory: str | Path | None = None) -> str:
     """Return the value of Spark's setting `spark.jars` with which it reads Kafka.
 
-    The four jars are fetched first if the directory lacks them, 10 MB; by default it is
-    `noted-time/spark-jars` in the user's cache. Set it before the session starts:
+    They fit the PySpark that runs, and are fetched first if the directory lacks them, 10 MB; by
+    default it is `noted-time/spark-jars` in the user's cache. Set it before the session starts:
     ``SparkSession.builder.config("spark.jars", spark_jars())``. Raises what `fetch` raises.
     """
     found = fetch(CONNECTOR, Path(directory) if directory else default_directory())
@@ -118,16 +147,27 @@ def spark_jars(directory: str | Path | None = None) -> str:
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raise `Rejected`, with the remedy, if this session has no Kafka source that can be loaded."""
+    """Raise `Rejected`, with the remedy, if this session has no Kafka source that can be loaded.
+
+    One of another Spark may load, and fail only once a query runs: so its version is looked at, if
+    it is among the session's settings.
+    """
+    jars = connector_of(spark.version)
+    takes = (
+        f"which takes four jars: {', '.join(jar.file for jar in jars)}; fetch them by `noted-time "
+        "spark-jars`, and start the session with `spark.jars` as it prints"
+    )
+    given = ",".join(
+        spark.conf.get(name, "") or "" for name in ("spark.jars", "spark.jars.packages")
+    )
+    for found in GIVEN.finditer(given):
+        if release_of(found[1]) not in {release_of(spark.version), release_of(jars[0].version)}:
+            raise Rejected(f"{found[0]} does not fit Spark {spark.version}, {takes}")
     reader = spark.readStream.format("kafka").option("subscribe", "any")
     try:
         reader.option("kafka.bootstrap.servers", "127.0.0.1:1").load().schema  # noqa: B018 - asks
     except (PySparkException, Py4JError) as error:  # the latter if `kafka-clients` is missing
-        names = ", ".join(jar.file for jar in CONNECTOR)
-        raise Rejected(
-            f"this Spark session cannot load a Kafka source, which takes four jars: {names}; fetch "
-            "them by `noted-time spark-jars`, and start the session with `spark.jars` as it prints"
-        ) from error
+        raise Rejected(f"this Spark session cannot load a Kafka source, {takes}") from error
 
 
 def default_directory() -> Path:

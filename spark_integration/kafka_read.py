@@ -104,7 +104,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     the noted topic is no mark of the stream.
     """
     check_one_of("marks", marks, Marks)
-    require(f'read_noted_kafka(marks="{marks}")')
+    require(f'read_noted_kafka(marks="{marks}")', spark.version)
     check_one_of("on_seal", on_seal, OnSeal)
     streams = _streams(topic, stream)
     chosen = checked_options(options, "read_noted_kafka")

@@ -65,7 +65,7 @@ def require(asked: str, running: str = "") -> None:
     spark_integration.versions.SparkTooOld: read_noted_log needs PySpark 4.2 or newer, ...
     """
     running = running or pyspark.__version__
-    release = _release(running)
+    release = release_of(running)
     if release < OLDEST:
         oldest = _shown(OLDEST)
         raise SparkTooOld(f"noted-time needs PySpark {oldest} or newer, and {running} runs here")
@@ -90,10 +90,10 @@ def _warn_of(running: str) -> None:
     )
 
 
-def _release(version: str) -> Release:
+def release_of(version: str) -> Release:
     """Return major and minor, whatever a vendor adds.
 
-    >>> _release("3.5.2+amzn-1"), _release("4.3.0.dev0")
+    >>> release_of("3.5.2+amzn-1"), release_of("4.3.0.dev0")
     ((3, 5), (4, 3))
     """
     major, minor = re.findall(r"\d+", version)[:2]

@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
+from spark_integration.versions import PYTHON_SOURCES
+from tests.support import spark_versions
 from tests.support.distribution import Together, rank_of
 from tests.support.postgres import Server
 
@@ -61,11 +63,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the longest groups of tests, and give all more time if a profile was asked for."""
+    """Begin with the longest groups of tests, and give all more time if a profile was asked for.
+
+    Tests are skipped that need a newer Spark than the one that is installed.
+    """
     items.sort(key=lambda item: rank_of(item.nodeid))
+    spark_versions.skip_newer(items)
     if config.getoption("--hypothesis-profile"):
         for item in items:
             item.add_marker(pytest.mark.timeout(HOURS))
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Skip what an older Spark cannot import."""
+    if spark_versions.RUNNING >= PYTHON_SOURCES:
+        return None
+    return spark_versions.OfOlderSpark.from_parent(parent, path=module_path)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration import read_noted_log
+import spark_integration
 from spark_integration.options import Option
 from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
@@ -71,7 +71,9 @@ class Reads:
         """Return the stream's events, exact for windows unless `settings` differ."""
         chosen = {"event_time": "time", "strict": False, "controller_url": self.url, **asked}
         return connected(
-            lambda: read_noted_log(self.spark, stream.root, stream.name, *options, **chosen)
+            lambda: spark_integration.read_noted_log(
+                self.spark, stream.root, stream.name, *options, **chosen
+            )
         )
 
     def counts(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401

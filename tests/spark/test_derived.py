@@ -28,7 +28,7 @@ from tests.support.spark_sessions import connected
 from tests.support.waiting import eventually
 from writer_client import Flushed, SegmentLogWriter, WriterClient
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shows("NotedLogSink")]
 
 FOREVER = 10**6
 

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pyspark
 import pytest
 from typer.testing import CliRunner
 
@@ -18,7 +19,7 @@ from spark_integration import jars
 from spark_integration.jars import CONNECTOR, Jar, fetch
 from tests.support.processes import environment
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 
 REPOSITORY = """<ivysettings>
   <settings defaultResolver="own"/>
@@ -137,18 +138,30 @@ def test_without_java_the_remedy_is_named(
         repository.fetch()
 
 
-WITHOUT = """
+CHECKED = """
+import sys
 from spark_integration.jars import check_connector
 from tests.support.spark_sessions import start_spark
 
-check_connector(start_spark())
+check_connector(start_spark({"spark.jars": sys.argv[1]}))
 """
+FOREIGN = "spark-sql-kafka-0-10_2.13-{}.0.jar"
 
 
-def test_a_session_without_the_connector_is_refused_with_all_four_jars() -> None:
-    """By name, and with the command that fetches them."""
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [("", "this Spark session cannot load a Kafka source"), (FOREIGN, f"{FOREIGN} does not fit")],
+)
+def test_a_session_without_a_connector_that_fits_is_refused_with_all_four_jars(
+    tmp_path: Path, given: str, why: str
+) -> None:
+    """By name, and with the command that fetches them, before a query fails at its first batch."""
+    other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
+    jar = tmp_path / given.format(other)
+    if given:
+        jar.write_bytes(b"")
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT],
+        [sys.executable, "-c", CHECKED, str(jar) if given else ""],
         env=environment(),
         capture_output=True,
         text=True,
@@ -156,6 +169,7 @@ def test_a_session_without_the_connector_is_refused_with_all_four_jars() -> None
     )
 
     said = done.stderr.splitlines()[-1]
-    assert "cannot load a Kafka source, which takes four jars" in said
+    assert why.format(other) in said
+    assert ", which takes four jars: " in said
     assert [jar.file for jar in CONNECTOR if jar.file not in said] == []
     assert "`noted-time spark-jars`" in said

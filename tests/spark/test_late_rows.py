@@ -32,6 +32,8 @@ from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shows("split_late")
+
 EVENTS = StructType([StructField("time", TimestampType()), StructField("name", StringType())])
 
 

@@ -18,7 +18,7 @@ from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shows("PositionListener")]
 
 
 @pytest.fixture

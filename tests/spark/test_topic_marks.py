@@ -23,7 +23,12 @@ from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.acceptance,
+    pytest.mark.needs_spark("3.5"),
+    pytest.mark.shows('read_noted_kafka(marks="topic")'),
+]
 
 ASKED = Asked({"flights": "flights"}, {"flights": None}, {}, strict=True, on_seal="close")
 MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({0: 1})))

@@ -13,7 +13,7 @@ from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 

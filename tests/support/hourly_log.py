@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration import read_complete
+import spark_integration
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 from tests.support.spark_sessions import connected
@@ -44,7 +44,9 @@ class HourlyLog(NamedTuple):
         """Read a window."""
         chosen = {"controller_url": self.served.url, "event_time": "time", **options}
         return connected(
-            lambda: read_complete(spark, self.files.root, "flights", start, end, **chosen)
+            lambda: spark_integration.read_complete(
+                spark, self.files.root, "flights", start, end, **chosen
+            )
         )
 
 

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+import pyspark
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from examples.flights.surroundings import SMALL_BATCHES
+from spark_integration.versions import release_of
 
 Result = TypeVar("Result")
 
@@ -23,6 +26,13 @@ SETTINGS = {
     **SMALL_BATCHES,
     "spark.sql.streaming.minBatchesToRetain": "100",  # tests look at batches long after
 }
+
+
+if release_of(pyspark.__version__) < (4, 1):
+    SETTINGS = {name: value.replace(".checkpointing.", ".") for name, value in SETTINGS.items()}
+
+FAILED = (PySparkException, Py4JError)
+"""What a batch query fails with: the latter in Spark 3.5."""
 
 
 def start_spark(settings: Mapping[str, str] | None = None) -> SparkSession:

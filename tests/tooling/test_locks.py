@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-LOCKS = ["requirements.lock", "requirements-java.lock"]
+SPARKS = [f"requirements-spark/{release}.lock" for release in ("3.5", "4.0", "4.1", "4.2")]
+LOCKS = ["requirements.lock", "requirements-java.lock", *SPARKS]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:

@@ -1,0 +1,119 @@
+"""Which tests the installed Spark can run, and the table of what they showed of each release.
+
+`./run test --spark V` loads this as a plugin of pytest: then the table is kept in `TABLE`, and in
+the pages that show it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from spark_integration.versions import PYTHON_SOURCES, SparkTooOld, release_of
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "docs" / "spark-versions.json"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "spark.md")
+
+FEATURES = {
+    'read_noted_kafka(marks="topic")': '`read_noted_kafka(marks="topic")`',
+    "read_noted_kafka": "`read_noted_kafka`, marks ahead or committed",
+    "read_noted_log": "`read_noted_log`",
+    "with_noted_watermark": "`with_noted_watermark`",
+    "split_late": "`split_late`",
+    "read_complete_kafka": "`read_complete_kafka`",
+    "read_complete": "`read_complete`",
+    "NotedLogSink": "`NotedLogSink`",
+    "PositionListener": "`PositionListener`",
+    "Spark Connect": "the same over Spark Connect",
+}
+"""What the mark `shows` of a test may name, and how the table has it."""
+
+HEAD = "| PySpark | "
+"""How the first line of the table begins."""
+
+RUNNING = release_of(pyspark.__version__)
+_outcomes: dict[str, set[str]] = defaultdict(set)
+
+
+class OfOlderSpark(pytest.Module):
+    """A module of tests, which is skipped if it imports what this Spark lacks."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Return the tests; the reason to skip them is what the import says."""
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            lacking = error.__cause__
+            if isinstance(lacking, SparkTooOld) or "'pyspark." in str(lacking):
+                pytest.skip(str(lacking), allow_module_level=True)
+            raise
+
+
+def skip_newer(items: Iterable[pytest.Item]) -> None:
+    """Skip the tests of Spark that need a newer one: `PYTHON_SOURCES` if they do not say."""
+    for item in items:
+        mark = item.get_closest_marker("needs_spark")
+        needed = release_of(mark.args[0]) if mark else PYTHON_SOURCES
+        if item.get_closest_marker("spark") and needed > RUNNING:
+            reason = f"needs PySpark {'.'.join(map(str, needed))}"
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def rendered(table: Mapping[str, Any]) -> str:
+    """Return the table as pages show it.
+
+    >>> print(rendered({"3.5": {"pyspark": "3.5.9", "passed": []}}).partition("| `split")[0])
+    | PySpark | 3.5.9 |
+    | --- | :-: |
+    | `read_noted_kafka(marks="topic")` | - |
+    ...
+    """
+    head = [HEAD.strip("| "), *(each["pyspark"] for each in table.values())]
+    rows = [
+        [shown, *("✓" if name in each["passed"] else "-" for each in table.values())]
+        for name, shown in FEATURES.items()
+    ]
+    lines = [head, ["---", *[":-:"] * len(table)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def with_table(page: str, table: str) -> str:
+    """Return a page with another table in the place of its own."""
+    before, begin, after = page.partition(HEAD)
+    _, _, rest = after.partition("\n\n")
+    return f"{before}{table}\n{rest}" if begin else page
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have the reports of a test name what it shows, also from another process."""
+    for mark in item.iter_markers("shows"):
+        item.user_properties += [("shows", feature) for feature in mark.args]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collect what became of each feature's tests."""
+    for name, feature in report.user_properties:
+        if name == "shows" and (report.when == "call" or report.failed):
+            _outcomes[str(feature)].add(report.outcome)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep what this run showed; features without a test in it stay as they are."""
+    if hasattr(session.config, "workerinput"):
+        return
+    table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    release = ".".join(map(str, RUNNING))
+    passed = set(table.get(release, {}).get("passed", []))
+    for feature, outcomes in _outcomes.items():
+        (passed.add if outcomes == {"passed"} else passed.discard)(feature)
+    table[release] = {"pyspark": pyspark.__version__, "passed": sorted(passed)}
+    TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=2) + "\n")
+    for page in PAGES:
+        page.write_text(with_table(page.read_text(), rendered(dict(sorted(table.items())))))
