@@ -1,0 +1,181 @@
+"""Laws of relays: what they write, however many there are, and whenever they start again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Mark, StreamCut
+from noted_time.reading import NEW_SEGMENT_MS, RelayQueue
+
+DOMAINS = ("default", "ingestion")
+RELAYS = 2
+OFTEN = ["write", "commit", "mark", "pass", "send", "append"] * 3
+ACTS = [*OFTEN, "send", "append", "append", "grow", "kill", "append of those killed"]
+
+
+@dataclass
+class Process:
+    """A relay: how far it has read the log of marks, and what it has sent but not yet appended."""
+
+    queue: RelayQueue = field(default_factory=RelayQueue)
+    read: int = 0
+    sent: list[tuple[str, Mark]] = field(default_factory=list)
+
+
+@dataclass
+class World:
+    """A log of two segments and more, the marks of its stream, and the log of marks."""
+
+    now: int = 0
+    written: list[int] = field(default_factory=lambda: [0, 0])
+    readable: list[int] = field(default_factory=lambda: [0, 0])
+    added: list[int] = field(default_factory=lambda: [0, 0])
+    marks: dict[str, list[Mark]] = field(default_factory=lambda: {each: [] for each in DOMAINS})
+    log: list[tuple[str, Mark]] = field(default_factory=list)
+    relays: list[Process] = field(default_factory=lambda: [Process() for _ in range(RELAYS)])
+    killed: list[Process] = field(default_factory=list)
+
+    def act(self, kind: str, which: int) -> None:
+        """Do one thing, to one of the segments, domains or relays."""
+        segment, relay = which % len(self.written), self.relays[which % RELAYS]
+        if kind == "write":
+            self.written[segment] += 1
+        elif kind == "commit":
+            self.readable[segment] = self.written[segment]
+        elif kind == "mark":
+            self.mark(DOMAINS[which % 2])
+        elif kind == "pass":
+            self.now += NEW_SEGMENT_MS // 4 * (which + 1)
+        elif kind == "grow":
+            self.written, self.readable = [*self.written, 0], [*self.readable, 0]
+            self.added.append(self.now)
+        elif kind == "kill":
+            self.killed.append(relay)
+            self.relays[which % RELAYS] = Process()
+        elif kind == "send":
+            self.send(relay, hidden=which - 1)
+        elif kind == "append":
+            self.append(relay)
+        else:
+            for each in self.killed:
+                self.append(each)
+
+    def mark(self, domain: str) -> None:
+        """Add a mark with all that is written."""
+        seq = len(self.marks[domain]) + 1
+        cut = StreamCut(dict(enumerate(self.written)))
+        self.marks[domain].append(Mark(seq, seq * 10, seq * 10, cut))
+
+    def send(self, relay: Process, hidden: int = -1) -> None:
+        """Have a relay read the marks that are there, look at the log, and send what is due."""
+        if relay.sent:
+            return
+        self.look(relay)
+        ends = {s: end for s, end in enumerate(self.readable) if s != hidden}
+        relay.queue.look(ends, self.now)
+        relay.sent = relay.queue.due(self.now)
+        for domain in DOMAINS:
+            seqs = [mark.seq for of, mark in relay.sent if of == domain]
+            assert seqs == sorted(seqs)
+
+    def look(self, relay: Process) -> None:
+        """Have a relay read what is new in the log of marks, and ask for marks."""
+        for domain, mark in self.log[relay.read :]:
+            relay.queue.written(domain, mark)
+        relay.read = len(self.log)
+        for domain in DOMAINS:
+            relay.queue.add(domain, self.marks[domain][relay.queue.after(domain) :])
+
+    def append(self, relay: Process) -> None:
+        """Append the first mark that was sent: its rows are readable, and no segment is new."""
+        if relay.sent:
+            domain, mark = relay.sent.pop(0)
+            for segment, offset in mark.cut.offsets.items():
+                assert offset <= self.readable[segment]
+                assert not offset or self.now - self.added[segment] >= NEW_SEGMENT_MS
+            self.log.append((domain, mark))
+
+    def last(self) -> Mapping[str, Mark]:
+        """Return what a compacted log keeps."""
+        return dict(self.log)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 3)), min_size=60, max_size=200),
+    st.integers(0, RELAYS - 1),
+)
+def test_whatever_relays_run_a_mark_is_there_once_its_rows_are(
+    acts: list[tuple[str, int]], survivor: int
+) -> None:
+    """It is never there before, nor while a segment is new; and the newest one is last in the end.
+
+    Two relays send at once, start again, and are killed with marks on their way.
+    """
+    world = World()
+    for kind, which in acts:
+        world.act(kind, which)
+    world.readable = [*world.written]
+    while any(each.sent for each in (*world.killed, *world.relays)):
+        for each in (*world.killed, *world.relays):
+            world.append(each)
+    left = world.relays[survivor]
+    for _ in range(3):
+        world.send(left)
+        world.now += NEW_SEGMENT_MS
+        while left.sent:
+            world.append(left)
+
+    world.look(left)
+    assert left.queue.is_idle(DOMAINS)
+    assert world.last() == {each: marks[-1] for each, marks in world.marks.items() if marks}
+
+
+def test_a_stream_that_is_sealed_ends_with_a_final_mark() -> None:
+    """Also if its last mark was not made by the seal, and was written before."""
+    last = Mark(3, 30, 30, StreamCut({0: 7}))
+    for written in (True, False):
+        queue = RelayQueue(new_segment_ms=0)
+        queue.look({0: 7}, 0)
+        if written:
+            queue.written("default", last)
+        else:
+            queue.add("default", [last])
+        queue.seal("default")
+
+        assert queue.due(0) == [("default", replace(last, final=True))]
+
+
+def test_marks_that_were_corrected_are_asked_for_again() -> None:
+    """After the newest one that was written."""
+    queue = RelayQueue()
+    queue.written("default", Mark(3, 30, 30, StreamCut({0: 7})))
+    queue.add("default", [Mark(4, 40, 40, StreamCut({0: 2**60}))])
+    before = queue.after("default")
+    queue.drop()
+
+    assert (before, queue.after("default")) == (4, 3)
+
+
+def test_the_newest_mark_is_due_again_if_an_older_record_is_last() -> None:
+    """As a slower relay wrote it after: a compacted log keeps the last record of each domain."""
+    older, newer = (Mark(n, n, n, StreamCut({})) for n in (1, 2))
+    queue = RelayQueue()
+    queue.written("default", newer)
+    queue.written("default", older)
+
+    assert queue.due(0) == [("default", newer)]
+
+
+def test_a_segment_that_a_record_names_without_rows_is_still_new() -> None:
+    """Whoever wrote the record had not to wait for it."""
+    queue = RelayQueue()
+    queue.written("default", Mark(1, 10, 10, StreamCut({0: 7, 1: 0})))
+    queue.look({0: 9, 1: 1}, now_ms=0)
+    queue.add("default", [Mark(2, 20, 20, StreamCut({0: 9}))])
+    queue.add("default", [Mark(3, 30, 30, StreamCut({0: 9, 1: 1}))])
+
+    assert [mark.seq for _, mark in queue.due(0)] == [2]
