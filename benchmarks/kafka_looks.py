@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from noted_time.kafka.reading import BATCH, SETTINGS
 from noted_time.kafka.topic import FATAL_ONLY
 from writer_client import KafkaEnds, KafkaFields, KafkaTimes
-from writer_client.kafka_reading import BATCH, SETTINGS
 
 if TYPE_CHECKING:
     from tests.support.kafka import Broker

@@ -2,8 +2,8 @@
 
 It is installed with the clients, which do not need the command line's dependencies; if these are
 missing it says what to install. The commands are those of the controller, which calls it over HTTP,
-and `observe` of the writers' client: neither package knows the other, so they are put together
-here.
+`observe` of the writers' client, and `relay` of the readers': no package knows another, so they are
+put together here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 
-OURS = {"controller", "migrations", "noted_time", "writer_client"}
+OURS = {"controller", "migrations", "noted_time", "reader_client", "writer_client"}
 CALLING = {"typer", "rich"}
 """What commands that call a controller need; those that run one need more."""
 
@@ -22,11 +22,13 @@ CALLING = {"typer", "rich"}
 def main() -> None:
     """Run the command line, or end with status 2 and what to install."""
     try:
-        for package in ("controller", "writer_client"):
+        for package in ("controller", "reader_client", "writer_client"):
             _import_beside(package)
         commands = import_module("controller.cli.app").app
         observe = import_module("writer_client.observe_command").app
         commands.add_typer(observe, rich_help_panel="Write to a stream")
+        relay = import_module("reader_client.relay_command").app
+        commands.add_typer(relay, rich_help_panel="Read a stream")
         commands(prog_name="noted-time")
     except ImportError as error:
         missing = _root(error)

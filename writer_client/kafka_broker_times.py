@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
+from noted_time.kafka.reading import TopicReader, log
 from noted_time.values import NotObservable, Rejected, Unreachable, shown_time
 from noted_time.wing import BrokerClocks, BrokerLook
 from writer_client.kafka_ends import SameTopic
-from writer_client.kafka_reading import TopicReader, log
 from writer_client.posting import unix_ms
 
 STAMPED = "LogAppendTime"

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from noted_time.kafka import Topic, TopicLook
+from noted_time.kafka.reading import TopicReader, log
 from noted_time.reading import waited_for
 from noted_time.values import (
     LARGEST_TIME,
@@ -18,7 +19,6 @@ from noted_time.values import (
 )
 from noted_time.wing import NewestTimes, Stamp
 from writer_client.answers import Found
-from writer_client.kafka_reading import TopicReader, log
 from writer_client.posting import unix_ms
 
 AHEAD_MS = 60_000
@@ -86,9 +86,8 @@ class SameTopic:
     ) -> None:
         self.topic = Topic(config, topic)
         self._partitions = partitions
-        self._id: str | None = None
         with suppress(Unreachable):
-            self._id = self.topic.look().id
+            self.topic.look_again()
 
     @property
     def name(self) -> str:
@@ -102,10 +101,7 @@ class SameTopic:
         `Unreachable` if Kafka does not answer for each partition, `Recreated` if the id is not the
         one of the first look, and `Rejected` for partitions that there are not.
         """
-        look = self.topic.look(committed=committed, newest=newest)
-        if self._id not in (None, look.id):
-            raise Recreated(f"Kafka topic {self.name!r}", f"its id is {look.id}, not {self._id}")
-        self._id = look.id
+        look = self.topic.look_again(committed=committed, newest=newest)
         return _whole(self.topic, look if self._partitions is None else self._part(look))
 
     def _part(self, look: TopicLook) -> TopicLook:

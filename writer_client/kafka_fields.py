@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from confluent_kafka import Message
 
+from noted_time.kafka.reading import TopicReader, log
 from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, shown_time, unix_ms_of
 from writer_client.kafka_ends import SameTopic
-from writer_client.kafka_reading import TopicReader, log
 from writer_client.posting import unix_ms
 
 TimeOf = Callable[[Message], int | datetime | None]

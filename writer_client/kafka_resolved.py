@@ -7,10 +7,10 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from noted_time.kafka.reading import TopicReader, log
 from noted_time.values import Rejected
 from noted_time.wing import RESOLVED, resolved_time
 from writer_client.kafka_ends import SameTopic
-from writer_client.kafka_reading import TopicReader, log
 
 
 class KafkaResolved:

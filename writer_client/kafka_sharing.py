@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from noted_time.client.rounds import Rounds
 from noted_time.values import Fenced, NotedTimeError, Rejected, Unreachable
 from writer_client.client import WriterClient
 from writer_client.kafka_group import PartitionGroup
 from writer_client.observing import JOIN_S, Observer
 from writer_client.partition_writers import PartitionWriters
 from writer_client.posting import unix_ms
-from writer_client.rounds import Rounds
 
 log = logging.getLogger("noted_time.observer")
 

@@ -13,12 +13,21 @@ from typing import Annotated
 
 import typer
 
+from noted_time.client.options import (
+    DEFAULT_URL,
+    Lasting,
+    Token,
+    Url,
+    ended_in_a_sentence,
+    flag,
+    milliseconds,
+    run_for,
+)
 from noted_time.values import duration_ms
 from noted_time.wing import INGESTION
 from writer_client.client import WriterClient
 from writer_client.observe_kafka import kafka
 from writer_client.observe_options import (
-    DEFAULT_URL,
     MAX_LAG,
     POLL,
     TIMEOUT,
@@ -26,22 +35,15 @@ from writer_client.observe_options import (
     Delay,
     Domain,
     Idle,
-    Lasting,
     Looks,
     MaxLag,
     Noting,
     Poll,
     Skew,
     Timeout,
-    Token,
-    Url,
     Way,
     WriterName,
     begin,
-    ended_in_a_sentence,
-    flag,
-    milliseconds,
-    observe,
     way_of,
 )
 
@@ -106,7 +108,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
         ) as client:
             observer = way.observer(noting, client, way.look(FileLog(root, stream, field)))
             begin(client)
-            observe(observer, lasting_ms)
+            run_for(observer, lasting_ms)
 
 
 @dataclass(frozen=True, slots=True)

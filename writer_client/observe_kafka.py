@@ -6,16 +6,29 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from noted_time.client.options import (
+    DEFAULT_URL,
+    Bootstrap,
+    Config,
+    Lasting,
+    StreamOfTopic,
+    Token,
+    Topic,
+    Url,
+    ended_in_a_sentence,
+    flag,
+    kafka_config,
+    milliseconds,
+    run_for,
+)
 from noted_time.values import NotAllowed, Rejected, Unreachable, duration_ms
 from noted_time.wing import INGESTION
 from writer_client.client import WriterClient
 from writer_client.observe_options import (
-    DEFAULT_URL,
     MAX_LAG,
     POLL,
     TIMEOUT,
@@ -23,22 +36,15 @@ from writer_client.observe_options import (
     Delay,
     Domain,
     Idle,
-    Lasting,
     Looks,
     MaxLag,
     Noting,
     Poll,
     Skew,
     Timeout,
-    Token,
-    Url,
     Way,
     WriterName,
     begin,
-    ended_in_a_sentence,
-    flag,
-    milliseconds,
-    observe,
     way_of,
 )
 from writer_client.partition_writers import PartitionWriters
@@ -65,10 +71,8 @@ class Start(StrEnum):
 
 
 def kafka(  # noqa: PLR0913 - one parameter for each flag
-    bootstrap: Annotated[
-        str, typer.Argument(metavar="BOOTSTRAP", help="The brokers, as `host:port,host:port`.")
-    ],
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
+    bootstrap: Bootstrap,
+    topic: Topic,
     *,
     by: Annotated[
         TopicTime,
@@ -113,13 +117,8 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         flag("How old what cannot be seen may be. By default as replication allows: 50s."),
     ] = None,
     domain: Domain = None,
-    stream: Annotated[
-        str | None, flag("The stream's name, if it is not the topic's.", metavar="STREAM")
-    ] = None,
-    config: Annotated[
-        Path | None,
-        flag("Properties of librdkafka, one `name=value` a line: security.", metavar="FILE"),
-    ] = None,
+    stream: StreamOfTopic = None,
+    config: Config = None,
     poll: Poll = POLL,
     max_lag: MaxLag = MAX_LAG,
     writer: WriterName = WRITER,
@@ -189,9 +188,8 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             lag_ms=milliseconds(lag),
         )
         lasting_ms, timeout_ms = milliseconds(lasting), duration_ms(timeout)
-        security = {} if config is None else properties(config)
         name, domains = stream or topic, [noting.domain]
-        connection = {**security, "bootstrap.servers": bootstrap}
+        connection = kafka_config(bootstrap, config)
         given = GivenTopic(
             connection,
             topic,
@@ -218,7 +216,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             given = replace(given, known=lambda: client.position, late=client.wrote_late)
             observer = way.observer(noting, client, way.look(given))
             begin(client)
-            observe(observer, lasting_ms)
+            run_for(observer, lasting_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +272,7 @@ def _share(  # noqa: PLR0913 - all but three are named
         except Unreachable as error:
             typer.echo(f"noted-time: {error}; trying again", err=True)
         typer.echo(f"{writers.prefix}-… observes {writers.stream}, in group {observer.group}")
-        observe(observer, lasting_ms)
+        run_for(observer, lasting_ms)
 
 
 def _advise(writers: PartitionWriters, command: str | None) -> None:
@@ -353,30 +351,3 @@ WAYS: Mapping[TopicTime, Way[GivenTopic]] = {
     TopicTime.BROKER_TIME: Way(_broker_times, Noting.exact, optional=("skew", "lag")),
     TopicTime.RESOLVED: Way(_resolved, Noting.exact),
 }
-
-
-def properties(file: Path) -> dict[str, str]:
-    """Return the properties of a file: `name=value` a line, and comments that begin with #.
-
-    Raises `Rejected` naming the line that is neither, or what librdkafka refuses.
-    """
-    from confluent_kafka import KafkaException  # noqa: PLC0415 - the extra `kafka`
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
-    found: dict[str, str] = {}
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Rejected(f"{file} cannot be read: {error}") from error
-    for number, line in enumerate(lines, 1):
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if name.startswith("#") or not (name or equals):
-            continue
-        if not (name and equals):
-            raise Rejected(f"{file}, line {number}: write it as name=value")
-        found[name] = value
-    try:
-        AdminClient({"log_level": 2, **found})
-    except KafkaException as error:
-        raise Rejected(f"{file}: {error.args[0].str()}") from error
-    return found

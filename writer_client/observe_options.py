@@ -1,25 +1,19 @@
-"""What `noted-time observe` has for every kind of log: flags, ways to note, beginning and end."""
+"""What `noted-time observe` has for every kind of log: flags, ways to note, its beginning."""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 import typer
-from typer.models import OptionInfo
 
-from noted_time.client import VARIABLE as TOKEN_VARIABLE
-from noted_time.values import NotedTimeError, Rejected, Unreachable, Unreadable, duration_ms
+from noted_time.client.options import flag
+from noted_time.values import Rejected, Unreachable
 from writer_client.client import WriterClient
 from writer_client.observing import EventTimeNoter, IngestionNoter, Observer
 from writer_client.posting import unix_ms
-from writer_client.rounds import Rounds
 
-DEFAULT_URL = "http://127.0.0.1:7464"
 IDLE_MS = 60_000
 BEGIN_S = 5.0
 POLL, MAX_LAG, TIMEOUT, WRITER = "1s", "10s", "1m", "observer"
@@ -27,13 +21,6 @@ POLL, MAX_LAG, TIMEOUT, WRITER = "1s", "10s", "1m", "observer"
 Log = TypeVar("Log")
 Looks = Callable[[], Any]
 """What looks at a whole log, such as a `LogEnds`."""
-
-
-def flag(help_: str, *, name: str | None = None, metavar: str = "DURATION") -> OptionInfo:
-    """Return a flag without a default."""
-    names = [] if name is None else [name]
-    option: OptionInfo = typer.Option(*names, metavar=metavar, help=help_, show_default=False)
-    return option
 
 
 Delay = Annotated[str | None, flag("How far rows of one segment come out of order.")]
@@ -60,24 +47,6 @@ WriterName = Annotated[str, typer.Option(help="The name to note under.")]
 Timeout = Annotated[
     str, typer.Option(metavar="DURATION", help="How long time waits for a silent observer.")
 ]
-Lasting = Annotated[
-    str | None,
-    flag("Stop after this long; 0s looks once. By default it runs until Ctrl-C.", name="--for"),
-]
-Url = Annotated[str, typer.Option(envvar="NOTED_TIME_URL", help="The controller to call.")]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        envvar=TOKEN_VARIABLE,
-        help="Needed once a token exists: see `noted-time token`.",
-        show_default=False,
-    ),
-]
-
-
-def milliseconds(duration: str | None) -> int | None:
-    """Return a duration that may be left out; raises `Unreadable`."""
-    return None if duration is None else duration_ms(duration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,36 +128,3 @@ def begin(client: WriterClient) -> None:
     except Unreachable as error:
         typer.echo(f"noted-time: {error}; trying again", err=True)
     typer.echo(f"{client.writer} observes {client.stream}")
-
-
-def observe(observer: Rounds, lasting_ms: int | None) -> None:
-    """Look once, for so long, or until a signal."""
-    if lasting_ms == 0:
-        observer.look()
-        return
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: observer.stop())
-    timer = threading.Timer((lasting_ms or 0) / 1000, observer.stop)
-    timer.daemon = True
-    if lasting_ms is not None:
-        timer.start()
-    try:
-        observer.run()
-    finally:
-        timer.cancel()
-
-
-@contextmanager
-def ended_in_a_sentence() -> Iterator[None]:
-    """Print what went wrong as a sentence, and end with status 1.
-
-    The status is 2 if a time cannot be read or a package is missing.
-    """
-    try:
-        yield
-    except NotedTimeError as error:
-        typer.echo(f"noted-time: {error}", err=True)
-        raise typer.Exit(2 if isinstance(error, Unreadable) else 1) from error
-    except ImportError as error:
-        typer.echo(f"noted-time: {error}", err=True)
-        raise typer.Exit(2) from error

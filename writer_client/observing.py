@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from noted_time.client.rounds import Rounds
 from noted_time.values import (
     Fenced,
     InvalidNote,
@@ -19,7 +20,6 @@ from noted_time.values import (
 from noted_time.wing import INGESTION, LEAST_POLL_MS, GrowingEnds, Look, Outcome, SegmentClocks
 from writer_client.client import WriterClient
 from writer_client.posting import unix_ms
-from writer_client.rounds import Rounds
 
 Found = TypeVar("Found")
 Newest = Mapping[int, int | None]

@@ -1,8 +1,7 @@
 """The noted topic of a topic: its marks as records, for readers that ask no controller.
 
-A record's key is its domain in UTF-8, its value the JSON of a `NotedRecord`. There is one
-partition, and the records of a domain are in no order that a reader may rely on: relays that run
-side by side, or start again, write marks again. The largest `lower` counts.
+A record's key is its domain, its value the JSON of a `NotedRecord`. There is one partition. As
+relays run side by side and start again, marks come more than once: the largest `lower` counts.
 """
 
 from __future__ import annotations
@@ -13,17 +12,15 @@ from dataclasses import dataclass
 from noted_time.client import MISREAD, mark_from_wire, mark_to_wire, text
 from noted_time.values import Mark, Rejected
 
-SUFFIX = ".noted"
-SHOWN = 80
+
+def noted_topic_of(topic: str) -> str:
+    """Return the name of a topic's noted topic."""
+    return f"{topic}.noted"
 
 
 @dataclass(frozen=True, slots=True)
 class NotedRecord:
-    """A mark, and what it is of.
-
-    `stream_id` is the creation id of the stream, `topic_id` that of the events' topic or `None` if
-    the broker gives none. All that the cut names was readable when this was written, for
-    read_committed readers too.
+    """A mark with its domain, its stream, and the events' topic: `None` if that has no id.
 
     >>> from noted_time.values import StreamCut
     >>> record = NotedRecord("flights", "9f", "default", None, Mark(1, 10, 14, StreamCut({0: 7})))
@@ -47,41 +44,17 @@ class NotedRecord:
     @property
     def value(self) -> bytes:
         """The value of the record."""
-        of = {
-            "stream": self.stream,
-            "stream_id": self.stream_id,
-            "domain": self.domain,
-            "topic_id": self.topic_id,
-        }
-        return json.dumps(of | mark_to_wire(self.mark), separators=(",", ":")).encode()
+        names = ("stream", "stream_id", "domain", "topic_id")
+        wire = {name: getattr(self, name) for name in names} | mark_to_wire(self.mark)
+        return json.dumps(wire, separators=(",", ":")).encode()
 
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
-        """Return a record from its value; raises `Rejected` if no relay has written it.
-
-        >>> NotedRecord.read(b"[1]")
-        Traceback (most recent call last):
-            ...
-        noted_time.Rejected: no relay has written b'[1]'
-        """
+        """Return a record from its value; raises `Rejected` if no relay has written it."""
         try:
             wire = json.loads(value or b"")
-            topic_id = wire["topic_id"]
-            return cls(
-                stream=text(wire["stream"]),
-                stream_id=text(wire["stream_id"]),
-                domain=text(wire["domain"]),
-                topic_id=None if topic_id is None else text(topic_id),
-                mark=mark_from_wire(wire),
-            )
+            stream, topic_id = text(wire["stream"]), wire["topic_id"]
+            of = stream, text(wire["stream_id"]), text(wire["domain"])
+            return cls(*of, None if topic_id is None else text(topic_id), mark_from_wire(wire))
         except (*MISREAD, RecursionError) as error:
-            raise Rejected(f"no relay has written {value!r:.{SHOWN}}") from error
-
-
-def noted_topic_of(topic: str) -> str:
-    """Return the name of a topic's noted topic.
-
-    >>> noted_topic_of("flights")
-    'flights.noted'
-    """
-    return topic + SUFFIX
+            raise Rejected(f"no relay has written {value!r:.80}") from error

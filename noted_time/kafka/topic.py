@@ -18,11 +18,12 @@ from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     ListOffsetsResultInfo,
+    NewTopic,
     OffsetSpec,
     ResourceType,
 )
 
-from noted_time.values import NotedTimeError, Rejected, Unreachable
+from noted_time.values import NotedTimeError, Recreated, Rejected, Unreachable
 from noted_time.wing import Stamp
 
 TIMEOUT_S = 10.0
@@ -113,6 +114,7 @@ class Topic:
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
         """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
         self.name = name
+        self._id: str | None = None
         self._servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
         if not self._servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
@@ -142,6 +144,29 @@ class Topic:
         written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
         unknown = frozenset(partitions).difference(ends)
         return TopicLook(topic_id, ends, unknown, written, partitions)
+
+    def look_again(self, *, committed: bool = False, newest: bool = False) -> TopicLook:
+        """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
+        look = self.look(committed=committed, newest=newest)
+        if self._id not in (None, look.id):
+            raise Recreated(f"Kafka topic {self.name!r}", f"its id is {look.id}, not {self._id}")
+        self._id = look.id
+        return look
+
+    def create(self, settings: Mapping[str, str]) -> bool:
+        """Create it with one partition; returns false if it is there."""
+        new = NewTopic(self.name, 1, config=dict(settings))
+        try:
+            self._admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
+        except KafkaException as error:
+            why = error.args[0]
+            if why.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            asked = f"create it with one partition and {dict(settings)}"
+            raise Unreachable(
+                f"Kafka topic {self.name!r} cannot be created: {why.str()}; {asked}"
+            ) from error
+        return True
 
     def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""

@@ -1,9 +1,7 @@
 """Which marks a relay may write: those whose rows each later look at the log finds readable.
 
-A relay copies the marks of a stream to a log of their own, for readers that look at both logs and
-ask no controller. When such a reader has a mark it looks at the events' log next, so the mark must
-not be there before its rows are. The largest lower counts for it: marks that are written again, or
-after newer ones, change nothing.
+A relay copies marks to a log of their own, for readers that look at both logs and ask no
+controller. Such a reader takes the largest lower, so marks that are written again change nothing.
 """
 
 from __future__ import annotations
@@ -13,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from noted_time.reading.lacking import SegmentWaited, waited_for
-from noted_time.values import Mark, reaches
+from noted_time.values import Mark
 
 NEW_SEGMENT_MS = 10_000
-"""How long marks wait once a new segment is seen: what looks at the log may not know it yet."""
+"""How long the rows of a new segment wait: a reader's look at the log may lack the segment yet."""
 
 ALWAYS = -(2**63)
 
 
 @dataclass(slots=True)
 class Queue:
-    """The marks of one domain: the record that is last in the log, the newest one, and the rest."""
+    """The marks of one domain: the last one in the log of marks, the newest there, and the rest."""
 
     last: Mark | None = None
     newest: Mark | None = None
@@ -33,89 +31,61 @@ class Queue:
 class RelayQueue:
     """The marks that a relay of one stream has yet to write.
 
-    The log of marks decides where it continues: every record of it is given to `written`, in the
-    order of the log, whichever relay wrote it. So relays may run side by side, and start again. If
-    the last record of a domain is not its newest one, as another relay was slower, the newest is
-    due again, because a compacted log keeps the last.
+    It continues where the log of marks ends: every record of that is given to `written`, in order,
+    whichever relay wrote it. If a slower relay wrote an older mark after the newest one, the newest
+    is due again, as a compacted log keeps the last of each domain.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()
     >>> queue.look({0: 5}, now_ms=0)
-    >>> cuts = StreamCut({0: 5}), StreamCut({0: 7})
-    >>> queue.add("default", [Mark(1, 10, 10, cuts[0]), Mark(2, 20, 20, cuts[1])])
-    >>> queue.due(now_ms=9_999)
-    []
-    >>> [(domain, mark.seq) for domain, mark in queue.due(now_ms=10_000)]
-    [('default', 1)]
-    >>> queue.written("default", Mark(1, 10, 10, cuts[0]))
-    >>> queue.lacks("default")
-    SegmentWaited(segment=0, offset=5, needed=7)
+    >>> ends = StreamCut({0: 5}), StreamCut({0: 7})
+    >>> queue.add("default", [Mark(n, n, n, cut) for n, cut in enumerate(ends, 1)])
+    >>> queue.due(now_ms=9_999), [mark.seq for _, mark in queue.due(now_ms=10_000)]
+    ([], [1])
     """
 
     def __init__(self, new_segment_ms: int = NEW_SEGMENT_MS) -> None:
-        """Start with nothing written."""
         self._new_segment_ms = new_segment_ms
         self._ends: Mapping[int, int] = {}
         self._seen: dict[int, int] = {}
         self._queues: dict[str, Queue] = {}
 
-    def newest(self, domain: str) -> Mark | None:
-        """Return the newest mark of a domain that was written."""
-        return self._of(domain).newest
+    def of(self, domain: str) -> Queue:
+        """Return what is known of a domain."""
+        return self._queues.setdefault(domain, Queue())
 
     def after(self, domain: str) -> int:
-        """Return the seq after which marks of a domain are missing here."""
-        queue = self._of(domain)
-        known = queue.waiting[-1] if queue.waiting else queue.newest
-        return 0 if known is None else known.seq
+        """Return the seq after which marks of a domain have to be asked for."""
+        queue = self.of(domain)
+        return max((each.seq for each in (queue.newest, *queue.waiting[-1:]) if each), default=0)
 
-    def waiting(self, domain: str) -> int:
-        """Return how many marks of a domain wait."""
-        return len(self._of(domain).waiting)
-
-    def is_idle(self, domains: Collection[str]) -> bool:
+    def is_done(self, domains: Collection[str]) -> bool:
         """Whether all known marks of the domains are written, and the newest of each is last."""
-        queues = [self._of(domain) for domain in domains]
-        return all(not queue.waiting and queue.last == queue.newest for queue in queues)
+        return not any(each.waiting or each.last != each.newest for each in map(self.of, domains))
 
-    def lacks(self, domain: str) -> SegmentWaited | None:
-        """Return a segment that is not readable up to the cut of the first mark that waits."""
-        waiting = self._of(domain).waiting
-        lacking = waited_for(self._ends, waiting[0].cut.offsets) if waiting else []
-        return next(iter(lacking), None)
+    def lacking(self) -> Iterator[tuple[str, Mark, SegmentWaited]]:
+        """Yield for each domain that waits the first mark, and a segment that it waits for."""
+        for domain, queue in self._queues.items():
+            for mark in queue.waiting[:1]:
+                yield from ((domain, mark, each) for each in self._lack(mark)[:1])
 
     def look(self, ends: Mapping[int, int], now_ms: int) -> None:
-        """Learn how far each segment is readable; one that is not named is not readable now.
-
-        `now_ms` is of a clock that never goes back.
-        """
+        """Learn how far each segment is readable now, by a clock that never goes back."""
         self._ends = ends
-        for segment in ends:
-            self._seen.setdefault(segment, now_ms)
+        self._seen = dict.fromkeys(ends, now_ms) | self._seen
 
-    def add(self, domain: str, marks: Iterable[Mark]) -> None:
-        """Add marks that follow `after`, in the order of their seq."""
-        self._of(domain).waiting.extend(marks)
-
-    def drop(self) -> None:
-        """Drop all marks that wait, as they were corrected: ask for them again."""
-        for queue in self._queues.values():
-            queue.waiting.clear()
-
-    def seal(self, domain: str) -> None:
-        """Learn that no mark follows the last one known, also if that is not a final one."""
-        queue = self._of(domain)
-        if queue.waiting:
+    def add(self, domain: str, marks: Iterable[Mark], *, is_all: bool = False) -> None:
+        """Add the marks that follow `after`; `is_all` of a sealed stream, whose last is final."""
+        queue = self.of(domain)
+        queue.waiting.extend(marks)
+        if is_all and queue.waiting:
             queue.waiting[-1] = replace(queue.waiting[-1], final=True)
-        elif queue.newest is not None:
+        elif is_all and queue.newest:
             queue.newest = replace(queue.newest, final=True)
 
     def written(self, domain: str, mark: Mark) -> None:
-        """Learn the next record of the log of marks.
-
-        A segment of which it covers rows is no longer new: whoever wrote it has waited.
-        """
-        queue = self._of(domain)
+        """Learn the next record of the log of marks: its writer has waited for its segments."""
+        queue = self.of(domain)
         queue.last = mark
         if queue.newest is None or (queue.newest.seq, queue.newest.final) <= (mark.seq, mark.final):
             queue.newest = mark
@@ -124,19 +94,17 @@ class RelayQueue:
 
     def due(self, now_ms: int) -> list[tuple[str, Mark]]:
         """Return the marks to write now with their domains, those of a domain in their order."""
-        found = (self._due(queue, now_ms) for queue in self._queues.values())
-        return [(d, mark) for d, marks in zip(self._queues, found, strict=True) for mark in marks]
+        found = []
+        for domain, queue in self._queues.items():
+            again = [queue.newest] if queue.newest and queue.last != queue.newest else []
+            ready = takewhile(lambda mark: self._is_ready(mark, now_ms), queue.waiting)
+            found += [(domain, mark) for mark in (*again, *ready)]
+        return found
 
-    def _due(self, queue: Queue, now_ms: int) -> Iterator[Mark]:
-        if queue.newest is not None and queue.last != queue.newest:
-            yield queue.newest
-        yield from takewhile(lambda mark: self._is_readable(mark, now_ms), queue.waiting)
+    def _is_ready(self, mark: Mark, now_ms: int) -> bool:
+        since = now_ms - self._new_segment_ms
+        cut = mark.cut.offsets.items()
+        return not self._lack(mark) and all(self._seen[s] <= since for s, end in cut if end)
 
-    def _is_readable(self, mark: Mark, now_ms: int) -> bool:
-        cut, since = mark.cut.offsets, now_ms - self._new_segment_ms
-        return reaches(self._ends, cut) and all(
-            self._seen[segment] <= since for segment, offset in cut.items() if offset
-        )
-
-    def _of(self, domain: str) -> Queue:
-        return self._queues.setdefault(domain, Queue())
+    def _lack(self, mark: Mark) -> list[SegmentWaited]:
+        return waited_for(self._ends, mark.cut.offsets)

@@ -16,6 +16,7 @@ from noted_time.client import (
     position_from_wire,
     position_to_wire,
 )
+from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.values import LateRows, checked_name
 from noted_time.wing import file_name, segment_directory, start_of
 from noted_time.wing.file_log import segment_of
@@ -231,3 +232,16 @@ def test_values_are_what_they_say() -> None:
         "upper_is_bound": True,
         "final": False,
     }
+
+
+@given(mark=marks, missing=st.sampled_from(["stream", "stream_id", "domain", "topic_id", "lower"]))
+def test_a_record_of_the_noted_topic_is_whole_or_refused(mark: Mark, missing: str) -> None:
+    """Whatever others write there is named."""
+    record = NotedRecord("flights", "9f", "default", None, mark)
+    wire = json.loads(record.value)
+    del wire[missing]
+
+    assert NotedRecord.read(record.value) == record
+    for value in (None, b"hello", b"[1]", b"\xff", b"[" * 100_000, json.dumps(wire).encode()):
+        with pytest.raises(Rejected, match="no relay has written"):
+            NotedRecord.read(value)

@@ -130,7 +130,7 @@ def test_whatever_relays_run_a_mark_is_there_once_its_rows_are(
             world.append(left)
 
     world.look(left)
-    assert left.queue.is_idle(DOMAINS)
+    assert left.queue.is_done(DOMAINS)
     assert world.last() == {each: marks[-1] for each, marks in world.marks.items() if marks}
 
 
@@ -142,22 +142,9 @@ def test_a_stream_that_is_sealed_ends_with_a_final_mark() -> None:
         queue.look({0: 7}, 0)
         if written:
             queue.written("default", last)
-        else:
-            queue.add("default", [last])
-        queue.seal("default")
+        queue.add("default", [] if written else [last], is_all=True)
 
         assert queue.due(0) == [("default", replace(last, final=True))]
-
-
-def test_marks_that_were_corrected_are_asked_for_again() -> None:
-    """After the newest one that was written."""
-    queue = RelayQueue()
-    queue.written("default", Mark(3, 30, 30, StreamCut({0: 7})))
-    queue.add("default", [Mark(4, 40, 40, StreamCut({0: 2**60}))])
-    before = queue.after("default")
-    queue.drop()
-
-    assert (before, queue.after("default")) == (4, 3)
 
 
 def test_the_newest_mark_is_due_again_if_an_older_record_is_last() -> None:

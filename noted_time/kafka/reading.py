@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from noted_time.kafka import Topic
+from noted_time.kafka.topic import Topic
 from noted_time.values import Recreated, Unreachable
 
 log = logging.getLogger("noted_time.observer")

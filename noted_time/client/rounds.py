@@ -10,25 +10,27 @@ from typing import Self
 
 from noted_time.values import ClientFailed, NotedTimeError, Unreachable
 
-log = logging.getLogger("noted_time.observer")
-
 STOP_S = 5.0
 
 
 class Rounds(ABC):
     """Looks every `poll_ms`: `run` in the calling thread, a ``with`` block or `start` in its own.
 
-    If the log cannot be read now, this is logged once (``noted_time.observer``) and retried. Any
-    other error ends it: `run`, `check` and `close` raise it.
+    If the log cannot be read now, this is logged once (``noted_time.observer``, or another `who`)
+    and retried. Any other error ends it: `run`, `check` and `close` raise it.
     """
 
-    def __init__(self, stream: str, poll_ms: int) -> None:
+    def __init__(
+        self, stream: str, poll_ms: int, who: str = "observer", does: str = "noted"
+    ) -> None:
         self.stream = stream
         self.poll_ms = poll_ms
+        self._who, self._does = who, does
+        self._log = logging.getLogger(f"noted_time.{who}")
         self.failure: NotedTimeError | None = None
         self._stopping = threading.Event()
         self._is_away = False
-        self._thread = threading.Thread(target=self._observe, name="noted observer", daemon=True)
+        self._thread = threading.Thread(target=self._observe, name=f"noted {who}", daemon=True)
 
     @abstractmethod
     def look(self) -> None:
@@ -81,13 +83,13 @@ class Rounds(ABC):
         except NotedTimeError as error:
             self._ended_by(error)
         except Exception as fault:  # noqa: BLE001 - raised by `check`
-            failure = ClientFailed(f"the observer of {self.stream} failed: {fault!r}")
+            failure = ClientFailed(f"the {self._who} of {self.stream} failed: {fault!r}")
             failure.__cause__ = fault
             self._ended_by(failure)
 
     def _ended_by(self, error: NotedTimeError) -> None:
         self.failure = error
-        log.error("the observer of %s stopped: %s", self.stream, error)
+        self._log.error("the %s of %s stopped: %s", self._who, self.stream, error)
 
     def _try_to_look(self) -> None:
         try:
@@ -95,9 +97,9 @@ class Rounds(ABC):
             self.check_refusals()
         except Unreachable as error:
             if not self._is_away:
-                log.warning("nothing is noted of %s: %s", self.stream, error)
+                self._log.warning("nothing is %s of %s: %s", self._does, self.stream, error)
             self._is_away = True
         else:
             if self._is_away:
-                log.info("%s can be read again", self.stream)
+                self._log.info("%s can be read again", self.stream)
             self._is_away = False

@@ -1,0 +1,206 @@
+"""A relay: it copies the marks of a stream to the noted topic of its Kafka topic."""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
+from typing import Any
+
+from confluent_kafka import KafkaError, Producer
+
+from noted_time.client.rounds import Rounds
+from noted_time.client.transport import Transport
+from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from noted_time.kafka.reading import TopicReader
+from noted_time.kafka.topic import Topic
+from noted_time.reading import NEW_SEGMENT_MS, RelayQueue
+from noted_time.values import MAX_INT64, Rejected, UnknownDomain, Unreachable, checked_name
+from reader_client.answers import StreamRead, marks_answer, stream_answer
+from reader_client.questions import MARKS_PER_PAGE, about_stream, marks_after
+
+POLL_MS, WAIT_MS = 100, 1000
+"""The pause between two looks, and how long a look waits for a mark."""
+
+LONG_MS = 30_000
+"""After how long it is logged what marks wait for."""
+
+SETTINGS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+PRODUCER = {"enable.idempotence": True, "message.timeout.ms": 10_000}
+FLUSH_S = 12.0
+
+
+class KafkaRelay(Rounds):
+    """Writes each mark to TOPIC.noted once all that its cut names is readable, committed too.
+
+    Several may run, and each continues where the noted topic ends; marks that are more than 10,000
+    behind the last one are passed over. It stops after the final mark of a sealed stream, and then
+    `is_over`. It logs under ``noted_time.relay``.
+    """
+
+    def __init__(  # noqa: PLR0913 - all but three are named
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        url: str,
+        *,
+        stream: str | None = None,
+        domains: Collection[str] = (),
+        token: str | None = None,
+        new_partition_ms: int = NEW_SEGMENT_MS,
+    ) -> None:
+        """Connect with the first look, as any client of librdkafka with that `config`.
+
+        The stream is by default that of the topic's name, and `domains` are all that it has.
+        """
+        super().__init__(checked_name("stream", stream or topic), POLL_MS, "relay", "relayed")
+        self.topic, self.noted = Topic(config, topic), Topic(config, noted_topic_of(topic))
+        self.is_over = False
+        self._domains = domains
+        self._transport = Transport(url, token=token)
+        self._queue = RelayQueue(new_partition_ms)
+        self._known: StreamRead | None = None
+        self._reader: TopicReader | None = None
+        self._producer: Producer | None = None
+        self._named_at = MAX_INT64
+
+    def look(self) -> None:
+        """Write the marks that may be written now, after waiting for one for a second at most.
+
+        Raises `Unreachable` if the next look may succeed. The relay has to end with `Rejected`: for
+        an unknown topic, stream or domain, or a record in the noted topic that no relay of this
+        stream and topic wrote, and if one of the three was deleted.
+        """
+        stream = self._ask_about_stream()
+        if self._reader is None and not self._read_noted(stream, self.topic.look_again().id):
+            return
+        domains = self._domains or stream.domains
+        wait_ms = WAIT_MS // len(domains) if self._queue.is_done(domains) else 0
+        sealed = [self._ask_for_marks(stream, domain, wait_ms) for domain in domains]
+        look, now = self.topic.look_again(committed=True), clocks.monotonic_ns() // 1_000_000
+        self._queue.look(look.ends, now)
+        if self._read_noted(stream, look.id):
+            due = self._queue.due(now)
+            self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in due)
+            self._name_what_waits(now)
+            if all(sealed) and self._queue.is_done(domains):
+                self.is_over = True
+                self.stop()
+
+    def check_refusals(self) -> None:
+        """Do nothing: a look raises all that is refused."""
+
+    def close(self) -> None:
+        """Stop, and close the connections; raises the error that ended the thread before."""
+        with closing(self._transport), closing(self._reader or self._transport):
+            super().close()
+
+    def _ask_about_stream(self) -> StreamRead:
+        """Return the stream, if its marks continue those that were relayed."""
+        stream = stream_answer(self._transport.ask(about_stream(self.stream)))
+        before, self._known = self._known or stream, stream
+        for domain in self._domains:
+            if domain not in stream.domains:
+                raise UnknownDomain(domain, stream.domains)
+        if before.id != stream.id:
+            raise self._outdated(f"stream {self.stream!r} was deleted and created again")
+        for domain, last_seq in stream.last_seqs.items():
+            queue = self._queue.of(domain)
+            if queue.newest is not None and queue.newest.seq > last_seq:
+                raise self._outdated(
+                    f"stream {self.stream!r}, domain {domain!r}, went back to mark {last_seq}, as "
+                    f"after a restored backup: mark {queue.newest.seq} was relayed"
+                )
+            if before.corrections != stream.corrections:
+                queue.waiting.clear()
+        return stream
+
+    def _ask_for_marks(self, stream: StreamRead, domain: str, wait_ms: int) -> bool:
+        """Take the next marks; returns whether the stream is sealed and all of them are known."""
+        if len(self._queue.of(domain).waiting) >= MARKS_PER_PAGE:
+            return False
+        after = max(self._queue.after(domain), stream.last_seqs.get(domain, 0) - MARKS_PER_PAGE)
+        question = marks_after(self.stream, after, domain, wait_ms)
+        answer = marks_answer(self._transport.ask(question))
+        if (answer.stream_id, answer.corrections) != (stream.id, stream.corrections):
+            return False
+        is_all = answer.final_cut is not None and not answer.marks
+        self._queue.add(domain, answer.marks, is_all=is_all)
+        return is_all
+
+    def _read_noted(self, stream: StreamRead, topic_id: str | None) -> bool:
+        """Read what was written to the noted topic; returns whether all of it was read."""
+        name = f"Kafka topic {self.noted.name!r}"
+        try:
+            look = self.noted.look_again()
+        except Rejected as error:
+            if self._reader is not None:
+                raise self._outdated(f"{name} was deleted: {error}") from error
+            if not self.noted.create(SETTINGS):
+                raise Unreachable(str(error)) from error
+            self._log.warning("created %s: one partition, compacted", name)
+            return False
+        if len(look.partitions) > 1:
+            raise self._outdated(
+                f"{name} has {len(look.partitions)} partitions, and marks need one"
+            )
+        if look.unknown:
+            return False
+        if self._reader is None:
+            begin = max(self.noted.begins().get(0, 0), look.ends[0] - MARKS_PER_PAGE)
+            self._reader = TopicReader(self.noted)
+            self._reader.begin(0, begin)
+        ours = self.stream, stream.id, topic_id
+        for _, offset, message in self._reader.read(look.ends):
+            try:
+                record = NotedRecord.read(message.value())
+            except Rejected as error:
+                raise self._outdated(f"{name}, offset {offset}: {error}") from error
+            of = record.stream, record.stream_id, record.topic_id
+            if of != ours:
+                two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (of, ours)]
+                raise self._outdated(
+                    f"{name}, offset {offset}: this is a mark of {two[0]}, and the relay is of "
+                    f"{two[1]}. If another relay writes it, end that one"
+                )
+            self._queue.written(record.domain, record.mark)
+        return not self._reader.behind(look.ends)
+
+    def _outdated(self, why: str) -> Rejected:
+        return Rejected(
+            f"{why}. Delete Kafka topic {self.noted.name!r}, start the relay again, and begin "
+            "queries on it with a new checkpoint"
+        )
+
+    def _write(self, records: Iterable[NotedRecord]) -> None:
+        """Write, and return once all are acknowledged."""
+        failed: list[KafkaError] = []
+        producer = self._producer or Producer({**self.noted.connection, **PRODUCER})
+        self._producer = None  # if this fails, nothing that is left of it is sent later
+        for each in records:
+            producer.produce(
+                self.noted.name,
+                each.value,
+                each.key,
+                partition=0,
+                timestamp=clocks.time_ns() // 1_000_000,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+        if producer.flush(FLUSH_S) or failed:
+            why = failed[0].str() if failed else "no answer"
+            raise Unreachable(f"Kafka topic {self.noted.name!r} takes no marks: {why}")
+        self._producer = producer
+
+    def _name_what_waits(self, now: int) -> None:
+        """Log once for what marks wait if some do for long."""
+        lacking = next(self._queue.lacking(), None)
+        if lacking is None:
+            self._named_at = now + LONG_MS
+        elif now >= self._named_at:
+            self._named_at = MAX_INT64
+            domain, mark, at = lacking
+            self._log.warning(
+                f"mark {mark.seq} of stream {self.stream!r}, domain {domain!r}, waits: partition "
+                f"{at.segment} of Kafka topic {self.topic.name!r} is readable to {at.offset}, and "
+                f"the cut has {at.needed}. It has an open transaction, or no leader"
+            )

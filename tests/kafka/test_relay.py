@@ -1,0 +1,321 @@
+"""The relay on a real broker: when a mark is in the noted topic, its rows are readable."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from typer import Typer
+from typer.testing import CliRunner
+
+from noted_time import NotedTimeError, Rejected
+from noted_time.kafka.noted_topic import NotedRecord
+from noted_time.kafka.topic import Topic
+from noted_time.values import reaches
+from reader_client import KafkaRelay
+from reader_client.relay_command import app
+from tests.support.kafka import Broker
+from tests.support.kafka_judge import Json, all_marks, violations
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+from writer_client import KafkaNotedProducer
+
+pytestmark = pytest.mark.acceptance
+
+Start = Callable[..., KafkaRelay]
+NOON = 1_357_041_600_000
+
+
+@pytest.fixture
+def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
+    """Return what makes a relay, which takes no partition for new."""
+    made = []
+
+    def start(**options: Any) -> KafkaRelay:  # noqa: ANN401 - any option
+        given = {"url": served.url, "new_partition_ms": 0, **options}
+        made.append(KafkaRelay(broker.config, topic, **given))
+        return made[-1]
+
+    yield start
+    for relay in made:
+        try:
+            relay.close()
+        except NotedTimeError:
+            assert relay.failure is not None
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a look wait for a mark only shortly."""
+    monkeypatch.setattr("reader_client.kafka_relay.WAIT_MS", 20)
+
+
+def noted(broker: Broker, topic: str) -> list[NotedRecord]:
+    """Return what was relayed."""
+    return [NotedRecord.read(each.value) for each in broker.records(f"{topic}.noted")]
+
+
+def relayed(relay: KafkaRelay, broker: Broker, count: int) -> None:
+    """Look until so many marks were relayed."""
+
+    def looked() -> int:
+        relay.look()
+        there = relay.noted.name in broker.topics()
+        return there and relay.noted.look().ends.get(0, 0)
+
+    wait_until(lambda: looked() >= count)
+
+
+def write(broker: Broker, served: Served, topic: str, time: int, **options: Any) -> None:  # noqa: ANN401
+    """Write one record more, and note a time with it."""
+    broker.send(topic, [(0, "a", NOON)])
+    ends = Topic(broker.config, topic).look().ends
+    served.note(topic, time, {str(p): end for p, end in ends.items()}, **options)
+
+
+@contextmanager
+def judging(broker: Broker, topic: str) -> Iterator[list[Json]]:
+    """Read the noted topic as a reader does, and look at the events' topic at each record."""
+    found: list[Json] = []
+    unreadable, stopping = [], threading.Event()
+
+    def run() -> None:
+        reading = {"group.id": "judge", "isolation.level": "read_committed"}
+        events = Topic(broker.config, topic)
+        with closing(Consumer({**broker.config, **reading})) as consumer:
+            consumer.assign([TopicPartition(f"{topic}.noted", 0, 0)])
+            while not stopping.is_set():
+                for message in consumer.consume(100, 0.05):
+                    mark = NotedRecord.read(message.value()).mark
+                    if not reaches(events.look(committed=True).ends, mark.cut.offsets):
+                        unreadable.append(mark)
+                    found.append(json.loads(message.value() or b""))
+
+    judge = threading.Thread(target=run)
+    judge.start()
+    try:
+        yield found
+    finally:
+        stopping.set()
+        judge.join()
+    assert unreadable == []
+
+
+@contextmanager
+def writing(broker: Broker, served: Served, topic: str) -> Iterator[None]:
+    """Write by two producers whose transactions overlap: marks name rows of open ones."""
+    stopping = threading.Event()
+
+    def run() -> None:
+        time = NOON
+        with (
+            KafkaNotedProducer(of("berlin"), topic, served.url, "berlin") as berlin,
+            KafkaNotedProducer(of("lima"), topic, served.url, "lima") as lima,
+        ):
+            while not stopping.is_set():
+                time += 10
+                with berlin.transaction():
+                    produce(berlin, time)
+                    with lima.transaction():
+                        produce(lima, time)
+                        lima.note_time(time - 10)
+                    lima.flush(30)  # this makes a mark, beyond the start of the open transaction
+                    stopping.wait(0.3)
+                    berlin.note_time(time)
+
+    def of(writer: str) -> Json:
+        own = {"transactional.id": f"{topic}-{writer}", "topic.metadata.refresh.interval.ms": 200}
+        return {**broker.config, **own, "linger.ms": 0}
+
+    def produce(producer: KafkaNotedProducer, time: int) -> None:
+        for key in "abcdefgh":
+            producer.produce("a", event_time=time, key=key)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+@contextmanager
+def killed(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Have a process end with the block."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_no_mark_is_there_before_its_rows(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Over transactions, a second relay that is killed, growth, and a controller that restarts."""
+    words = [sys.executable, "-m", "noted_time", "relay", "kafka", broker.address, topic]
+    with judging(broker, topic) as found, writing(broker, served, topic):
+
+        def more() -> None:
+            """Wait until later marks were relayed."""
+            now = served.get(topic)["marks"]["default"] or {"lower": 0}
+            wait_until(lambda: found and found[-1]["lower"] > now["lower"])
+
+        with start(new_partition_ms=200):
+            more()
+        with killed(subprocess.Popen(words, env=environment(NOTED_TIME_URL=served.url))) as other:
+            more()
+            with start(new_partition_ms=200):
+                more()
+                broker.grow(topic, 4)
+                wait_until(lambda: len(found[-1]["cut"]) == 4)
+                other.kill()
+                served.stop()
+                served.start()
+                more()
+
+    marks = all_marks(served, topic)
+    assert violations(found, broker.records(topic)) == []
+    assert {mark["seq"] for mark in marks} >= {mark["seq"] for mark in found} > {1}
+
+
+def test_it_continues_where_the_noted_topic_ends(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """With one partition, compacted; each mark once, also of a domain that is added later."""
+    first = start()
+    for time in (10, 20):
+        write(broker, served, topic, time)
+        relayed(first, broker, time // 10)
+    served.create(topic, domains=["default", "ingestion"])
+    write(broker, served, topic, 30)
+    write(broker, served, topic, 5, domain="ingestion")
+    relayed(start(), broker, 4)
+    settings = Topic(broker.config, f"{topic}.noted").settings()
+
+    found = [(each.domain, each.mark.seq) for each in noted(broker, topic)]
+    assert sorted(found) == [("default", 1), ("default", 2), ("default", 3), ("ingestion", 1)]
+    assert [each.key for each in broker.records(f"{topic}.noted")] == [
+        domain.encode() for domain, _ in found
+    ]
+    assert (settings["cleanup.policy"], broker.topics()[f"{topic}.noted"]) == ("compact", 1)
+
+
+def test_a_mark_that_waits_for_long_is_named(
+    broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, with the partition that it waits for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reader_client.kafka_relay.LONG_MS", 0)
+        relay = start()
+        write(broker, served, topic, 10)
+        relayed(relay, broker, 1)
+        served.note(topic, 20, {"1": 1})
+        for _ in range(3):
+            relay.look()
+    broker.send(topic, [(1, "a", NOON)])
+    relayed(relay, broker, 2)
+
+    (said,) = (each for each in caplog.messages if "waits:" in each)
+    assert "waits: partition 1 of" in said
+    assert "is readable to 0, and the cut has 1" in said
+
+
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        ("stream", "was deleted and created again|another relay"),
+        ("topic", "was deleted and created again|this is a mark of .* over topic id"),
+        ("noted", "was deleted"),
+        ("stranger", "offset 1: no relay has written b'hello'. Delete Kafka topic"),
+        ("other-stream", "offset 1: this is a mark of stream 'other'.*If another relay writes it"),
+        ("backup", "went back to mark 1, as after a restored backup"),
+    ],
+)
+def test_it_ends_if_it_can_no_longer_be_exact(
+    broker: Broker, served: Served, act: str, sentence: str
+) -> None:
+    """While it runs, and with its next start."""
+    broker.create(topic := f"relay-{act}", 1)
+    served.make(topic)
+    relay, again = (KafkaRelay(broker.config, topic, served.url, new_partition_ms=0) for _ in "ab")
+    write(broker, served, topic, 10)
+    relayed(relay, broker, 1)
+    (record,) = noted(broker, topic)
+    if act == "stream":
+        served.ask("DELETE", f"/streams/{topic}")
+        served.make(topic)
+    elif act == "topic":
+        broker.create(topic, 1)
+    elif act == "noted":
+        broker.delete(f"{topic}.noted")
+    else:
+        values = {
+            "stranger": b"hello",
+            "other-stream": replace(record, stream="other").value,
+            "backup": replace(record, mark=replace(record.mark, seq=7)).value,
+        }
+        producer = Producer(broker.config)
+        producer.produce(f"{topic}.noted", values[act], b"default")
+        producer.flush()
+
+    for each in [relay, again][: 1 + (act != "noted")]:
+        with closing(each), pytest.raises(Rejected, match=sentence):
+            relayed(each, broker, 9)
+
+
+def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:
+    """Run it to its end."""
+    main = Typer()
+    main.add_typer(app)
+    variables = {"NOTED_TIME_URL": served.url}
+    done = CliRunner().invoke(main, ["relay", "kafka", broker.address, *words], env=variables)
+    return done.exit_code, done.output
+
+
+def test_the_command_ends_with_the_final_mark(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Of every domain, once its cut is readable."""
+    write(broker, served, topic, 10)
+    relayed(start(), broker, 1)
+    served.call("POST", f"/{topic}/seal", {"cut": {"0": 2}})
+    broker.send(topic, [(0, "a", NOON)])
+    status, said = command(broker, served, topic)
+
+    assert (status, said.splitlines()) == (
+        0,
+        [
+            f"relays the marks of stream {topic} to {topic}.noted",
+            f"{topic} is sealed, and its final mark is relayed",
+        ],
+    )
+    assert [each.mark.final for each in noted(broker, topic)] == [False, True]
+
+
+def test_what_cannot_be_relayed_is_refused(broker: Broker, served: Served, topic: str) -> None:
+    """With status 1, and the reason in a sentence."""
+    broker.create("two.noted", 2)
+    broker.create("two", 1)
+    served.make("two")
+    for words, sentence in (
+        (["flihgts", "--stream", topic], "there is no Kafka topic 'flihgts'"),
+        ([topic, "--stream", "flihgts"], "there is no stream 'flihgts'"),
+        ([topic, "--domain", "ingestoin"], "the stream has no domain 'ingestoin'"),
+        (["two"], "Kafka topic 'two.noted' has 2 partitions"),
+        ([topic, "--config", "/nowhere"], "/nowhere cannot be read"),
+    ):
+        status, said = command(broker, served, *words)
+        assert status == 1
+        assert sentence in said
+
+    status, said = command(broker, served, topic, "--for", "soon")
+    assert (status, "invalid duration 'soon'" in said) == (2, True)
