@@ -1,0 +1,174 @@
+"""How the package reaches the Pythons that Spark starts, and what they say without it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import ZipFile
+
+import pytest
+from pyspark import cloudpickle
+
+from spark_integration import NotedLogSink
+from spark_integration.log_source import LogSource
+from spark_integration.marks_query import MarksQuery
+from spark_integration.marks_source import MarksSource
+from spark_integration.positions import KafkaTopic
+from spark_integration.shipping import shipped
+from spark_integration.sources import options_of
+from tests.support.noted_stream import NotedStream
+from tests.support.served import Served
+from tests.support.spark_programs import ROOT, SparkProgram
+from writer_client import WriterClient
+
+PACKAGES = ("noted_time", "reader_client", "writer_client", "spark_integration")
+REMEDY = "install noted-time[spark] there, or ship it by spark.archives or by spark.executorEnv."
+IN_DIRECTORY = 'cd "$1" && shift && exec env -u PYTHONPATH "$@"'
+
+
+class Ways(NamedTuple):
+    """An environment without the package, and the package in two forms."""
+
+    bare: Path
+    zipped: Path
+    packed: Path
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> Ways:
+    """Return an environment whose Python has all but the package, and how to ship that."""
+    directory = tmp_path_factory.mktemp("ways")
+    environment, zipped = directory / "environment", directory / "noted.zip"
+    venv.create(environment, symlinks=True)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
+    # A `.pth` adds a directory without the `.pth` files in it, such as the one of this clone.
+    (site / "all.pth").write_text(sysconfig.get_path("purelib"))
+    bare = shutil.copytree(environment, directory / "bare", symlinks=True)
+    with ZipFile(zipped, "w") as archive:
+        for package in PACKAGES:
+            for file in (ROOT / package).rglob("*.py"):
+                archive.write(file, file.relative_to(ROOT))
+            shutil.copytree(ROOT / package, site / package)
+    with tarfile.open(directory / "environment.tar.gz", "w:gz") as packed:
+        packed.add(environment, ".")
+    return Ways(bare / "bin" / "python", zipped, directory / "environment.tar.gz")
+
+
+class Runs:
+    """Runs of the program in a directory that holds no package."""
+
+    def __init__(self, flights: NotedStream, ways: Ways, directory: Path) -> None:
+        self._ways, self.directory = ways, directory
+        self._given = {
+            "root": str(flights.root),
+            "url": flights.server.url,
+            "checkpoint": str(directory / "checkpoint"),
+            "package": str(ways.zipped),
+        }
+
+    def __call__(self, *steps: str, python: str = "", **given: object) -> list[int | str]:
+        """Return what came of each step; the Python that Spark starts is the bare one."""
+        chosen = f"PYSPARK_PYTHON={python or self._ways.bare}"
+        words = ("sh", "-c", IN_DIRECTORY, "sh", str(self.directory), chosen, sys.executable)
+        asked = {**self._given, "steps": steps, **given}
+        program = SparkProgram("read_shipped", asked, self.directory / "log", words)
+        came: list[int | str] = json.loads(program.finish())
+        return came
+
+
+@pytest.fixture
+def run(tmp_path: Path, served: Served, ways: Ways) -> Runs:
+    """Return how to run the program on a log of two rows."""
+    flights = NotedStream(tmp_path / "log of flights", "flights", served)
+    flights.append(0, (1000, "a"), (2500, "b"))
+    flights.note(3000)
+    return Runs(flights, ways, tmp_path)
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["addPyFile", "addArtifacts"])
+def test_files_that_are_added_carry_batch_sources_only(
+    run: Runs, ways: Ways, *, remote: bool
+) -> None:
+    """Without them nothing works; a stream's planner looks for them elsewhere, and says so."""
+    without, _, batch, stream = run("batch", "add", "batch", "stream", remote=remote)
+
+    lacks = f"{ways.bare} on "
+    assert (lacks in str(without), REMEDY in str(without)) == (True, True)
+    assert batch == 2
+    assert (lacks in str(stream), REMEDY in str(stream)) == (True, True)
+    assert "addArtifacts do not reach the processes that plan a stream" in str(stream)
+
+
+def test_a_pythonpath_for_the_executors_reaches_the_planners_too(run: Runs, ways: Ways) -> None:
+    """It names a directory or archive that all of them see."""
+    settings = {"spark.executorEnv.PYTHONPATH": str(ways.zipped)}
+
+    assert run("batch", "stream", settings=settings) == [2, 2]
+
+
+def test_a_packed_environment_lies_in_the_drivers_directory_too(run: Runs, ways: Ways) -> None:
+    """Executors unpack it; the planners are started where the driver was."""
+    unpacked = run.directory / "environment"
+    shutil.copytree(ways.packed.parent / "environment", unpacked, symlinks=True)
+    settings = {"spark.archives": f"{ways.packed}#environment"}
+
+    assert run("stream", python="./environment/bin/python", settings=settings) == [2]
+
+
+@pytest.fixture
+def other_python() -> str:
+    """Return a Python of another version that runs; the test is skipped without one."""
+    minors = {10, 12, 13, 14} - {sys.version_info.minor}
+    found = filter(None, (shutil.which(f"python3.{minor}") for minor in sorted(minors)))
+    for python in found:
+        if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return python
+    pytest.skip("no other Python is installed")
+
+
+def test_a_python_of_another_version_is_refused_by_spark(run: Runs, other_python: str) -> None:
+    """In words that name both versions, and the variables to set."""
+    (error,) = run("batch", python=other_python)
+
+    assert "Python in worker has different version: 3." in str(error)
+    assert "check environment variables PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON" in str(error)
+
+
+def of_source() -> object:
+    """Return what Spark sends to the first process of a read."""
+    return shipped(LogSource, "noted_log")
+
+
+def of_reader() -> object:
+    """Return what Spark sends to the workers."""
+    marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
+    source = MarksSource(options_of(marks))
+    return source.streamReader(source.schema())
+
+
+def of_sink() -> object:
+    """Return what a Connect client sends to the process that runs the batches."""
+    writer = partial(WriterClient, "http://127.0.0.1", "counts", "w")
+    return NotedLogSink("/log", "counts", writer, checkpoint_location="/checkpoint")
+
+
+@pytest.mark.parametrize("sent", [of_source, of_reader, of_sink])
+def test_whatever_spark_unpickles_names_the_remedy(sent: Callable[[], object], ways: Ways) -> None:
+    """And the Python and the host that lack the package."""
+    program = "import sys; from pyspark import cloudpickle as c; c.load(sys.stdin.buffer)({})"
+    pickled = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]
+    lacking = subprocess.run(
+        [ways.bare, "-c", program], input=pickled, capture_output=True, cwd="/", check=False
+    )
+
+    assert f"ImportError: {ways.bare} on ".encode() in lacking.stderr
+    assert REMEDY.encode() in lacking.stderr

@@ -1,0 +1,69 @@
+"""Reads a log as a batch and as a stream, in a Spark whose Python may lack the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_integration import read_complete, read_noted_log
+from tests.support.spark_sessions import SETTINGS
+
+
+def session(given: dict[str, Any]) -> SparkSession:
+    """Return a session of a Spark in this process, or of a Connect server beside it."""
+    builder = SparkSession.builder
+    if given.get("remote"):
+        os.environ["SPARK_TESTING"] = "1"  # the local server picks a free port
+        builder = builder.remote("local[1]")
+        builder = builder.config("spark.connect.grpc.binding.address", "127.0.0.1")
+    else:
+        builder = builder.master("local[1]")
+    for name, value in {**SETTINGS, **given.get("settings", {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def main(given: dict[str, Any]) -> None:
+    """Print what came of each step: how many rows were read, or the error."""
+    spark = session(given)
+    log = (spark, given["root"], "flights")
+    asked = {"controller_url": given["url"], "event_time": "time"}
+
+    def batch() -> int:
+        return read_complete(*log, 0, 3000, **asked).count()
+
+    def stream() -> int:
+        events = read_noted_log(*log, **asked).writeStream.format("memory").queryName("events")
+        events = events.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
+        events.start().awaitTermination()
+        return spark.table("events").count()
+
+    def add() -> int:
+        if given.get("remote"):
+            spark.addArtifacts(given["package"], pyfile=True)
+        else:
+            spark.sparkContext.addPyFile(given["package"])
+        return 0
+
+    steps = {"batch": batch, "stream": stream, "add": add}
+    print(json.dumps([came_of(steps[each]) for each in given["steps"]]), flush=True)  # noqa: T201 - the answer
+    spark.stop()
+
+
+def came_of(step: Callable[[], int]) -> int | str:
+    """Return what a step returns, or its error."""
+    try:
+        return step()
+    except (PySparkException, Py4JError) as error:
+        return str(error)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
