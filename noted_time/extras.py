@@ -11,8 +11,6 @@ def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportErro
 
     >>> needs_extra("spark_integration", "spark", ModuleNotFoundError(name="pyspark.sql"))
     ImportError('spark_integration needs pyspark: pip install "noted-time[spark]"')
-
-    An extra of no name is the base install.
     """
     missing, _, _ = (error.name or str(error)).partition(".")
     wanted = f'"noted-time[{extra}]"' if extra else "noted-time"
@@ -20,7 +18,7 @@ def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportErro
 
 
 def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
-    """Return what a package imports when it is first used: by name its module, and the extra.
+    """Return what a package imports when it is first used: by name its module, and extra or "".
 
     Raises `AttributeError` for another name, and `ImportError` that says what to install.
     """

@@ -11,7 +11,6 @@ from noted_time.values import Time
 from spark_integration.complete_source import CompleteSource, WindowQuery
 from spark_integration.complete_window import OnMissing, complete_window
 from spark_integration.sources import reader_for
-from spark_integration.versions import require
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,6 +79,5 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         columns=tuple(dict.fromkeys((*columns, event_time))) if columns else (),
         cores=cores or os.cpu_count() or 1,
     )
-    require("read_complete", spark.version)
     reader = reader_for(spark, spark.read, CompleteSource, query)
     return (reader if schema is None else reader.schema(schema)).load()

@@ -127,7 +127,6 @@ def connector_of(spark: str) -> tuple[Jar, ...]:
 
 
 CONNECTOR = connector_of(pyspark.__version__)
-"""The jars for the PySpark that runs."""
 
 
 def say(sentence: str) -> None:
@@ -157,10 +156,8 @@ def check_connector(spark: SparkSession) -> None:
         f"which takes four jars: {', '.join(jar.file for jar in jars)}; fetch them by `noted-time "
         "spark-jars`, and start the session with `spark.jars` as it prints"
     )
-    given = ",".join(
-        spark.conf.get(name, "") or "" for name in ("spark.jars", "spark.jars.packages")
-    )
-    for found in GIVEN.finditer(given):
+    settings = [spark.conf.get(f"spark.jars{which}", "") for which in ("", ".packages")]
+    for found in GIVEN.finditer(f"{settings}"):
         if release_of(found[1]) not in {release_of(spark.version), release_of(jars[0].version)}:
             raise Rejected(f"{found[0]} does not fit Spark {spark.version}, {takes}")
     reader = spark.readStream.format("kafka").option("subscribe", "any")

@@ -16,7 +16,6 @@ from spark_integration.log_source import LogSource
 from spark_integration.marks_feed import check_known
 from spark_integration.options import Option
 from spark_integration.sources import reader_for
-from spark_integration.versions import require
 from spark_integration.watermark import events_of_scan
 
 
@@ -85,7 +84,6 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
             check_known(transport, query.stream, query.domain, query.range.end_at)
     events = _parsed(query.columns.schema)
     schema = scan_schema(query, events) if is_here or events is not None else None
-    require("read_noted_log", spark.version)
     reader = reader_for(spark, spark.readStream, LogSource, query, token)
     if schema is not None:
         reader = reader.schema(schema)

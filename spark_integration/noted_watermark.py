@@ -16,7 +16,6 @@ from spark_integration.checkpoint_files import place_of
 from spark_integration.marks_query import MarksQuery
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic, PositionOf
-from spark_integration.versions import require
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
 
@@ -53,7 +52,6 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     or union the results.
     """
     check_one_of("on_seal", on_seal, OnSeal)
-    require("with_noted_watermark", events.sparkSession.version)
     query = MarksQuery(
         {checked_name("stream", stream): position or KafkaTopic(stream)},
         controller_url,

@@ -16,6 +16,7 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from spark_integration.shipping import Shipped, shipped
+from spark_integration.versions import require
 
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 
@@ -71,6 +72,7 @@ def registered(spark: SparkSession, source: type[DataSource]) -> str:
     registered before (Spark 4.3: DATA_SOURCE_ALREADY_EXISTS, then DATA_SOURCE_NOT_FOUND). There it
     gets a name of its own. No checkpoint holds the name.
     """
+    require("a source in Python", spark.version)  # with Spark Connect the server's
     name = source.name()
     try:
         spark.dataSource.register(shipped(source, name))

@@ -21,7 +21,7 @@ from spark_integration.log_rows import RowShape
 from spark_integration.sources import options_of
 from tests.support.hourly_log import HOUR, HourlyLog, written
 
-pytestmark = [pytest.mark.needs_spark("4.0"), pytest.mark.shows("read_complete")]
+pytestmark = pytest.mark.shows("read_complete")
 
 
 def planned(log: HourlyLog, query: dict[str, Any]) -> int:

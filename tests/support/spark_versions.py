@@ -91,6 +91,11 @@ def with_table(page: str, table: str) -> str:
     return f"{before}{table}\n{rest}" if begin else page
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Py4j leaves sockets to the garbage collector, more so with older releases."""
+    config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Have the reports of a test name what it shows, also from another process."""
     for mark in item.iter_markers("shows"):

@@ -44,10 +44,13 @@ def build(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, s
 def test_a_build_checks_even_what_fails_its_tests(
     tmp_path: Path, root: Path, test: int, check: int, expected: int
 ) -> None:
-    """One build reports everything that is wrong, and is red if anything is."""
+    """One build reports everything that is wrong, and is red if anything is.
+
+    It tests with the newest Spark, and with the oldest.
+    """
     code, said = build(tmp_path, root, test=test, check=check)
 
-    assert (bool(code), said) == (bool(expected), "test\ncheck\n")
+    assert (bool(code), said) == (bool(expected), "test\ntest\ncheck\n")
 
 
 def test_the_core_imports_the_standard_library_only(root: Path) -> None:
