@@ -224,6 +224,8 @@ def test_a_join_of_two_topics_without_duplicates_is_exact(clock: Clock, other: C
         ({"options": {"kafka.ssl.truststore.location": "/a"}}, "is for Java: .* into client="),
         ({"event_time": "departure"}, "the events have no column departure"),
         ({"stream": "no-such"}, "no-such"),
+        ({"checkpoint_location": None}, 'marks="ahead" needs checkpoint_location='),
+        ({"controller_url": None}, 'marks="ahead" needs controller_url='),
     ],
 )
 def test_a_mistake_is_an_error_of_the_call(clock: Clock, asked: dict[str, Any], says: str) -> None:

@@ -1,0 +1,67 @@
+"""The page on Scala and SQL, run by the shell of PySpark's own distribution."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from noted_time import Mark, StreamCut
+from noted_time.kafka.noted_topic import NotedRecord
+from tests.support.kafka import Broker, connector
+from tests.support.page import BLOCK, text_of
+from tests.support.processes import environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.1")]
+
+PAGE = "docs/spark-sql.md"
+NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+}
+STARTED = """
+import org.apache.spark.sql.functions.{col, window}
+val perHour = timed.groupBy(window(col("departure"), "1 hour")).count().select("count")
+val again = perHour.writeStream.format("console").option("checkpointLocation", "timed").start()
+again.processAllAvailable()
+"""
+
+
+def test_the_pages_programs_count_the_hour_that_is_complete(broker: Broker, tmp_path: Path) -> None:
+    """Two of three departures; the hour from ten on stays open."""
+    for topic, partitions in ("flights", 2), ("flights.noted", 1):
+        broker.create(topic, partitions)
+    broker.send("flights", [(0, "UA 15", NINE), (1, "AA 1", TEN - 1), (0, "DL 3", TEN)], "EWR")
+    mark = Mark(1, TEN, TEN, StreamCut({0: 2, 1: 1}))
+    noted = NotedRecord("flights", "9f", "default", None, mark)
+    broker.send("flights.noted", [(0, noted.value, 0)], "default")
+    programs = [block for language, block in BLOCK.findall(text_of(PAGE)) if language == "scala"]
+    printed = shell("\n".join([*programs, STARTED]), broker, tmp_path)
+
+    assert re.findall(r"^\|(.*\d)\|$", printed, re.MULTILINE) == [
+        "2013-01-01 09:00:00|   EWR|         2",
+        "    2",
+    ]
+
+
+def shell(program: str, broker: Broker, directory: Path) -> str:
+    """Return what the shell prints while it reads a program."""
+    home = Path(pyspark.__file__).parent
+    settings = [word for each in SETTINGS.items() for word in ("--conf", "=".join(each))]
+    ran = subprocess.run(
+        [home / "bin" / "spark-shell", "--jars", ",".join(connector()), *settings],
+        input=program.replace("127.0.0.1:9092", broker.address),
+        env=environment(SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1"),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ran.stdout
