@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaError, Producer
@@ -26,8 +27,14 @@ LONG_MS = 30_000
 """After how long it is logged what marks wait for."""
 
 SETTINGS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
-PRODUCER = {"enable.idempotence": True, "message.timeout.ms": 10_000}
+PRODUCER = {
+    "enable.idempotence": True,
+    "message.timeout.ms": 10_000,
+    "queue.buffering.max.messages": 1_000_000,
+}
 FLUSH_S = 12.0
+MOST_EXCLUDED = 1000
+"""How many excluded writers a record names: all may be more than Kafka takes in one."""
 
 
 class KafkaRelay(Rounds):
@@ -75,17 +82,20 @@ class KafkaRelay(Rounds):
         if self._reader is None and not self._read_noted(stream, self.topic.look_again().id):
             return
         domains = self._domains or stream.domains
-        wait_ms = WAIT_MS // len(domains) if self._queue.is_done(domains) else 0
+        wait_ms = 0 if any(self._queue.waiting.values()) else WAIT_MS // len(domains)
         sealed = [self._ask_for_marks(stream, domain, wait_ms) for domain in domains]
         look, now = self.topic.look_again(committed=True), clocks.monotonic_ns() // 1_000_000
         self._queue.look(look.ends, now)
-        if self._read_noted(stream, look.id):
-            due = self._queue.due(now)
-            self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in due)
-            self._name_what_waits(now)
-            if all(sealed) and self._queue.is_done(domains):
-                self.is_over = True
-                self.stop()
+        if not self._read_noted(stream, look.id):
+            return
+        due = self._queue.due(now)
+        few = ((d, replace(mark, excluded=mark.excluded[:MOST_EXCLUDED])) for d, mark in due)
+        self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in few)
+        self._name_what_waits(now)
+        last = [self._queue.last[domain] for domain in domains if domain in self._queue.last]
+        if all(sealed) and not due and all(mark.final for mark in last):
+            self.is_over = True
+            self.stop()
 
     def check_refusals(self) -> None:
         """Do nothing: a look raises all that is refused."""
@@ -104,22 +114,22 @@ class KafkaRelay(Rounds):
                 raise UnknownDomain(domain, stream.domains)
         if before.id != stream.id:
             raise self._outdated(f"stream {self.stream!r} was deleted and created again")
-        for domain, last_seq in stream.last_seqs.items():
-            queue = self._queue.of(domain)
-            if queue.newest is not None and queue.newest.seq > last_seq:
+        if before.corrections != stream.corrections:
+            self._queue.waiting.clear()
+        for domain, last in self._queue.last.items():
+            if last.seq > (known := stream.last_seqs.get(domain, 0)):
                 raise self._outdated(
-                    f"stream {self.stream!r}, domain {domain!r}, went back to mark {last_seq}, as "
-                    f"after a restored backup: mark {queue.newest.seq} was relayed"
+                    f"stream {self.stream!r}, domain {domain!r}, went back to mark {known}, as "
+                    f"after a restored backup: mark {last.seq} was relayed"
                 )
-            if before.corrections != stream.corrections:
-                queue.waiting.clear()
         return stream
 
     def _ask_for_marks(self, stream: StreamRead, domain: str, wait_ms: int) -> bool:
         """Take the next marks; returns whether the stream is sealed and all of them are known."""
-        if len(self._queue.of(domain).waiting) >= MARKS_PER_PAGE:
+        if len(self._queue.waiting[domain]) >= MARKS_PER_PAGE:
             return False
-        after = max(self._queue.after(domain), stream.last_seqs.get(domain, 0) - MARKS_PER_PAGE)
+        newest, oldest = self._queue.newest(domain), stream.last_seqs[domain] - MARKS_PER_PAGE
+        after = max(0, oldest, newest.seq if newest else 0)
         question = marks_after(self.stream, after, domain, wait_ms)
         answer = marks_answer(self._transport.ask(question))
         if (answer.stream_id, answer.corrections) != (stream.id, stream.corrections):
@@ -136,8 +146,7 @@ class KafkaRelay(Rounds):
         except Rejected as error:
             if self._reader is not None:
                 raise self._outdated(f"{name} was deleted: {error}") from error
-            if not self.noted.create(SETTINGS):
-                raise Unreachable(str(error)) from error
+            self.noted.create(SETTINGS)
             self._log.warning("created %s: one partition, compacted", name)
             return False
         if len(look.partitions) > 1:
@@ -181,7 +190,7 @@ class KafkaRelay(Rounds):
             producer.produce(
                 self.noted.name,
                 each.value,
-                each.key,
+                each.domain.encode(),
                 partition=0,
                 timestamp=clocks.time_ns() // 1_000_000,
                 on_delivery=lambda error, _: failed.append(error) if error else None,
@@ -193,12 +202,13 @@ class KafkaRelay(Rounds):
 
     def _name_what_waits(self, now: int) -> None:
         """Log once for what marks wait if some do for long."""
-        lacking = next(self._queue.lacking(), None)
-        if lacking is None:
+        first = {domain: marks[0] for domain, marks in self._queue.waiting.items() if marks}
+        lacking = [(d, mark, at) for d, mark in first.items() for at in self._queue.lacks(mark)]
+        if not lacking:
             self._named_at = now + LONG_MS
         elif now >= self._named_at:
             self._named_at = MAX_INT64
-            domain, mark, at = lacking
+            domain, mark, at = lacking[0]
             self._log.warning(
                 f"mark {mark.seq} of stream {self.stream!r}, domain {domain!r}, waits: partition "
                 f"{at.segment} of Kafka topic {self.topic.name!r} is readable to {at.offset}, and "

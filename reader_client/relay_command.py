@@ -7,38 +7,25 @@ from typing import Annotated
 
 import typer
 
-from noted_time.client.options import (
-    DEFAULT_URL,
-    Bootstrap,
-    Config,
-    Lasting,
-    StreamOfTopic,
-    Token,
-    Topic,
-    Url,
-    ended_in_a_sentence,
-    kafka_config,
-    milliseconds,
-    run_for,
-)
+from noted_time.client import options
 
 app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topic of their own.")
 
 
 @app.command()
 def kafka(  # noqa: PLR0913 - one parameter for each flag
-    bootstrap: Bootstrap,
-    topic: Topic,
+    bootstrap: options.Bootstrap,
+    topic: options.Topic,
     *,
-    stream: StreamOfTopic = None,
+    stream: options.StreamOfTopic = None,
     domain: Annotated[
         list[str] | None,
         typer.Option(help="Relay this domain only; may be given several times."),
     ] = None,
-    config: Config = None,
-    lasting: Lasting = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
+    config: options.Config = None,
+    lasting: options.Lasting = None,
+    url: options.Url = options.DEFAULT_URL,
+    token: options.Token = None,
 ) -> None:
     """Write each mark of a stream to TOPIC.noted, once all that its cut names is readable.
 
@@ -47,13 +34,13 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time relay kafka 127.0.0.1:9092 flights
     """
-    with ended_in_a_sentence():
+    with options.ended_in_a_sentence():
         from reader_client import KafkaRelay  # noqa: PLC0415 - it needs confluent-kafka
 
-        connection = kafka_config(bootstrap, config)
+        connection = options.kafka_config(bootstrap, config)
         relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
         with closing(relay):
             typer.echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
-            run_for(relay, milliseconds(lasting))
+            options.run_for(relay, options.milliseconds(lasting))
             if relay.is_over:
                 typer.echo(f"{relay.stream} is sealed, and its final mark is relayed")

@@ -13,16 +13,7 @@ from typing import Annotated
 
 import typer
 
-from noted_time.client.options import (
-    DEFAULT_URL,
-    Lasting,
-    Token,
-    Url,
-    ended_in_a_sentence,
-    flag,
-    milliseconds,
-    run_for,
-)
+from noted_time.client import options
 from noted_time.values import duration_ms
 from noted_time.wing import INGESTION
 from writer_client.client import WriterClient
@@ -68,7 +59,9 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     by: Annotated[
         LogTime, typer.Option(help="The clock, or the times in the rows.")
     ] = LogTime.INGESTION,
-    field: Annotated[str | None, flag("The column of the event time.", metavar="COLUMN")] = None,
+    field: Annotated[
+        str | None, options.flag("The column of the event time.", metavar="COLUMN")
+    ] = None,
     delay: Delay = None,
     idle: Idle = None,
     skew: Skew = None,
@@ -77,9 +70,9 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     max_lag: MaxLag = MAX_LAG,
     writer: WriterName = WRITER,
     timeout: Timeout = TIMEOUT,
-    lasting: Lasting = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
+    lasting: options.Lasting = None,
+    url: options.Url = options.DEFAULT_URL,
+    token: options.Token = None,
 ) -> None:
     """Watch a file log and note what can be concluded from it.
 
@@ -92,23 +85,23 @@ def log(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe log /data/log flights --by event-time --field departure --delay 5m
     """
-    with ended_in_a_sentence():
+    with options.ended_in_a_sentence():
         way = way_of(WAYS, by, field=field, delay=delay, idle=idle, skew=skew)
         noting = Noting(
             domain=domain or way.domain,
             poll_ms=duration_ms(poll),
             max_lag_ms=duration_ms(max_lag),
-            delay_ms=milliseconds(delay),
-            idle_ms=milliseconds(idle),
-            skew_ms=milliseconds(skew),
+            delay_ms=options.milliseconds(delay),
+            idle_ms=options.milliseconds(idle),
+            skew_ms=options.milliseconds(skew),
         )
-        lasting_ms, timeout_ms = milliseconds(lasting), duration_ms(timeout)
+        lasting_ms, timeout_ms = options.milliseconds(lasting), duration_ms(timeout)
         with WriterClient(
             url, stream, writer, token=token, domains=[noting.domain], timeout_ms=timeout_ms
         ) as client:
             observer = way.observer(noting, client, way.look(FileLog(root, stream, field)))
             begin(client)
-            run_for(observer, lasting_ms)
+            options.run_for(observer, lasting_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from noted_time.client.options import (
-    DEFAULT_URL,
-    Bootstrap,
-    Config,
-    Lasting,
-    StreamOfTopic,
-    Token,
-    Topic,
-    Url,
-    ended_in_a_sentence,
-    flag,
-    kafka_config,
-    milliseconds,
-    run_for,
-)
+from noted_time.client import options
 from noted_time.values import NotAllowed, Rejected, Unreachable, duration_ms
 from noted_time.wing import INGESTION
 from writer_client.client import WriterClient
@@ -71,8 +57,8 @@ class Start(StrEnum):
 
 
 def kafka(  # noqa: PLR0913 - one parameter for each flag
-    bootstrap: Bootstrap,
-    topic: Topic,
+    bootstrap: options.Bootstrap,
+    topic: options.Topic,
     *,
     by: Annotated[
         TopicTime,
@@ -83,7 +69,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     ] = TopicTime.INGESTION,
     field: Annotated[
         str | None,
-        flag("The JSON field of the event time, or `module:function`.", metavar="FIELD"),
+        options.flag("The JSON field of the event time, or `module:function`.", metavar="FIELD"),
     ] = None,
     read: Annotated[
         bool | None,
@@ -101,7 +87,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     ] = None,
     ahead: Annotated[
         str | None,
-        flag("Pass over records whose time is further ahead of this clock. By default 1h."),
+        options.flag("Pass over records whose time is further ahead of this clock. By default 1h."),
     ] = None,
     partition: Annotated[
         list[int] | None,
@@ -114,11 +100,11 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     skew: Skew = None,
     lag: Annotated[
         str | None,
-        flag("How old what cannot be seen may be. By default as replication allows: 50s."),
+        options.flag("How old what cannot be seen may be. By default as replication allows: 50s."),
     ] = None,
     domain: Domain = None,
-    stream: StreamOfTopic = None,
-    config: Config = None,
+    stream: options.StreamOfTopic = None,
+    config: options.Config = None,
     poll: Poll = POLL,
     max_lag: MaxLag = MAX_LAG,
     writer: WriterName = WRITER,
@@ -128,15 +114,15 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     ] = False,
     group: Annotated[
         str | None,
-        flag(
+        options.flag(
             "The consumer group that shares them. By default noted-time.STREAM.WRITER.",
             metavar="GROUP",
         ),
     ] = None,
     timeout: Timeout = TIMEOUT,
-    lasting: Lasting = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
+    lasting: options.Lasting = None,
+    url: options.Url = options.DEFAULT_URL,
+    token: options.Token = None,
 ) -> None:
     """Watch a Kafka topic and note what can be concluded from it.
 
@@ -166,7 +152,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka 127.0.0.1:9092 flights --by timestamp --delay 5m
     """
-    with ended_in_a_sentence():
+    with options.ended_in_a_sentence():
         flags = {
             "delay": delay,
             "idle": idle,
@@ -182,14 +168,14 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             domain=domain or way.domain,
             poll_ms=duration_ms(poll),
             max_lag_ms=duration_ms(max_lag),
-            delay_ms=milliseconds(delay),
-            idle_ms=milliseconds(idle),
-            skew_ms=milliseconds(skew),
-            lag_ms=milliseconds(lag),
+            delay_ms=options.milliseconds(delay),
+            idle_ms=options.milliseconds(idle),
+            skew_ms=options.milliseconds(skew),
+            lag_ms=options.milliseconds(lag),
         )
-        lasting_ms, timeout_ms = milliseconds(lasting), duration_ms(timeout)
+        lasting_ms, timeout_ms = options.milliseconds(lasting), duration_ms(timeout)
         name, domains = stream or topic, [noting.domain]
-        connection = kafka_config(bootstrap, config)
+        connection = options.kafka_config(bootstrap, config)
         given = GivenTopic(
             connection,
             topic,
@@ -197,7 +183,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             field=field,
             reads=read,
             start=start,
-            ahead_ms=milliseconds(ahead),
+            ahead_ms=options.milliseconds(ahead),
             partitions=partition or None,
         )
         if share:
@@ -216,7 +202,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
             given = replace(given, known=lambda: client.position, late=client.wrote_late)
             observer = way.observer(noting, client, way.look(given))
             begin(client)
-            run_for(observer, lasting_ms)
+            options.run_for(observer, lasting_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +258,7 @@ def _share(  # noqa: PLR0913 - all but three are named
         except Unreachable as error:
             typer.echo(f"noted-time: {error}; trying again", err=True)
         typer.echo(f"{writers.prefix}-… observes {writers.stream}, in group {observer.group}")
-        run_for(observer, lasting_ms)
+        options.run_for(observer, lasting_ms)
 
 
 def _advise(writers: PartitionWriters, command: str | None) -> None:

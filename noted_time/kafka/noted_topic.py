@@ -37,11 +37,6 @@ class NotedRecord:
     mark: Mark
 
     @property
-    def key(self) -> bytes:
-        """The key of the record."""
-        return self.domain.encode()
-
-    @property
     def value(self) -> bytes:
         """The value of the record."""
         names = ("stream", "stream_id", "domain", "topic_id")

@@ -153,20 +153,14 @@ class Topic:
         self._id = look.id
         return look
 
-    def create(self, settings: Mapping[str, str]) -> bool:
-        """Create it with one partition; returns false if it is there."""
+    def create(self, settings: Mapping[str, str]) -> None:
+        """Create it with one partition; raises `Unreachable` if that cannot be done now."""
         new = NewTopic(self.name, 1, config=dict(settings))
         try:
             self._admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
         except KafkaException as error:
-            why = error.args[0]
-            if why.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False
-            asked = f"create it with one partition and {dict(settings)}"
-            raise Unreachable(
-                f"Kafka topic {self.name!r} cannot be created: {why.str()}; {asked}"
-            ) from error
-        return True
+            what = f"{error.args[0].str()}. It needs one partition, and {dict(settings)}"
+            raise Unreachable(f"Kafka topic {self.name!r} cannot be created: {what}") from error
 
     def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""

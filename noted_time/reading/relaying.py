@@ -6,8 +6,9 @@ controller. Such a reader takes the largest lower, so marks that are written aga
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import takewhile
 
 from noted_time.reading.lacking import SegmentWaited, waited_for
@@ -19,21 +20,12 @@ NEW_SEGMENT_MS = 10_000
 ALWAYS = -(2**63)
 
 
-@dataclass(slots=True)
-class Queue:
-    """The marks of one domain: the last one in the log of marks, the newest there, and the rest."""
-
-    last: Mark | None = None
-    newest: Mark | None = None
-    waiting: list[Mark] = field(default_factory=list)
-
-
 class RelayQueue:
-    """The marks that a relay of one stream has yet to write.
+    """By domain, the `last` record of the log of marks, and the marks `waiting` to be written.
 
-    It continues where the log of marks ends: every record of that is given to `written`, in order,
-    whichever relay wrote it. If a slower relay wrote an older mark after the newest one, the newest
-    is due again, as a compacted log keeps the last of each domain.
+    A relay continues where the log ends: each record is given to `written`, whoever wrote it. If
+    another relay wrote an older mark after a newer one, it continues from there, as a compacted log
+    keeps the last.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()
@@ -45,29 +37,15 @@ class RelayQueue:
     """
 
     def __init__(self, new_segment_ms: int = NEW_SEGMENT_MS) -> None:
+        self.last: dict[str, Mark] = {}
+        self.waiting: defaultdict[str, list[Mark]] = defaultdict(list)
         self._new_segment_ms = new_segment_ms
         self._ends: Mapping[int, int] = {}
         self._seen: dict[int, int] = {}
-        self._queues: dict[str, Queue] = {}
 
-    def of(self, domain: str) -> Queue:
-        """Return what is known of a domain."""
-        return self._queues.setdefault(domain, Queue())
-
-    def after(self, domain: str) -> int:
-        """Return the seq after which marks of a domain have to be asked for."""
-        queue = self.of(domain)
-        return max((each.seq for each in (queue.newest, *queue.waiting[-1:]) if each), default=0)
-
-    def is_done(self, domains: Collection[str]) -> bool:
-        """Whether all known marks of the domains are written, and the newest of each is last."""
-        return not any(each.waiting or each.last != each.newest for each in map(self.of, domains))
-
-    def lacking(self) -> Iterator[tuple[str, Mark, SegmentWaited]]:
-        """Yield for each domain that waits the first mark, and a segment that it waits for."""
-        for domain, queue in self._queues.items():
-            for mark in queue.waiting[:1]:
-                yield from ((domain, mark, each) for each in self._lack(mark)[:1])
+    def newest(self, domain: str) -> Mark | None:
+        """Return the mark after which others have to be asked for."""
+        return self.waiting[domain][-1] if self.waiting[domain] else self.last.get(domain)
 
     def look(self, ends: Mapping[int, int], now_ms: int) -> None:
         """Learn how far each segment is readable now, by a clock that never goes back."""
@@ -75,36 +53,30 @@ class RelayQueue:
         self._seen = dict.fromkeys(ends, now_ms) | self._seen
 
     def add(self, domain: str, marks: Iterable[Mark], *, is_all: bool = False) -> None:
-        """Add the marks that follow `after`; `is_all` of a sealed stream, whose last is final."""
-        queue = self.of(domain)
-        queue.waiting.extend(marks)
-        if is_all and queue.waiting:
-            queue.waiting[-1] = replace(queue.waiting[-1], final=True)
-        elif is_all and queue.newest:
-            queue.newest = replace(queue.newest, final=True)
+        """Add the marks after `newest`; `is_all` of a sealed stream, whose last is final."""
+        self.waiting[domain].extend(marks)
+        newest = self.newest(domain)
+        if is_all and newest is not None and not newest.final:
+            self.waiting[domain][-1:] = [replace(newest, final=True)]
 
     def written(self, domain: str, mark: Mark) -> None:
         """Learn the next record of the log of marks: its writer has waited for its segments."""
-        queue = self.of(domain)
-        queue.last = mark
-        if queue.newest is None or (queue.newest.seq, queue.newest.final) <= (mark.seq, mark.final):
-            queue.newest = mark
-        queue.waiting = [each for each in queue.waiting if each.seq > queue.newest.seq]
+        before, self.last[domain] = self.last.get(domain, mark), mark
+        waiting = self.waiting[domain] if before.seq <= mark.seq else []
+        self.waiting[domain] = [each for each in waiting if each.seq > mark.seq]
         self._seen.update((s, ALWAYS) for s, offset in mark.cut.offsets.items() if offset)
 
     def due(self, now_ms: int) -> list[tuple[str, Mark]]:
         """Return the marks to write now with their domains, those of a domain in their order."""
-        found = []
-        for domain, queue in self._queues.items():
-            again = [queue.newest] if queue.newest and queue.last != queue.newest else []
-            ready = takewhile(lambda mark: self._is_ready(mark, now_ms), queue.waiting)
-            found += [(domain, mark) for mark in (*again, *ready)]
-        return found
-
-    def _is_ready(self, mark: Mark, now_ms: int) -> bool:
         since = now_ms - self._new_segment_ms
-        cut = mark.cut.offsets.items()
-        return not self._lack(mark) and all(self._seen[s] <= since for s, end in cut if end)
 
-    def _lack(self, mark: Mark) -> list[SegmentWaited]:
+        def is_ready(mark: Mark) -> bool:
+            cut = mark.cut.offsets.items()
+            return not self.lacks(mark) and all(self._seen[s] <= since for s, end in cut if end)
+
+        waiting = self.waiting.items()
+        return [(domain, mark) for domain, marks in waiting for mark in takewhile(is_ready, marks)]
+
+    def lacks(self, mark: Mark) -> list[SegmentWaited]:
+        """Return the segments that are not readable up to the mark's cut."""
         return waited_for(self._ends, mark.cut.offsets)
