@@ -20,7 +20,7 @@ from spark_integration.log_rows import LogTask, RowShape, added_columns, scan_sc
 from spark_integration.offsets import Json
 from spark_integration.planner import Planner
 from spark_integration.shipping import Shipped
-from spark_integration.sources import QuerySource
+from spark_integration.sources import TOKEN, QuerySource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ class LogSource(QuerySource):
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
         """Return the reader of one run of a query."""
         shape = RowShape(schema, self.query.event_time, added_columns(self.query))
-        return LogReader(self.query, shape, self.token)
+        return LogReader(self.query, shape, self.take(TOKEN))
 
 
 class LogReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):

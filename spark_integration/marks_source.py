@@ -15,7 +15,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.marks_query import MarksQuery
 from spark_integration.shipping import Shipped
-from spark_integration.sources import CLIENT, QuerySource
+from spark_integration.sources import CLIENT, TOKEN, QuerySource
 from spark_integration.watermark import instant
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class MarksSource(QuerySource):
 
     def streamReader(self, schema: StructType) -> MarksReader:  # noqa: ARG002, N802 - Spark's names
         """Return the reader of one run of a query."""
-        client = json.loads(self.options.get(CLIENT, "{}"))
-        return MarksReader(self.query, self.token, client)
+        client = json.loads(self.take(CLIENT) or "{}")
+        return MarksReader(self.query, self.take(TOKEN), client)
 
 
 class MarksReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):

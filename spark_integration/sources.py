@@ -39,7 +39,10 @@ class QuerySource(Shipped, DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
         self.query: Any = cloudpickle.loads(base64.b64decode(options[OPTION]))
-        self.token = options.get(TOKEN)
+
+    def take(self, secret: str) -> str | None:
+        """Return a secret for the reader, and forget it: Spark sends workers this source too."""
+        return self.options.pop(secret, None)
 
 
 def options_of(query: object, token: str | None = None) -> dict[str, str]:
