@@ -16,7 +16,7 @@ from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from noted_time.kafka.reading import TopicReader
 from noted_time.kafka.topic import Topic
 from noted_time.reading import NEW_SEGMENT_MS, RelayQueue
-from noted_time.values import MAX_INT64, Rejected, UnknownDomain, Unreachable, checked_name
+from noted_time.values import MAX_INT64, Rejected, Unreachable, checked_name
 from reader_client.answers import StreamRead, marks_answer, stream_answer
 from reader_client.questions import MARKS_PER_PAGE, about_stream, marks_after
 
@@ -83,7 +83,8 @@ class KafkaRelay(Rounds):
             return
         domains = self._domains or stream.domains
         wait_ms = 0 if any(self._queue.waiting.values()) else WAIT_MS // len(domains)
-        sealed = [self._ask_for_marks(stream, domain, wait_ms) for domain in domains]
+        for domain in domains:
+            self._ask_for_marks(stream, domain, wait_ms)
         look, now = self.topic.look_again(committed=True), clocks.monotonic_ns() // 1_000_000
         self._queue.look(look.ends, now)
         if not self._read_noted(stream, look.id):
@@ -92,8 +93,8 @@ class KafkaRelay(Rounds):
         few = ((d, replace(mark, excluded=mark.excluded[:MOST_EXCLUDED])) for d, mark in due)
         self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in few)
         self._name_what_waits(now)
-        last = [self._queue.last[domain] for domain in domains if domain in self._queue.last]
-        if all(sealed) and not due and all(mark.final for mark in last):
+        last = map(self._queue.last.get, domains)
+        if not due and all(mark is not None and mark.final for mark in last):
             self.is_over = True
             self.stop()
 
@@ -109,9 +110,6 @@ class KafkaRelay(Rounds):
         """Return the stream, if its marks continue those that were relayed."""
         stream = stream_answer(self._transport.ask(about_stream(self.stream)))
         before, self._known = self._known or stream, stream
-        for domain in self._domains:
-            if domain not in stream.domains:
-                raise UnknownDomain(domain, stream.domains)
         if before.id != stream.id:
             raise self._outdated(f"stream {self.stream!r} was deleted and created again")
         if before.corrections != stream.corrections:
@@ -124,19 +122,16 @@ class KafkaRelay(Rounds):
                 )
         return stream
 
-    def _ask_for_marks(self, stream: StreamRead, domain: str, wait_ms: int) -> bool:
-        """Take the next marks; returns whether the stream is sealed and all of them are known."""
-        if len(self._queue.waiting[domain]) >= MARKS_PER_PAGE:
-            return False
-        newest, oldest = self._queue.newest(domain), stream.last_seqs[domain] - MARKS_PER_PAGE
-        after = max(0, oldest, newest.seq if newest else 0)
-        question = marks_after(self.stream, after, domain, wait_ms)
-        answer = marks_answer(self._transport.ask(question))
-        if (answer.stream_id, answer.corrections) != (stream.id, stream.corrections):
-            return False
-        is_all = answer.final_cut is not None and not answer.marks
-        self._queue.add(domain, answer.marks, is_all=is_all)
-        return is_all
+    def _ask_for_marks(self, stream: StreamRead, domain: str, wait_ms: int) -> None:
+        """Take the next marks of a domain, and wait for one if there is none."""
+        if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
+            newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
+            after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
+            question = marks_after(self.stream, after, domain, wait_ms)
+            answer = marks_answer(self._transport.ask(question))
+            if (answer.stream_id, answer.corrections) == (stream.id, stream.corrections):
+                is_all = answer.final_cut is not None and not answer.marks
+                self._queue.add(domain, answer.marks, is_all=is_all)
 
     def _read_noted(self, stream: StreamRead, topic_id: str | None) -> bool:
         """Read what was written to the noted topic; returns whether all of it was read."""
