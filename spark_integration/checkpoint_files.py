@@ -17,24 +17,18 @@ from noted_time.extras import needs_extra
 
 DISKS = ("", "file", "dbfs")
 HADOOP = ("hdfs", "viewfs")
-STORES = {"s3": "AWS", "s3a": "AWS", "abfs": "AZURE", "abfss": "AZURE", "gs": "GOOGLE"}
-"""The schemes of object stores, and how the variables of the environment begin that open them."""
-
-NEEDED = {
-    "AWS": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and AWS_ENDPOINT_URL for "
-    "another store than Amazon's",
-    "AZURE": "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID, "
-    "AZURE_CLIENT_SECRET and AZURE_TENANT_ID",
-    "GOOGLE": "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT",
-}
-"""What opens a store, if the machine has no identity that does."""
+AWS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL if it is another's"
+AZURE = "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID and what goes with it"
+GOOGLE = "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT"
+STORES = {"s3": AWS, "s3a": AWS, "abfs": AZURE, "abfss": AZURE, "gs": GOOGLE}
+"""The schemes of object stores, and what opens them if the machine has no identity that does."""
 
 ANSWER = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
 RETRIES = 2
 
 _URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+# the last three: the machine was asked for an identity and has none
 _REFUSED = re.compile(r"status code: (4\d\d)|token request|/api/token|/security-credentials")
-"""The store refused, or the machine was asked for an identity and has none."""
 
 
 class Place(NamedTuple):
@@ -48,10 +42,8 @@ class Place(NamedTuple):
 def place_of(checkpoint: str) -> Place:
     """Return where a `checkpointLocation` is; raises `Rejected` for one that cannot be read.
 
-    >>> place_of("s3a://lake/flights//hourly/")
-    Place(scheme='s3a', bucket='lake', path='flights/hourly')
-    >>> place_of("dbfs:/counts").path, place_of("dbfs:/Volumes/a/b").path
-    ('/dbfs/counts', '/Volumes/a/b')
+    >>> place_of("s3a://lake/flights//hourly/"), place_of("dbfs:/counts").path
+    (Place(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
     """
     found = _URI.fullmatch(checkpoint)
     scheme, bucket, path = found.groups(default="") if found else ("", "", checkpoint)
@@ -59,15 +51,14 @@ def place_of(checkpoint: str) -> Place:
     if scheme not in {*DISKS, *HADOOP, *STORES}:
         known = ":, ".join((*DISKS[1:], *HADOOP, *STORES))
         raise Rejected(
-            f"checkpoint_location={checkpoint!r}: cannot read a checkpoint under {scheme}:, only "
-            f"under {known}: or a path that the driver sees"
+            f"checkpoint_location={checkpoint!r}: only paths and {known}: are read, not {scheme}:"
         )
     if scheme in STORES:
-        form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if STORES[scheme] == "AZURE" else "BUCKET"
+        form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if STORES[scheme] is AZURE else "BUCKET"
         if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
             raise Rejected(
                 f"checkpoint_location must be {scheme}://{form}/PATH; what opens it is in the "
-                f"driver's environment: {NEEDED[STORES[scheme]]}"
+                f"driver's environment: {STORES[scheme]}"
             )
         path = posixpath.normpath(f"/{path}").lstrip("/")
     mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
@@ -75,10 +66,7 @@ def place_of(checkpoint: str) -> Place:
 
 
 def checkpoint_files(checkpoint: str) -> Files:
-    """Return the files of a checkpoint, opened with this process's environment.
-
-    Raises `Rejected` as `place_of`, and `ImportError` that says what to install.
-    """
+    """Return the files of a checkpoint; raises as `place_of` and `StoredFiles`."""
     place = place_of(checkpoint)
     if place.scheme in STORES:
         return StoredFiles(checkpoint, place)
@@ -95,14 +83,18 @@ class Files:
 
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, none if it does not exist."""
-        found = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
-        return [info.base_name for info in self._system.get_file_info(found)]
+        found = self._paths(posixpath.join(self._path, directory))
+        return [posixpath.basename(each) for each in found]
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, `None` if it does not exist."""
         with suppress(FileNotFoundError):
             return self._text(posixpath.join(self._path, name)).decode()
         return None
+
+    def _paths(self, directory: str) -> list[str]:
+        found = fs.FileSelector(directory, allow_not_found=True)
+        return [info.path for info in self._system.get_file_info(found)]
 
     def _text(self, path: str) -> bytes:
         return bytes(self._system.open_input_stream(path).read())
@@ -111,8 +103,9 @@ class Files:
 class StoredFiles(Files):
     """The files below a prefix of an object store's bucket.
 
-    Credentials come from the environment of this process. Raises `Rejected` if the bucket does not
-    exist or may not be read, and `Unreachable` if there is no answer within half a minute.
+    Credentials come from the environment of this process. Raises `Rejected` for a bucket that does
+    not exist or may not be read, `Unreachable` if there is no answer within half a minute, and
+    `ImportError` that says what to install.
     """
 
     def __init__(self, checkpoint: str, place: Place) -> None:
@@ -130,12 +123,10 @@ class StoredFiles(Files):
                 retry_config={"max_retries": RETRIES, "retry_timeout": RETRIES * ANSWER["timeout"]},
             )
 
-    def names(self, directory: str) -> list[str]:
-        """Return the names in a directory, none if it does not exist."""
-        prefix = posixpath.join(self._path, directory)
+    def _paths(self, directory: str) -> list[str]:
         with self._errors():
-            found = self._objects.list_with_delimiter(self._store, prefix)
-        return [posixpath.basename(each["path"]) for each in found["objects"]]
+            found = self._objects.list_with_delimiter(self._store, directory)
+        return [each["path"] for each in found["objects"]]
 
     def _text(self, path: str) -> bytes:
         with self._errors():
@@ -150,11 +141,8 @@ class StoredFiles(Files):
 
     def _failed(self, error: str) -> Rejected | Unreachable:
         """Return the error of a request, without the body of the answer."""
-        where, bucket = f"checkpoint_location={self._checkpoint!r}", self._place.bucket
-        said, needed = (
-            error.partition("\n")[0].partition(": <")[0],
-            NEEDED[STORES[self._place.scheme]],
-        )
+        where, (scheme, bucket, _) = f"checkpoint_location={self._checkpoint!r}", self._place
+        said = error.partition("\n")[0].partition(": <")[0]
         refused = _REFUSED.search(said)
         if refused is None:
             said += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
@@ -162,4 +150,4 @@ class StoredFiles(Files):
         if refused[1] == "404":
             return Rejected(f"{where}: {bucket!r} does not exist, or the endpoint is another one's")
         why = "may not be listed and read" if refused[1] else "needs credentials"
-        return Rejected(f"{where} {why} ({said:.300}): set {needed} where the driver starts")
+        return Rejected(f"{where} {why} ({said:.300}): set {STORES[scheme]} for the driver")

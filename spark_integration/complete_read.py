@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from noted_time.values import Time
 from spark_integration.complete_source import CompleteSource, WindowQuery
 from spark_integration.complete_window import OnMissing, complete_window
-from spark_integration.sources import reader_for
+from spark_integration.sources import parallelism, reader_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,7 +76,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         to_cut=window.to_cut.offsets,
         own_segments=own_segments,
         columns=tuple(dict.fromkeys((*columns, event_time))) if columns else (),
-        cores=cores or os.cpu_count() or 1,
+        cores=cores or parallelism(spark),
     )
     reader = reader_for(spark, spark.read, CompleteSource, query)
     return (reader if schema is None else reader.schema(schema)).load()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,7 +200,20 @@ def _read(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.Record
             for batch in _between(batches, first, last):
                 yield _cast(batch, target, event_time)
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise UnreadableFile(Path(work.path), str(error)) from error
+        raise UnreadableFile(Path(work.path), _why(Path(work.path), error)) from error
+
+
+def _why(path: Path, error: Exception) -> str:
+    """Return why this host cannot read a file that was there when its task was planned."""
+    host = socket.gethostname()
+    if not isinstance(error, FileNotFoundError):
+        return f"{error} (host {host})"
+    if path.parent.is_dir():
+        return f"was deleted after it was listed, while host {host} sees its directory"
+    return (
+        f"host {host} does not see {path.parent}: the log's root must be a path under which driver "
+        "and workers see the same files"
+    )
 
 
 def _row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:

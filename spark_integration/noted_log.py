@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
 from spark_integration.marks_feed import check_known
 from spark_integration.options import Option
-from spark_integration.sources import reader_for
+from spark_integration.sources import parallelism, reader_for
 from spark_integration.watermark import events_of_scan
 
 
@@ -84,6 +85,8 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
             check_known(transport, query.stream, query.domain, query.range.end_at)
     events = _parsed(query.columns.schema)
     schema = scan_schema(query, events) if is_here or events is not None else None
+    if query.batches.cores is None:
+        query = replace(query, batches=replace(query.batches, cores=parallelism(spark)))
     reader = reader_for(spark, spark.readStream, LogSource, query, token)
     if schema is not None:
         reader = reader.schema(schema)

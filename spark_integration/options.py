@@ -82,8 +82,8 @@ class Batches:
     which ones these are: with `share` all segments give rows in proportion to what they have, and
     so reach their ends together; with `time` a batch ends at the cut of a mark, so that rows come
     nearly in the order of their times. The results are the same, see `docs/order.md`. `cores` is
-    the number of tasks that a large micro-batch is split into, by default the number of cores of
-    the driver's machine.
+    the number of tasks that a large micro-batch is split into, by default the number of cores that
+    the cluster has when the query is defined.
     """
 
     max_rows_per_trigger: int | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -242,8 +241,8 @@ class Planner:
         if begun == ended:
             return []
         begun = replace(begun, segments={**ended.begin, **begun.segments})
-        cores = self._query.batches.cores or os.cpu_count() or 1
-        first, *others = tasks(list(self._work(begun, ended)), cores) or [[]]
+        work = list(self._work(begun, ended))
+        first, *others = tasks(work, self._query.batches.cores or 1) or [[]]
         mark_ms, late_below = self._watermark(ended).ms, self._watermark(begun, strict=False).ms
         marking = LogTask(tuple(first), mark_ms, late_below, ended.times)
         return [marking, *(replace(marking, work=tuple(t), mark_ms=None) for t in others)]

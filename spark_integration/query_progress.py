@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(slots=True)
+@dataclass
 class QueryProgress:
     """The offset log of one query, followed batch by batch.
 
@@ -38,14 +39,13 @@ class QueryProgress:
     last: int = -1
     """The last batch that was planned, as of the last question."""
     _text: str = field(default="", init=False, repr=False)
-    _opened: Files | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         place_of(self.checkpoint)
 
-    def __reduce__(self) -> tuple[type[QueryProgress], tuple[str]]:
-        """Travel as the checkpoint alone: what is open stays here."""
-        return QueryProgress, (self.checkpoint,)
+    @cached_property
+    def _files(self) -> Files:
+        return checkpoint_files(self.checkpoint)
 
     def position(self, token: str, position_of: Callable[[Any], Mapping[K, V]]) -> Mapping[K, V]:
         """Return the position of the events whose marks come from the source named by `token`.
@@ -64,7 +64,7 @@ class QueryProgress:
 
     def query_id(self) -> str:
         """Return the id of the query, which stays the same across restarts."""
-        text = self._files().read("metadata")
+        text = self._files.read("metadata")
         if text is None:
             raise _not_ours(self.checkpoint, "names no query")
         return str(json.loads(text)["id"])
@@ -87,7 +87,7 @@ class QueryProgress:
         The files are listed once. Then the file after the last one is asked for by its name: in the
         order of names, in which stores list, 10 comes before 9.
         """
-        files, following = self._files(), self.last + 1
+        files, following = self._files, self.last + 1
         if self.last < 0:
             listed = (int(name) for name in files.names("offsets") if name.isdigit())
             following = max(listed, default=0)
@@ -99,11 +99,6 @@ class QueryProgress:
         if version != VERSION:
             raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
         return lines
-
-    def _files(self) -> Files:
-        if self._opened is None:
-            self._opened = checkpoint_files(self.checkpoint)
-        return self._opened
 
 
 def _not_ours(checkpoint: str, reason: str) -> Rejected:

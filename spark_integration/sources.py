@@ -11,6 +11,7 @@ from uuid import uuid4
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -85,3 +86,16 @@ def registered(spark: SparkSession, source: type[DataSource]) -> str:
         name = f"{name}_{uuid4().hex}"
         spark.dataSource.register(shipped(source, name))
     return name
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks the session's cluster runs at once, as far as it is known now.
+
+    These are the cores of the executors that have registered or that the settings ask for.
+    """
+    executors = int(spark.conf.get("spark.executor.instances", "0") or 0)
+    asked = executors * int(spark.conf.get("spark.executor.cores", "1") or 1)
+    if isinstance(spark, SparkSession):
+        return max(asked, spark.sparkContext.defaultParallelism)
+    parts = spark.range(100_000).select(F.spark_partition_id().alias("part"))
+    return max(asked, parts.distinct().count())  # a remote client has no other way

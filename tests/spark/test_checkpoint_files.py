@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -63,8 +62,8 @@ def test_a_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str
 @pytest.mark.parametrize(
     ("checkpoint", "says"),
     [
-        ("wasbs://lake@account.blob.core.windows.net/a", "a checkpoint under wasbs:, only"),
-        ("s3n://lake/a", "a checkpoint under s3n:, only"),
+        ("wasbs://lake@account.blob.core.windows.net/a", "are read, not wasbs:"),
+        ("s3n://lake/a", "are read, not s3n:"),
         ("s3a:///a", "must be s3a://BUCKET/PATH"),
         ("gs:lake/a", "must be gs://BUCKET/PATH"),
         ("abfss://account.dfs.core.windows.net/a", "must be abfss://CONTAINER@ACCOUNT"),
@@ -151,13 +150,3 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(ImportError, match=r'needs obstore: pip install "noted-time\[spark\]"'):
         QueryProgress("s3a://lake/q").watermark(0)
-
-
-def test_what_travels_with_a_progress_holds_no_secret(store: ObjectStore) -> None:
-    """A sink that was called before may be pickled."""
-    plan(store, 0)
-    progress = QueryProgress("s3a://lake/q")
-    progress.watermark(0)
-
-    travelled = pickle.loads(pickle.dumps(progress))  # noqa: S301 - our own
-    assert (SECRET.encode() in pickle.dumps(progress), travelled.watermark(0)) == (False, None)

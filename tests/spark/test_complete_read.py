@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from noted_time import NotCompleteYet, Rejected, UnknownStream, WritersMissing
@@ -136,6 +138,27 @@ def test_rows_that_were_deleted_fail_the_read(spark: SparkSession, log: HourlyLo
 
     with pytest.raises(Exception, match=r"offsets \d+ to 35 are gone"):
         log.read(spark, 3 * HOUR, 4 * HOUR).collect()
+
+
+@pytest.mark.parametrize(
+    ("gone", "says"),
+    [
+        ("partition=0", "host {} does not see .*partition=0: the log's root must be a path under"),
+        ("partition=0/*", "was deleted after it was listed, while host {} sees its directory"),
+    ],
+)
+def test_what_a_worker_does_not_find_is_named_with_its_host(
+    spark: SparkSession, log: HourlyLog, gone: str, says: str
+) -> None:
+    """Another root than the driver's, or a retention between planning and reading."""
+    written(log, 2)
+    planned = log.read(spark, 0, HOUR).rdd
+    planned.getNumPartitions()
+    for each in (log.files.root / "flights").glob(gone):
+        each.rename(log.files.root / f"_{each.name}")
+
+    with pytest.raises(PySparkException, match=says.format(socket.gethostname())):
+        planned.collect()
 
 
 @pytest.mark.parametrize("own", [{}, {"own_segments": True}])

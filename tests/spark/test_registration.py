@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_integration.sources import registered
+from spark_integration.sources import parallelism, registered
 
 pytestmark = pytest.mark.spark
 
@@ -49,3 +49,16 @@ def test_a_session_made_later_reads_what_its_parent_had_registered(spark: SparkS
     ]
 
     assert rows == [(1,)] * 4
+
+
+def test_the_cores_of_a_session_are_those_that_spark_has_or_is_to_get(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many the caller's machine has."""
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    cores = [parallelism(spark)]
+    settings = {"spark.executor.instances": "3", "spark.executor.cores": "4"}
+    monkeypatch.setattr(spark.conf, "get", settings.get)
+    cores.append(parallelism(spark))
+
+    assert cores == [2, 12]
