@@ -159,8 +159,9 @@ class Topic:
         try:
             self._admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
         except KafkaException as error:
-            what = f"{error.args[0].str()}. It needs one partition, and {dict(settings)}"
-            raise Unreachable(f"Kafka topic {self.name!r} cannot be created: {what}") from error
+            how = f"grant DESCRIBE and CREATE, or create it with one partition and {dict(settings)}"
+            why = f"cannot be created: {error.args[0].str()}; {how}"
+            raise Unreachable(f"Kafka topic {self.name!r} {why}") from error
 
     def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -81,15 +82,26 @@ def write(broker: Broker, served: Served, topic: str, time: int, **options: Any)
 
 
 @contextmanager
+def running(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run it in a thread, until its event is set."""
+    stopping = threading.Event()
+    thread = threading.Thread(target=work, args=[stopping])
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+@contextmanager
 def judging(broker: Broker, topic: str) -> Iterator[list[Json]]:
     """Read the noted topic as a reader does, and look at the events' topic at each record."""
     found: list[Json] = []
-    unreadable, stopping = [], threading.Event()
+    unreadable, events = [], Topic(broker.config, topic)
 
-    def run() -> None:
-        reading = {"group.id": "judge", "isolation.level": "read_committed"}
-        events = Topic(broker.config, topic)
-        with closing(Consumer({**broker.config, **reading})) as consumer:
+    def judge(stopping: threading.Event) -> None:
+        with closing(Consumer({**broker.config, "group.id": "judge"})) as consumer:
             consumer.assign([TopicPartition(f"{topic}.noted", 0, 0)])
             while not stopping.is_set():
                 for message in consumer.consume(100, 0.05):
@@ -98,53 +110,36 @@ def judging(broker: Broker, topic: str) -> Iterator[list[Json]]:
                         unreadable.append(mark)
                     found.append(json.loads(message.value() or b""))
 
-    judge = threading.Thread(target=run)
-    judge.start()
-    try:
+    with running(judge):
         yield found
-    finally:
-        stopping.set()
-        judge.join()
     assert unreadable == []
 
 
-@contextmanager
-def writing(broker: Broker, served: Served, topic: str) -> Iterator[None]:
+def write_on(broker: Broker, served: Served, topic: str, stopping: threading.Event) -> None:
     """Write by two producers whose transactions overlap: marks name rows of open ones."""
-    stopping = threading.Event()
 
-    def run() -> None:
-        time = NOON
-        with (
-            KafkaNotedProducer(of("berlin"), topic, served.url, "berlin") as berlin,
-            KafkaNotedProducer(of("lima"), topic, served.url, "lima") as lima,
-        ):
-            while not stopping.is_set():
-                time += 10
-                with berlin.transaction():
-                    produce(berlin, time)
-                    with lima.transaction():
-                        produce(lima, time)
-                        lima.note_time(time - 10)
-                    lima.flush(30)  # this makes a mark, beyond the start of the open transaction
-                    stopping.wait(0.3)
-                    berlin.note_time(time)
-
-    def of(writer: str) -> Json:
+    def of(writer: str) -> KafkaNotedProducer:
         own = {"transactional.id": f"{topic}-{writer}", "topic.metadata.refresh.interval.ms": 200}
-        return {**broker.config, **own, "linger.ms": 0}
+        config = {**broker.config, **own, "linger.ms": 0}
+        return KafkaNotedProducer(config, topic, served.url, writer)
 
-    def produce(producer: KafkaNotedProducer, time: int) -> None:
+    def produce(producer: KafkaNotedProducer) -> None:
         for key in "abcdefgh":
             producer.produce("a", event_time=time, key=key)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
+    time = NOON
+    with of("berlin") as berlin, of("lima") as lima:
+        while not stopping.is_set():
+            time += 10
+            with berlin.transaction():
+                produce(berlin)
+                berlin.kafka.flush()
+                with lima.transaction():
+                    produce(lima)
+                    lima.note_time(time - 10)
+                lima.flush(30)  # this makes a mark, whose rows lie behind an open transaction
+                stopping.wait(0.3)
+                berlin.note_time(time)
 
 
 @contextmanager
@@ -162,7 +157,7 @@ def test_no_mark_is_there_before_its_rows(
 ) -> None:
     """Over transactions, a second relay that is killed, growth, and a controller that restarts."""
     words = [sys.executable, "-m", "noted_time", "relay", "kafka", broker.address, topic]
-    with judging(broker, topic) as found, writing(broker, served, topic):
+    with judging(broker, topic) as found, running(partial(write_on, broker, served, topic)):
 
         def more() -> None:
             """Wait until later marks were relayed."""
@@ -303,19 +298,22 @@ def test_the_command_ends_with_the_final_mark(
 
 def test_what_cannot_be_relayed_is_refused(broker: Broker, served: Served, topic: str) -> None:
     """With status 1, and the reason in a sentence."""
-    broker.create("two.noted", 2)
-    broker.create("two", 1)
-    served.make("two")
+    broker.create("relay-two.noted", 2)
+    broker.create("relay-two", 1)
+    served.make("relay-two")
     for words, sentence in (
         (["flihgts", "--stream", topic], "there is no Kafka topic 'flihgts'"),
         ([topic, "--stream", "flihgts"], "there is no stream 'flihgts'"),
         ([topic, "--domain", "ingestoin"], "the stream has no domain 'ingestoin'"),
-        (["two"], "Kafka topic 'two.noted' has 2 partitions"),
+        (["relay-two"], "Kafka topic 'relay-two.noted' has 2 partitions"),
         ([topic, "--config", "/nowhere"], "/nowhere cannot be read"),
     ):
         status, said = command(broker, served, *words)
         assert status == 1
         assert sentence in said
 
+    broker.hide("relay-two.noted")
+    said = command(broker, served, "relay-two", "--for", "0s")[1]
+    assert "grant DESCRIBE and CREATE" in said
     status, said = command(broker, served, topic, "--for", "soon")
     assert (status, "invalid duration 'soon'" in said) == (2, True)
