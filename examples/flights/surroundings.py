@@ -50,13 +50,13 @@ class SurroundingsError(Exception):
 
 
 @contextmanager
-def controller(database: Path, directory: Path) -> Iterator[str]:
-    """Serve a controller on a free port of this machine, with its log in `directory`.
+def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[str]:
+    """Serve a controller on this machine, with its log in `directory`; port 0 is any free one.
 
     `database` is its SQLite file, complete once the block has ended. Yields its URL. Raises
     `SurroundingsError`, with the end of its log, if it does not start.
     """
-    port = _free_port()
+    port = port or _free_port()
     url = f"http://{LOOPBACK}:{port}"
     words = ["-m", "controller", "serve", "--host", LOOPBACK, "--port", str(port)]
     words += ["--database", f"sqlite:///{database.resolve()}"]

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cached_property
@@ -29,6 +30,9 @@ CLASS = (str(HOME / "bin" / "spark-class"),)
 # Room for two applications, the Connect server and one more: a worker has a core and 512 MiB for
 # the first, and a core and Spark's default of 1 GiB for the second. Cores are only counted.
 CORES, MEMORY_MB = 2, 1536
+RAW_FILES = "spark.hadoop.fs.file.impl"
+"""RocksDB's state does not work on the file system that is fastest for small batches."""
+
 SMALL = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
@@ -38,42 +42,49 @@ SMALL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    **SMALL_BATCHES,
+    "spark.pyspark.python": sys.executable,
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
+    ".state.RocksDBStateStoreProvider",
+    **{name: value for name, value in SMALL_BATCHES.items() if name != RAW_FILES},
+    "spark.sql.shuffle.partitions": "2",
 }
-"""What each application has beside `spark.cores.max`: one executor of a core on each worker."""
+"""What each application has beside its cores: one executor of a core on each worker."""
 
 
 class Cluster:
     """A master and its workers, each in a process group of its own; a `with` block ends them.
 
-    Processes log to files of the directory, and the workers keep what is theirs there. A port of 0
-    is any free one. `jars` are those of the Connect server and of each program that is submitted.
+    Processes log to files of the directory, and the workers keep what is theirs there. `ports` are
+    those of the master, its page and the Connect server, by default any. The file `properties` is
+    what `spark-submit` needs to know; `jars` are among it.
     """
 
-    def __init__(  # noqa: PLR0913 - what `./run cluster` may choose
+    def __init__(
         self,
         directory: Path,
         *,
         workers: int = 2,
-        port: int = 0,
-        page_port: int = 0,
-        connect_port: int = 0,
+        ports: tuple[int, int, int] | None = None,
         jars: Sequence[str] = (),
     ) -> None:
         self.directory = directory
-        port, page_port = port or free_port(), page_port or free_port()
-        self.master = f"spark://{LOOPBACK}:{port}"
-        self.page = f"http://{LOOPBACK}:{page_port}"
-        self._connect_port = connect_port or free_port()
-        self._ports = ("--port", str(port), "--webui-port", str(page_port))
+        self.properties = directory / "spark.conf"
+        master, page, self._connect_port = ports or (free_port(), free_port(), free_port())
+        self.master = f"spark://{LOOPBACK}:{master}"
+        self.page = f"http://{LOOPBACK}:{page}"
+        self._ports = ("--port", str(master), "--webui-port", str(page))
         self._workers: list[_Daemon | None] = [None] * workers
+        self._server: _Daemon | None = None
         self._submitted = 0
         self._ending = ExitStack()
-        self.settings = {**SMALL, "spark.cores.max": str(workers), "spark.jars": ",".join(jars)}
+        cores = {"spark.master": self.master, "spark.cores.max": str(workers)}
+        self._settings = {**cores, **SMALL, "spark.jars": ",".join(jars)}
 
     def __enter__(self) -> Self:
         """Start it, and return once the master counts all workers: after some 5 s."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        lines = (f"{name} {value}\n" for name, value in self._settings.items())
+        self.properties.write_text("".join(lines))
         with ExitStack() as started:
             words = (*CLASS, "org.apache.spark.deploy.master.Master", "--host", LOOPBACK)
             master = self._daemon("master", (*words, *self._ports), SPARK_DAEMON_MEMORY="384m")
@@ -89,6 +100,11 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self._ending.close()
 
+    def check(self) -> None:
+        """Raise `AssertionError`, with the end of its log, if one of its processes has ended."""
+        for daemon in filter(None, (self._master, self._server, *self._workers)):
+            daemon.running()
+
     @property
     def workers(self) -> list[int]:
         """The process id of each worker, by its number."""
@@ -99,10 +115,7 @@ class Cluster:
         return [pid for worker in self.workers for pid in children(worker, EXECUTOR)]
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker (-9), and return once the master counts it no more.
-
-        Its executors end by themselves, a moment later.
-        """
+        """Kill a worker and its executors (-9), and return once the master counts it no more."""
         worker = self._workers[number]
         assert worker, f"worker {number} has ended before"
         worker.kill()
@@ -123,13 +136,12 @@ class Cluster:
         It is started when this is asked for first.
         """
         settings = {
-            **self.settings,
             "spark.driver.memory": "800m",
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(self._connect_port),
         }
         words = (*self._submit(settings), "--class", CONNECT, "spark-internal")
-        server = self._ending.enter_context(self._daemon("connect", words))
+        server = self._server = self._ending.enter_context(self._daemon("connect", words))
         wait_until(lambda: server.running() and listens(self._connect_port))
         return f"sc://{LOOPBACK}:{self._connect_port}"
 
@@ -141,16 +153,24 @@ class Cluster:
     ) -> SparkProgram:
         """Submit a driver: a program of `tests/spark/programs` by its name, or the path of one.
 
-        It receives its arguments as JSON. The settings come on top of those of the cluster.
+        It receives its arguments as JSON. The settings come on top of those of the cluster, with
+        which it ends at the latest.
         """
         self._submitted += 1
         log = self.directory / f"driver-{self._submitted}.log"
-        words = self._submit({**self.settings, **(settings or {})})
-        return SparkProgram(program, dict(arguments), log, words)
+        words = self._submit(settings or {})
+        driver = SparkProgram(program, dict(arguments), log, words)
+        self._ending.callback(lambda: driver.kill() if driver.running() else None)
+        return driver
 
     def _submit(self, settings: Mapping[str, str]) -> list[str]:
         given = [word for each in settings.items() for word in ("--conf", "=".join(each))]
-        return [str(HOME / "bin" / "spark-submit"), "--master", self.master, *given]
+        return [
+            str(HOME / "bin" / "spark-submit"),
+            "--properties-file",
+            str(self.properties),
+            *given,
+        ]
 
     def _start_worker(self, number: int) -> None:
         name = f"worker{number}"

@@ -29,18 +29,18 @@ print(Topic({{"bootstrap.servers": "{address}"}}, "{topic}").look())'"""
 def main(arguments: Sequence[str]) -> int:
     """Fetch the jars, and run a broker until Ctrl-C; returns the exit status."""
     given = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         kafka.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
         if not given.fetch:
             _run(given.data, given.port, given.topic)
     except KeyboardInterrupt:
-        _say("")
+        say("")
     except (NotedTimeError, KafkaException) as error:
-        _say(f"run kafka: {error}")
+        say(f"run kafka: {error}")
         return 1
     except AssertionError:
-        _say(f"run kafka: the broker ended; {given.data / 'out'} says why")
+        say(f"run kafka: the broker ended; {given.data / 'out'} says why")
         return 1
     return 0
 
@@ -75,38 +75,40 @@ def _run(data: Path, port: int, topics: Sequence[tuple[str, int]]) -> None:
     with closing(socket.socket()) as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
-    with _alone(data), kafka.Broker(data, port=port) as broker:
+    with alone(data, "kafka"), kafka.Broker(data, port=port) as broker:
         for name, partitions in topics:
             if name not in broker.topics():
                 broker.create(name, partitions)
-        _say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
+        say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
         found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
-        _say(f"Topics: {', '.join(found) or 'none yet, --topic flights:4 creates one'}.")
+        say(f"Topics: {', '.join(found) or 'none yet, --topic flights:4 creates one'}.")
         topic = next(iter(broker.topics()), "flights")
-        _say(
+        say(
             f"For example, in another terminal:\n{LOOK.format(address=broker.address, topic=topic)}"
         )
         broker.wait()
 
 
 @contextmanager
-def _alone(data: Path) -> Iterator[None]:
-    """Let one process at a time run a broker over the data: a second one would damage it."""
+def alone(data: Path, name: str) -> Iterator[None]:
+    """Let one `./run` of this name at a time use the data: a second one would damage it."""
     data.mkdir(parents=True, exist_ok=True)
     with (data / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Rejected(f"another ./run kafka runs over {data}: end it first") from None
+            raise Rejected(f"another ./run {name} runs over {data}: end it first") from None
         yield
 
 
-def _interrupt(_signal: int, _frame: object) -> NoReturn:
+def interrupt(_signal: int, _frame: object) -> NoReturn:
+    """Take a signal for Ctrl-C."""
     raise KeyboardInterrupt
 
 
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201 - for the person at the terminal
+def say(sentence: str) -> None:
+    """Tell the person at the terminal."""
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

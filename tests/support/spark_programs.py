@@ -49,7 +49,11 @@ class SparkProgram:
             code = self._process.wait(LAST_WORDS_S)
             self.kill()
         assert code == 0, self._log.read_text()
-        return self._printed.read_text().strip().rpartition("\n")[2]
+        return self.printed().strip().rpartition("\n")[2]
+
+    def printed(self) -> str:
+        """Return what it has printed so far."""
+        return self._printed.read_text()
 
     def running(self) -> bool:
         """Whether it has not ended."""
