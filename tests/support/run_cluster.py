@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(given: argparse.Namespace) -> None:
-    _refuse(given.port, given.workers, available_mb())
+    refuse(given.port, given.workers, available_mb())
     if given.kafka:
         kafka.install()
     with alone(given.data, "cluster"), ExitStack() as started:
@@ -106,16 +106,14 @@ def _run(given: argparse.Namespace) -> None:
         )
         started.enter_context(cluster)
         _present(cluster, asked)
-        _write(given.days, asked)
-        say("Submitting the flights query. Its driver needs some 10 s to start.")
-        _follow(cluster.submit(QUERY, asked))
+        count_flights(cluster, given.days, asked)
         say(HOW.format(properties=cluster.properties, remote=cluster.remote))
         while True:
             cluster.check()
             time.sleep(LOOK_S)
 
 
-def _refuse(port: int, workers: int, available: int | None) -> None:
+def refuse(port: int, workers: int, available: int | None) -> None:
     """Raise `Rejected` or `SurroundingsError`, with what to do, if the cluster could not start."""
     if workers < 1:
         raise Rejected("a cluster needs a worker at least: choose --workers 1 or more")
@@ -150,6 +148,17 @@ def _present(cluster: Cluster, asked: Mapping[str, str]) -> None:
         {"bootstrap": "the broker", "root": "the file log"}[source]: asked[source],
     }
     say("".join(f"  {what:<16}{where}\n" for what, where in rows.items()).rstrip())
+
+
+def count_flights(cluster: Cluster, days: int, asked: Mapping[str, str]) -> None:
+    """Write days of flights, and have the flights query count them on the cluster.
+
+    `asked` has the `url` of the controller, the `checkpoint`, and the `root` of the log or the
+    `bootstrap` of the broker.
+    """
+    _write(days, asked)
+    say("Submitting the flights query. Its driver needs some 10 s to start.")
+    _follow(cluster.submit(QUERY, asked))
 
 
 def _write(days: int, asked: Mapping[str, str]) -> None:
