@@ -23,7 +23,7 @@ BENCHMARKS = {
     "windows": "time_windows",
     "spark": "spark_read",
 }
-AT_REQUEST = {"takeover": "takeover", "kafka": "kafka"}
+AT_REQUEST = {"takeover": "takeover", "kafka": "kafka", "cluster": "cluster"}
 """Benchmarks that need more than a machine with two cores, or that take ten minutes."""
 
 ALL = BENCHMARKS | AT_REQUEST

@@ -106,7 +106,7 @@ def measure(run: Run) -> list[Figure]:
     run.say(f"Spark: {rows} rows in {SEGMENTS} segments")
     with controller(sqlite_url(run.directory / "spark.db")) as server, spark_session() as spark:
         counted = Counted(spark, run.directory / "spark", rows, f"http://127.0.0.1:{server.port}")
-        _write(counted)
+        write(counted.root, rows, counted.url)
         return _figures(counted, run)
 
 
@@ -128,19 +128,19 @@ def _figures(counted: Counted, run: Run) -> list[Figure]:
     ]
 
 
-def _write(counted: Counted) -> None:
+def write(root: Path, rows: int, url: str) -> None:
     """Write the log: times rise with disorder, and a note at the end covers all rows."""
-    each = counted.rows // SEGMENTS // FILES
+    each = rows // SEGMENTS // FILES
     chance = np.random.default_rng(1)
     for segment in range(SEGMENTS):
-        directory = segment_directory(counted.root, STREAM, segment)
+        directory = segment_directory(root, STREAM, segment)
         directory.mkdir(parents=True)
         for number in range(FILES):
             start = number * each
             pq.write_table(_rows(chance, each), directory / file_name(STREAM, segment, start))
     position = {str(segment): FILES * each for segment in range(SEGMENTS)}
     note = {"writer": "w", "time": BEGUN_MS + DAY_MS, "position": position}
-    stream = f"{counted.url}/v1/streams/{STREAM}"
+    stream = f"{url}/v1/streams/{STREAM}"
     httpx.put(stream, json={}).raise_for_status()
     (result,) = httpx.post(f"{stream}/notes", json={"notes": [note]}).json()["results"]
     if result["status"] != "accepted":

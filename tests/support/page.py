@@ -109,9 +109,7 @@ class Runner:
 
     def run(self, example: Example) -> str:
         """Return what it prints, in a console on a terminal; it has to end well, or kill itself."""
-        program = example.program
-        for printed, here in {BINDING: self.url, **self.elsewhere}.items():
-            program = program.replace(printed, here)
+        program = self.here(example.program)
         if example.language == "console":
             status, printed = on_terminal(
                 ["sh", "-c", program], self._environment, cwd=self.directory
@@ -130,6 +128,12 @@ class Runner:
             status, printed = done.returncode, done.stdout
         assert status in {0, KILLED}, f"{program}\n{printed}"
         return printed
+
+    def here(self, program: str) -> str:
+        """Return a program with the addresses and paths of the test."""
+        for printed, here in {BINDING: self.url, **self.elsewhere}.items():
+            program = program.replace(printed, here)
+        return program
 
     def run_page(self, page: str, section: str | None = None) -> list[str]:
         """Run all of it and hold it against what is shown; returns what each example printed.

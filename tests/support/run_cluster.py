@@ -156,13 +156,13 @@ def count_flights(cluster: Cluster, days: int, asked: Mapping[str, str]) -> None
     `asked` has the `url` of the controller, the `checkpoint`, and the `root` of the log or the
     `bootstrap` of the broker.
     """
-    _write(days, asked)
+    write_flights(days, asked)
     say("Submitting the flights query. Its driver needs some 10 s to start.")
     _follow(cluster.submit(QUERY, asked))
 
 
-def _write(days: int, asked: Mapping[str, str]) -> None:
-    """Let the carriers write their flights, and note."""
+def write_flights(days: int, asked: Mapping[str, str]) -> None:
+    """Let the carriers write their flights, and note; `asked` is that of `count_flights`."""
     flights = read_flights(1, days)
     say(f"{len(flights.carriers)} carriers write {len(flights.landed):,} flights, and note.")
     if "root" in asked:
@@ -182,7 +182,8 @@ def _producers(
     """Create the topic and the stream, and return the producer of each carrier: all have joined."""
     config: dict[str, Any] = {"bootstrap.servers": asked["bootstrap"]}
     topic = NewTopic(STREAM, SEGMENTS, config=KEPT_FOR_EVER)
-    AdminClient(config).create_topics([topic])[STREAM].result()
+    admin = AdminClient(config)
+    admin.create_topics([topic])[STREAM].result()
     create_stream(asked["url"], STREAM, expected=names)
     return {
         name: started.enter_context(KafkaNotedProducer(config, STREAM, asked["url"], name))

@@ -1,0 +1,121 @@
+"""What a cluster costs a Spark query against one process, and noted time against Parquet there.
+
+Two programs count the same file log, one on a cluster of two workers on this machine, one in one
+process with two cores; both have state in RocksDB. A sample is what `spark_read` takes, and each
+program takes one in turn. The first of each, which compiles, is not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from pyspark.sql import SparkSession
+
+from benchmarks.figures import Figure, Run, Samples, WrongResult
+from benchmarks.processes import controller
+from benchmarks.spark_read import SEGMENTS, Counted, write
+from benchmarks.stored import sqlite_url
+from tests.support.cluster import Cluster
+from tests.support.spark_programs import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+WORKERS = 2
+WAYS = ("noted", "built_in")
+END_S = 60.0
+
+
+class Program:
+    """A driver that counts whenever it is asked to."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        pipes = process.stdin, process.stdout
+        self._lines, self._answers = cast("tuple[IO[str], IO[str]]", pipes)
+
+    def rows_per_second(self, way: str) -> float:
+        """Count once; raises `WrongResult` if the driver ended instead."""
+        self._lines.write(f"{way}\n")
+        self._lines.flush()
+        answer = self._answers.readline()
+        if not answer:
+            raise WrongResult(f"the driver ended with {self._process.wait(END_S)}")
+        return float(answer)
+
+
+def measure(run: Run) -> list[Figure]:
+    """Measure the same query on a cluster and in one process."""
+    rows = 400_000 if run.quick else 4_000_000
+    os.environ["JAVA_TOOL_OPTIONS"] = ""  # the cluster's own are those of short tests
+    run.say(f"a cluster: {rows} rows in {SEGMENTS} segments")
+    with ExitStack() as started:
+        server = started.enter_context(controller(sqlite_url(run.directory / "cluster.db")))
+        url, directory = f"http://127.0.0.1:{server.port}", run.directory / "cluster"
+        cluster = started.enter_context(Cluster(directory / "spark", workers=WORKERS))
+        write(directory / "log", rows, url)
+        given = [str(directory), str(rows), url]
+        masters = (cluster.master, f"local[{WORKERS}]")
+        programs = [
+            started.enter_context(_counting(cluster.properties, master, given))
+            for master in masters
+        ]
+        return _figures(programs, run)
+
+
+def _figures(programs: Sequence[Program], run: Run) -> list[Figure]:
+    asked = [(program, way) for program in programs for way in WAYS]
+    for program, way in asked:
+        run.say(f"a cluster: warming up {way}")
+        program.rows_per_second(way)
+    rounds = []
+    for number in range(run.repeats(full=5, quick=1)):
+        run.say(f"a cluster: round {number + 1}")
+        rounds.append([program.rows_per_second(way) for program, way in asked])
+    noted, built_in, noted_alone, built_in_alone = (
+        Samples(samples) for samples in zip(*rounds, strict=True)
+    )
+    name = f"Spark on {WORKERS} workers: windowed count "
+    alone = f"in one process with {WORKERS} cores"
+    return [
+        Figure(f"{name}under noted time", "rows/s", noted, noted_alone, f"the same {alone}"),
+        Figure(f"{name}under noted time", "rows/s", noted, built_in, "Parquet, on the cluster"),
+        Figure(f"{name}of Parquet", "rows/s", built_in, built_in_alone, f"the same {alone}"),
+    ]
+
+
+@contextmanager
+def _counting(properties: Path, master: str, given: Sequence[str]) -> Iterator[Program]:
+    """Submit this module as a driver, which ends with the block."""
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", master]
+    log = properties.with_name(f"{master.partition(':')[0]}.log")
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [*submit, "--properties-file", str(properties), __file__, *given],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+        )
+    with process:  # which closes its input: it ends, and is waited for
+        yield Program(process)
+
+
+def main(directory: str, rows: str, url: str) -> None:
+    """Count each way that a line names, and print the rows per second."""
+    spark = SparkSession.builder.getOrCreate()
+    counted = Counted(spark, Path(directory), int(rows), url)
+    for way in sys.stdin:
+        events = counted.noted() if way.strip() == "noted" else counted.built_in()
+        print(counted.rows_per_second(events), flush=True)  # noqa: T201 - the answer
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
