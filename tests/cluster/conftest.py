@@ -40,14 +40,19 @@ def guarded() -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def remote(cluster: Cluster, guarded: Served) -> Iterator[SparkSession]:
-    """Return a session with the cluster's Connect server; the tests of a module share it."""
+@pytest.fixture(scope="session")
+def connect(cluster: Cluster, guarded: Served) -> str:
+    """Return the address of the cluster's Connect server, which has a token."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOTED_TIME_TOKEN", str(guarded.token))
-        address = cluster.remote
+        return cluster.remote
+
+
+@pytest.fixture(scope="module")
+def remote(connect: str) -> Iterator[SparkSession]:
+    """Return a session with the cluster's Connect server; the tests of a module share it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # so that it is undone: Spark sets it too
-        session = SparkSession.builder.remote(address).create()
+        session = SparkSession.builder.remote(connect).create()
         yield session
         session.stop()

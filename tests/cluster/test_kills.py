@@ -25,8 +25,8 @@ pytestmark = pytest.mark.acceptance
 
 START_MS = 1_357_002_000_000
 MINUTE_MS = 60_000
-STEPS, STEP_MS, ROWS = 12, 5 * MINUTE_MS, 750
-"""A step writes that many rows to each segment, dated in its five minutes and one more."""
+STEP_MS, ROWS = 8 * MINUTE_MS, 1125
+"""A step writes that many rows to each segment, dated in its eight minutes and one more."""
 
 SEGMENTS = {0: "a", 1: "a", 2: "b", 3: "b"}
 """Their writers."""
@@ -196,14 +196,14 @@ def trial(
     trial = Trial(cluster, served.url, directory, sources)
     trial.steps(2)
     trial.kill_executor()
-    trial.steps(2)
+    trial.steps(1)
     cluster.kill_worker(0)
     trial.steps(2)
     cluster.restart_worker(0)
-    trial.steps(2)
+    trial.steps(1)
     trial.kill_driver()
     trial.start_driver()
-    trial.steps(STEPS - 8)
+    trial.steps(2)
     trial.finish()
     return trial
 
@@ -218,10 +218,10 @@ def outcome(trial: Trial, query: int) -> tuple[int, int, bool]:
 
 def test_kills_lose_no_row_of_a_file_log_and_double_no_window(trial: Trial) -> None:
     """Of an executor, a worker and the driver, with state in RocksDB."""
-    assert outcome(trial, 0) == (36_000, 61, True)
+    assert outcome(trial, 0) == (36_000, 65, True)
 
 
 @pytest.mark.skipif(not kafka.installed(), reason=kafka.MISSING)
 def test_kills_lose_no_record_of_a_topic_and_double_no_window(trial: Trial) -> None:
     """The same kills, with marks ahead of what is read."""
-    assert outcome(trial, 1) == (36_000, 61, True)
+    assert outcome(trial, 1) == (36_000, 65, True)

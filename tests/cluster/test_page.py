@@ -22,8 +22,9 @@ class Saving(Runner):
         return ""
 
 
-@pytest.mark.usefixtures("remote")
-def test_the_page_runs_as_printed(cluster: Cluster, served: Served, tmp_path: Path) -> None:
+def test_the_page_runs_as_printed(
+    cluster: Cluster, connect: str, served: Served, tmp_path: Path
+) -> None:
     """A program is submitted, and another one connects."""
     data = "build/cluster/run"
     elsewhere = {
@@ -31,7 +32,7 @@ def test_the_page_runs_as_printed(cluster: Cluster, served: Served, tmp_path: Pa
         f"{data}/spark/spark.conf": str(cluster.properties),
         data: str(tmp_path),
         "http://127.0.0.1:7080": served.url,
-        "sc://127.0.0.1:7079": cluster.remote,
+        "sc://127.0.0.1:7079": connect,
     }
     write_flights(1, {"url": served.url, "root": str(tmp_path / "log")})
 
