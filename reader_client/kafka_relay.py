@@ -87,8 +87,7 @@ class KafkaRelay(Rounds):
             self._ask_for_marks(stream, domain, wait_ms)
         look, now = self.topic.look_again(committed=True), clocks.monotonic_ns() // 1_000_000
         self._queue.look(look.ends, now)
-        if not self._read_noted(stream, look.id):
-            return
+        self._read_noted(stream, look.id)
         due = self._queue.due(now)
         few = ((d, replace(mark, excluded=mark.excluded[:MOST_EXCLUDED])) for d, mark in due)
         self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in few)
@@ -134,7 +133,7 @@ class KafkaRelay(Rounds):
                 self._queue.add(domain, answer.marks, is_all=is_all)
 
     def _read_noted(self, stream: StreamRead, topic_id: str | None) -> bool:
-        """Read what was written to the noted topic; returns whether all of it was read."""
+        """Read what was written to the noted topic; returns false if it was created just now."""
         name = f"Kafka topic {self.noted.name!r}"
         try:
             look = self.noted.look_again()
@@ -149,7 +148,7 @@ class KafkaRelay(Rounds):
                 f"{name} has {len(look.partitions)} partitions, and marks need one"
             )
         if look.unknown:
-            return False
+            raise Unreachable(f"{name} has no leader")
         if self._reader is None:
             begin = max(self.noted.begins().get(0, 0), look.ends[0] - MARKS_PER_PAGE)
             self._reader = TopicReader(self.noted)
@@ -168,7 +167,9 @@ class KafkaRelay(Rounds):
                     f"{two[1]}. If another relay writes it, end that one"
                 )
             self._queue.written(record.domain, record.mark)
-        return not self._reader.behind(look.ends)
+        if self._reader.behind(look.ends):
+            raise Unreachable(f"{name} has a transaction of another program, which is open")
+        return True
 
     def _outdated(self, why: str) -> Rejected:
         return Rejected(

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer import Typer
 from typer.testing import CliRunner
 
-from noted_time import NotedTimeError, Rejected
+from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.kafka.topic import Topic
 from noted_time.values import reaches
@@ -222,6 +222,32 @@ def test_a_mark_that_waits_for_long_is_named(
     (said,) = (each for each in caplog.messages if "waits:" in each)
     assert "waits: partition 1 of" in said
     assert "is readable to 0, and the cut has 1" in said
+
+
+def test_a_transaction_of_another_program_in_the_noted_topic_is_named(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """What it hides might be marks of another stream; the relay continues after its end."""
+    relay = start()
+    write(broker, served, topic, 10)
+    relayed(relay, broker, 1)
+    other = Producer({**broker.config, "transactional.id": topic})
+    other.init_transactions()
+    other.begin_transaction()
+    other.produce(f"{topic}.noted", b"hello", b"default")
+    other.flush()
+    with pytest.raises(Unreachable, match="has a transaction of another program"):
+        relay.look()
+    other.abort_transaction()
+    write(broker, served, topic, 20)
+    wait_until(lambda: tried(relay) and len(noted(broker, topic)) == 2)
+
+
+def tried(relay: KafkaRelay) -> bool:
+    """Look, as a relay that runs does."""
+    with suppress(Unreachable):
+        relay.look()
+    return True
 
 
 @pytest.mark.parametrize(
