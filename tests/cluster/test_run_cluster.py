@@ -62,12 +62,14 @@ def test_the_flights_query_counts_a_topic_on_the_cluster(
 
 
 def test_what_would_not_start_is_refused_with_what_to_change() -> None:
-    """Too little memory, and no worker at all."""
+    """Too little memory, no worker at all, and ports that there are not."""
     port = free_port()
     with pytest.raises(Rejected, match=r"2 workers need 2,900 MB .*there are 100: .*--workers"):
         refuse(port, 2, 100)
     with pytest.raises(Rejected, match="at least: choose --workers"):
         refuse(port, 0, None)
+    with pytest.raises(Rejected, match="no 5 ports from 65535 on: choose another --port"):
+        refuse(65_535, 2, None)
 
 
 def test_the_memory_that_is_free_is_read_if_the_system_says_it(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "cluster"
 QUERY = ROOT / "examples" / "flights" / "on_cluster.py"
 LOOK_S = 0.2
+LAST_PORT = 65_535
 LEAST_MB, EACH_MB = 1500, 700
 """The memory that is needed without workers, and by each worker with its executors."""
 
@@ -76,7 +77,10 @@ def _parser() -> argparse.ArgumentParser:
         default=7077,
         help=f"the first of five: {', '.join(PORTS)}; 7077 by default",
     )
-    parser.add_argument("--days", type=int, default=3, help="how many days of flights; 3")
+    days = range(1, 32)
+    parser.add_argument(
+        "--days", type=int, default=3, choices=days, metavar="N", help="of flights, 1 to 31; 3"
+    )
     parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/cluster")
     return parser
 
@@ -117,6 +121,8 @@ def refuse(port: int, workers: int, available: int | None) -> None:
     """Raise `Rejected` or `SurroundingsError`, with what to do, if the cluster could not start."""
     if workers < 1:
         raise Rejected("a cluster needs a worker at least: choose --workers 1 or more")
+    if not 0 < port <= LAST_PORT - len(PORTS):
+        raise Rejected(f"there are no {len(PORTS)} ports from {port} on: choose another --port")
     require_java()
     for used, what in enumerate(PORTS, start=port):
         if listens(used):
