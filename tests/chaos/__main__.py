@@ -54,6 +54,9 @@ def chaos(  # noqa: PLR0913 - the options of a command
     kafka: Annotated[
         bool, typer.Option("--kafka", help="A broker, producers and a Spark query instead.")
     ] = False,
+    relayed: Annotated[
+        bool, typer.Option("--relayed", help="Likewise, and a relay gives the query its marks.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Each fault once, in order.")] = False,
 ) -> None:
     """Make replicas and their database fail under load, and check that nothing was lost or wrong.
@@ -64,6 +67,7 @@ def chaos(  # noqa: PLR0913 - the options of a command
     build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 if the cause may be that
     the machine was too busy to run the trial.
     """
+    kafka = kafka or relayed
     faults = _known(fault, KAFKA_FAULTS if kafka else FAULTS)
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     until = now() + 60 * (MINUTES if minutes is None and not kills else minutes or 0.0)
@@ -75,7 +79,7 @@ def chaos(  # noqa: PLR0913 - the options of a command
         return mixed(faults, chance, lambda: now() < until or arena.kills < kills)
 
     plan = Plan(seed, turns, 0.0 if quick else QUICK_TO_GO_ON)
-    raise typer.Exit(_of_kafka(plan) if kafka else _of_replicas(plan))
+    raise typer.Exit(_of_kafka(plan, relayed=relayed) if kafka else _of_replicas(plan))
 
 
 def _known(faults: list[str] | None, known: Mapping[str, object]) -> list[str]:
@@ -95,14 +99,16 @@ def _of_replicas(plan: Plan) -> int:
         return _hold(plan, lambda kept, announce: trial.hold(server, kept, plan, announce))
 
 
-def _of_kafka(plan: Plan) -> int:
+def _of_kafka(plan: Plan, *, relayed: bool) -> int:
     """Hold a trial of Kafka, if a broker is or can be installed; returns the exit status."""
     try:
         jars.install()
     except NotedTimeError as error:
         console.print(f"chaos --kafka needs a broker: {error}")
         return 2
-    return _hold(plan, lambda kept, announce: kafka_trial.hold(kept, plan, announce))
+    return _hold(
+        plan, lambda kept, announce: kafka_trial.hold(kept, plan, announce, relayed=relayed)
+    )
 
 
 def _hold(plan: Plan, hold: Callable[[Path, Announce], Coroutine[None, None, Verdict]]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +16,15 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from reader_client import KafkaRelay
 from spark_integration.topic_marks import Asked, NotedTopic
 from spark_integration.watermark import LAST_MS
-from tests.support.clock import START_MS, Clock
+from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_until
 
 pytestmark = [
     pytest.mark.spark,
@@ -224,6 +226,37 @@ def test_nothing_is_lost_where_partitions_are_added_and_the_query_is_restarted(
         clock.output.catch_up(per_second(clock.read(), "timestamp"))
 
     assert clock.counts == [(0, 4), *((second, 6) for second in range(1, 6))]
+
+
+def test_the_relay_waits_for_a_transaction_that_a_mark_covers(
+    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
+) -> None:
+    """So a query that sees committed records alone loses none of it, also over a restart."""
+    clock = Clock(spark, broker, controller, output)
+    clock.marks.note("w", START_MS, {})
+    asked = {"marks": "topic", "options": {"kafka.isolation.level": "read_committed"}}
+    with closing(KafkaRelay(broker.config, clock.name, clock.url, new_partition_ms=0)) as relay:
+        wait_until(lambda: relayed(relay, clock) == 1)
+        hanging = Transactions(clock, clock.name)
+        hanging.write(0, 1)
+        clock.write(0, 1)
+        clock.ends[0] += 2
+        clock.note(2)
+        clock.run(**asked)
+        held = clock.counts, relayed(relay, clock)
+        hanging.commit()
+        wait_until(lambda: relayed(relay, clock) == 2)
+    clock.run(**asked)
+
+    assert held == ([], 1)
+    assert clock.counts == [(0, 4), (1, 5)]
+
+
+def relayed(relay: KafkaRelay, clock: Clock) -> int:
+    """Have a relay look, and return how many marks there are."""
+    relay.look()
+    there = relay.noted.name in clock.broker.topics()
+    return len(clock.broker.records(relay.noted.name)) if there else 0
 
 
 def test_of_two_topics_the_least_lower_counts_also_if_one_is_quiet_after_a_restart(

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
+from noted_time.kafka.noted_topic import noted_topic_of
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History
 from tests.chaos.kafka import counting, landing, writing
@@ -131,6 +132,7 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class KafkaArena:
     """All processes of a trial; leaving the block ends them.
 
+    If `relayed`, the query reads its marks from a topic, and a relay is among the observers.
     `kills` counts processes that were killed, `counts` what programs printed and how they ended.
     """
 
@@ -140,6 +142,8 @@ class KafkaArena:
         chance: random.Random,
         writers: Mapping[str, Kind] = WRITERS,
         ways: Ways = OBSERVERS,
+        *,
+        relayed: bool = False,
     ) -> None:
         self.chance = chance
         self.kills = 0
@@ -149,7 +153,7 @@ class KafkaArena:
         self.broker_busy, self.controller_busy = asyncio.Lock(), asyncio.Lock()
         self._directory = directory
         self._end, self._output = directory / "end", directory / "output"
-        self.writers, self.ways = writers, ways
+        self.writers, self.ways, self._relayed = writers, ways, relayed
         self._programs: list[Program] = []
         self.observers: list[Program] = []
         self._read: dict[str, list[Counted]] = {}
@@ -171,6 +175,8 @@ class KafkaArena:
             }
             self.query = self._query()
             await asyncio.to_thread(self._observe)
+            if self._relayed:
+                await asyncio.to_thread(self._relay)
             for program in self._programs:
                 program.start()
         except BaseException:
@@ -207,6 +213,7 @@ class KafkaArena:
             topic=TOPIC,
             checkpoint=str(self._directory / "checkpoint"),
             output=str(self._output),
+            relayed=self._relayed,
         )
         return self._program("query", counting.__name__, asdict(given))
 
@@ -227,6 +234,12 @@ class KafkaArena:
             )
             for by, options in self.ways.items()
         ]
+
+    def _relay(self) -> None:
+        """Create the noted topic, without which the query would be refused, and the relay."""
+        self.broker.create(noted_topic_of(TOPIC), 1, {"cleanup.policy": "compact"})
+        words = ["relay", "kafka", self.broker.address, TOPIC, "--url", self.url]
+        self.observers.append(self._started("relay", "noted_time", *words))
 
     def _program(self, name: str, module: str, given: object) -> Program:
         return self._started(name, module, json.dumps(given))

@@ -25,13 +25,17 @@ RESTS_S = (0.0, 0.0, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the query is started with; batches go to the directory `output`."""
+    """What the query is started with; batches go to the directory `output`.
+
+    If `relayed`, it reads the marks that a relay writes.
+    """
 
     bootstrap: str
     controller: str
     topic: str
     checkpoint: str
     output: str
+    relayed: bool = False
 
 
 def count(given: Given) -> None:
@@ -44,6 +48,7 @@ def count(given: Given) -> None:
         controller_url=given.controller,
         checkpoint_location=given.checkpoint,
         event_time="timestamp",
+        marks="topic" if given.relayed else "ahead",
         strict=False,
         options={"kafka.isolation.level": "read_committed"},
     )

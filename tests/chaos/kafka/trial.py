@@ -188,18 +188,22 @@ TRIED = (
 )
 
 
-async def hold(
+async def hold(  # noqa: PLR0913 - all but two have defaults
     directory: Path,
     plan: Plan,
     announce: Callable[[str], None] = lambda _: None,
     writers: Mapping[str, Kind] = WRITERS,
     ways: Ways = OBSERVERS,
+    *,
+    relayed: bool = False,
 ) -> Verdict:
     """Hold a trial, and leave its history in the directory."""
     begun, chance, history = now(), random.Random(plan.seed), History({})
     history.chains |= {MARKS: Chain(), OUTPUT: Chain(), **{(OBSERVED, by): Chain() for by in ways}}
     with Journal(directory) as journal, Pulse() as pulse:
-        arena = KafkaArena(directory, random.Random(chance.random()), writers, ways)
+        arena = KafkaArena(
+            directory, random.Random(chance.random()), writers, ways, relayed=relayed
+        )
         try:
             async with arena:
                 turns = Turns(arena, KAFKA_FAULTS, history, chance, plan, announce, MOVES_S)
