@@ -11,6 +11,8 @@ from tests.support import java
 from tests.support.kafka import Broker
 from tests.support.served import Served
 
+TINY = Size(1000, 3, 1000)
+
 
 @pytest.mark.spark
 @pytest.mark.acceptance
@@ -21,9 +23,10 @@ def test_reading_lag_and_producing_are_measured(
     run = Run(quick=True, directory=tmp_path, say=lambda _: None)
     with Served() as served:
         cluster = Cluster(broker, served.url, spark, tmp_path)
-        rate, python, lag, event, *others = measured(cluster, run, Size(1000, 3, 1000))
+        *rates, python, lag, of_topic, event = (found := measured(cluster, run, TINY))[:6]
+        others = found[6:]
 
-    assert all(value > 0 for value in (*rate.ours.values, *lag.ours.values))
+    assert all(each > 0 for figure in (*rates, lag, of_topic) for each in figure.ours.values)
     assert len(python.ours.values) == 1
     assert len(event.ours.values) == 3
     assert all(value > 0 for figure in others[-3:] for value in figure.ours.values)
