@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -24,7 +25,8 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from noted_time import Rejected
+from noted_time import Mark, Rejected, StreamCut
+from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from spark_integration import (
     Batches,
     Columns,
@@ -35,6 +37,7 @@ from spark_integration import (
     read_noted_log,
     with_noted_watermark,
 )
+from spark_integration.kafka_read import Marks
 from tests.support.kafka import Broker
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, rows_of
@@ -257,22 +260,29 @@ def test_any_source_has_a_watermark_and_its_position_is_reported(
     assert guarded.reported("ticks", "counters")[0]["0"] >= 30
 
 
+@pytest.mark.parametrize("marks", ["ahead", "topic"])
 def test_a_topic_is_read_with_its_marks(
-    remote: SparkSession, guarded: Served, broker: Broker, results: Results
+    remote: SparkSession, guarded: Served, broker: Broker, results: Results, marks: Marks
 ) -> None:
     """In the micro-batch of the rows that they cover; the server asks broker and controller."""
     name = f"clock-{uuid4().hex[:8]}"
     broker.create(name)
+    broker.create(noted_topic_of(name), 1)
     broker.send(name, [(n % 2, "x", 1000 * n) for n in range(1, 5)])
+    mark = Mark(1, 4000, 4000, StreamCut({0: 2, 1: 2}))
+    relayed = NotedRecord(name, "9f", "default", None, mark)
+    broker.send(noted_topic_of(name), [(0, relayed.value, 0)], "default")
     guarded.stream(name).note("w", 4000, {0: 2, 1: 2})
+    ahead: dict[str, Any] = {"controller_url": guarded.url}
+    ahead["checkpoint_location"] = results.checkpoint
     records = read_noted_kafka(
         remote,
         name,
         bootstrap=broker.address,
-        controller_url=guarded.url,
-        checkpoint_location=results.checkpoint,
         event_time="timestamp",
+        marks=marks,
         strict=False,
+        **(ahead if marks == "ahead" else {}),
     )
     query = results.start(per_second(records, "timestamp"))
 
