@@ -1,7 +1,8 @@
-"""What Spark unpickles in the Python processes that it starts, and what that says without us.
+"""How our objects reach the Python processes that Spark starts, and the error without the package.
 
-Our classes are pickled by name, which fails in a Python without the package, with the name of a
-module and no remedy. So what travels is a function, pickled by value, that looks for them.
+A class is pickled by its name, which a Python without the package cannot load: the error then names
+a module and no remedy. So a function is sent that loads them, and a function within another one
+is pickled by value.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from pyspark.sql.datasource import DataSource
 
 
 class Shipped:
-    """What Spark pickles by `cloudpickle`, with the state of its `__getstate__`."""
+    """An object that Spark pickles, by `cloudpickle`: its class and what `__getstate__` returns."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        """Return what makes it again, or raises an `ImportError` that names the remedy."""
+        """Return a function that restores it, or raises an `ImportError` that names the remedy."""
         return _unpacking(), (_packed(type(self), self.__getstate__()),)
 
 
@@ -43,7 +44,7 @@ def _packed(kind: type, state: object) -> bytes:
 
 
 def _unpacking() -> Callable[[bytes], Any]:
-    """Return a function that needs nothing but Python: within another one, it goes by value."""
+    """Return a function that needs nothing but Python."""
 
     def unpacked(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
         import pickle  # noqa: PLC0415
