@@ -45,6 +45,8 @@ from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 from writer_client import WriterClient
 
+pytestmark = pytest.mark.shows("Spark Connect")
+
 SCHEMA = "time TIMESTAMP, name STRING"
 
 

@@ -31,7 +31,7 @@ FEATURES = {
     "read_complete": "`read_complete`",
     "NotedLogSink": "`NotedLogSink`",
     "PositionListener": "`PositionListener`",
-    "Spark Connect": "the same over Spark Connect",
+    "Spark Connect": "all of these over Spark Connect",
 }
 """What the mark `shows` of a test may name, and how the table has it."""
 
