@@ -91,13 +91,16 @@ def _figures(programs: Sequence[Program], run: Run) -> list[Figure]:
 
 @contextmanager
 def _counting(properties: Path, master: str, given: Sequence[str]) -> Iterator[Program]:
-    """Submit this module as a driver, which ends with the block."""
-    submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", master]
+    """Start this module as a driver, which ends with the block.
+
+    `spark-submit` would not pass on what is written to it.
+    """
+    submit = f"--properties-file {properties} --master {master} pyspark-shell"
     log = properties.with_name(f"{master.partition(':')[0]}.log")
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own program
-            [*submit, "--properties-file", str(properties), __file__, *given],
-            env=environment(),
+            [sys.executable, __file__, *given],
+            env={**environment(), "PYSPARK_SUBMIT_ARGS": submit},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
