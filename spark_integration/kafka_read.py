@@ -81,11 +81,10 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     `minOffsetsPerTrigger` or `maxTriggerDelay` among `options`, and under
     ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
 
-    With ``marks="topic"`` Spark reads the marks as well, from the topic `TOPIC.noted` in which
-    `noted-time relay kafka` writes them: in the micro-batch of their rows, and with no Python in
-    the plan. It needs neither `checkpoint_location` nor `client`; with a `controller_url` stream
-    and domain are looked for in the call. Nothing is checked while the query runs, so what would
-    delay rows is refused here, and no restart may add it: see `docs/kafka.md`.
+    With ``marks="topic"`` Spark reads the marks as well, from the topic `TOPIC.noted` of a relay.
+    It needs neither `checkpoint_location` nor `client`; at a `controller_url` stream and domain are
+    looked for in the call. Nothing is checked while the query runs, so what would delay rows is
+    refused here, and no restart may add it: see `docs/kafka.md`.
 
     `bootstrap` is ``host:port``, with commas between several. `options` are those of Spark's Kafka
     source; `failOnDataLoss` stays true. `client` has the settings with which confluent-kafka
@@ -100,8 +99,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     Connect the server looks for topic and stream, once the query starts.) The query fails with
     `Rejected` if a topic was recreated, truncated or shrunk, or if rows on which a mark rests are
     gone; and with `Unreachable` if they are in a partition that has no leader for half a minute.
-    With ``marks="topic"`` it fails with a sentence of ours in an error of Spark's, if a record of
-    the noted topic is no mark of the stream.
+    With ``marks="topic"`` Spark's own error says so if a record there is no mark of the stream.
     """
     check_one_of("marks", marks, Marks)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected, StreamSettings
@@ -32,9 +32,13 @@ MARK = "stream STRING, domain STRING, lower BIGINT, final BOOLEAN"
 MOST = 2
 """How many topics a query reads at most: Spark keeps the order of four sources, and no more."""
 
+UNNAMED = "is of domain %s, and the call names no domain="
+FOREIGN = (
+    "the record at offset %s of Kafka topic '%s' %s; expected are marks of stream '%s' as "
+    "`noted-time relay kafka` writes them: correct stream= or domain=, or else delete this topic, "
+    "start the relay again, and the query with a new checkpoint"
+)
 QUICKLY = {"fetchOffset.retryIntervalMs": 100}
-"""How the call looks for a topic: it is asked for three times, by default within three seconds."""
-
 OLD_LOOKS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
@@ -102,44 +106,25 @@ class NotedTopic:
         is_own, lower = F.col("topic") == self.topic, F.col("lower")
         is_last = F.col("final") & F.lit(self.asked.on_seal == "close")
         domain = StreamSettings().domain_or_default(self.asked.domains[self.stream])
-        flaw = self._flaw() if named else self._flaw(domain)
+        is_other = F.col("domain") != domain
+        flaw = (
+            F.when(F.col("value").isNull(), "has no value")
+            .when(F.col("stream").isNull(), "is no mark")
+            .when(F.col("stream") != self.stream, F.format_string("is of stream %s", "stream"))
+            .when(F.expr("domain IS NULL OR NOT key <=> domain"), "has another key than its domain")
+            .when(lower.isNull(), "has no integer as its lower")
+            .when(is_other & (not named), F.format_string(UNNAMED, "domain"))
+        )
+        message = F.format_string(FOREIGN, "offset", "topic", flaw, F.lit(self.stream))
         counts = (
             F.when(~is_own, last is not None)
-            .when(flaw.isNotNull(), F.raise_error(self._refusal(flaw)).cast("boolean"))
-            .when(F.col("domain") != domain, value=False)
+            .when(flaw.isNotNull(), F.raise_error(message).cast("boolean"))
+            .when(is_other, value=False)
             .otherwise(is_last | ((lower > FIRST_MS) & (lower <= LAST_MS)))
         )
         lower = lower - int(self.asked.strict)
         lower = F.when(~is_own, last).when(is_last, LAST_MS).otherwise(lower)
         return rows.where(unmoved(counts)).select(lower.alias("lower"))
-
-    def _flaw(self, only: str | None = None) -> Column:
-        """Return what is wrong with a record, null for nothing."""
-        stream, domain, key = (F.col(name) for name in ("stream", "domain", "key"))
-        flaw = (
-            F.when(F.col("value").isNull(), "has no value")
-            .when(stream.isNull(), "is no mark")
-            .when(stream != self.stream, F.concat(F.lit("is of stream "), stream))
-            .when(domain.isNull() | ~key.eqNullSafe(domain), "has another key than its domain")
-            .when(F.col("lower").isNull(), "has no integer as its lower")
-        )
-        if only is None:
-            return flaw
-        other = F.concat(F.lit("is of domain "), domain, F.lit(", and the call names no domain="))
-        return flaw.when(domain != only, other)
-
-    def _refusal(self, flaw: Column) -> Column:
-        return F.concat(
-            F.lit("the record at offset "),
-            F.col("offset"),
-            F.lit(f" of Kafka topic {self.topic!r} "),
-            flaw,
-            F.lit(
-                f"; expected are marks of stream {self.stream!r} as `noted-time relay kafka` "
-                "writes them: correct stream= or domain=, or else delete this topic, start the "
-                "relay again, and the query with a new checkpoint"
-            ),
-        )
 
 
 def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: str) -> None:
@@ -150,19 +135,14 @@ def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: str) -> N
             'notice that a mark covers them: leave it out, or read with marks="committed"'
         )
     if str(spark.conf.get(OLD_LOOKS, "false")).lower() == "true":
-        raise Rejected(
-            f'{OLD_LOOKS}=true cannot be combined with marks="topic": Spark would not see new '
-            "partitions for minutes, and lose their first rows"
-        )
+        raise Rejected(f"under {OLD_LOOKS}=true Spark would not see new partitions for minutes")
     if len(topics) > MOST:
         raise Rejected(
             f'marks="topic" reads {MOST} topics at most, not {len(topics)}: of more sources Spark '
             'may not ask for the marks first; read them with marks="ahead"'
         )
     if len(topics) > 1 and str(spark.conf.get(POLICY, "min")).lower() == "max":
-        raise Rejected(
-            f"{POLICY}=max makes rows late of each topic but the most advanced one: leave it out"
-        )
+        raise Rejected(f"{POLICY}=max makes rows late of each topic but the most advanced one")
 
 
 def _rows(frame: DataFrame, topic: str, remedy: str) -> list[Row]:
