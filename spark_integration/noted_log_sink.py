@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,6 +33,7 @@ from spark_integration.query_progress import QueryProgress
 from spark_integration.shipping import Shipped
 from spark_integration.watermark import LAST_MS
 from writer_client import Batch, SegmentLogWriter, WriterClient
+from writer_client.at_exit import EXIT_WAIT_S
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,8 +170,9 @@ class NotedLogSink(Shipped):
     def _client(self) -> WriterClient:
         if isinstance(self._given, WriterClient):
             return self._given
-        _run_exit_hooks_at_sigterm()
-        return _checked(self._given(), self._stream)
+        made = _checked(self._given(), self._stream)
+        _end_at_sigterm(made)
+        return made
 
     @cached_property
     def _query_id(self) -> str:
@@ -255,11 +256,18 @@ def _checked(client: object, stream: str) -> WriterClient:
     return client
 
 
-def _run_exit_hooks_at_sigterm() -> None:
-    """Have clients send what was noted before a process ends that runs batches for Connect.
+def _end_at_sigterm(client: WriterClient) -> None:
+    """Have a client send what was noted before a process ends that runs batches for Connect.
 
-    Spark closes its connection and sends SIGTERM, whichever comes first.
+    Spark closes its connection and sends SIGTERM, whichever comes first. The signal then ends the
+    process as before: gRPC may hang if Python exits in the middle of a call.
     """
+
+    def end(number: int, _: object) -> None:
+        client.end(EXIT_WAIT_S)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
     is_main = threading.current_thread() is threading.main_thread()  # in a driver it is another
     if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        signal.signal(signal.SIGTERM, end)
