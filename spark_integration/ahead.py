@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from noted_time import Rejected
-from noted_time.reading import waited_for
+from noted_time.values import waited_for
 from spark_integration.offsets import Admitted, MarkAhead, Released
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ _URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
 _REFUSED = re.compile(r"status code: (4\d\d)|token request|/api/token|/security-credentials")
 
 
-class Place(NamedTuple):
+class CheckpointPlace(NamedTuple):
     """Where a checkpoint is; `bucket` is ``container@host`` on Azure, and the host of an `hdfs`."""
 
     scheme: str
@@ -39,11 +39,11 @@ class Place(NamedTuple):
     path: str
 
 
-def place_of(checkpoint: str) -> Place:
+def place_of(checkpoint: str) -> CheckpointPlace:
     """Return where a `checkpointLocation` is; raises `Rejected` for one that cannot be read.
 
     >>> place_of("s3a://lake/flights//hourly/"), place_of("dbfs:/counts").path
-    (Place(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
+    (CheckpointPlace(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
     """
     found = _URI.fullmatch(checkpoint)
     scheme, bucket, path = found.groups(default="") if found else ("", "", checkpoint)
@@ -62,7 +62,7 @@ def place_of(checkpoint: str) -> Place:
             )
         path = posixpath.normpath(f"/{path}").lstrip("/")
     mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
-    return Place(scheme, bucket, f"/dbfs{path}" if mounted else path)
+    return CheckpointPlace(scheme, bucket, f"/dbfs{path}" if mounted else path)
 
 
 def checkpoint_files(checkpoint: str) -> Files:
@@ -108,7 +108,7 @@ class StoredFiles(Files):
     `ImportError` that says what to install.
     """
 
-    def __init__(self, checkpoint: str, place: Place) -> None:
+    def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:
         super().__init__(None, place.path)
         try:
             stores, self._objects = map(import_module, ("obstore.store", "obstore"))

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import CompleteWindow, Rejected, Unreachable
 from noted_time.client import position_to_wire
-from noted_time.reading import waited_for
-from noted_time.values import Time, checked_name
+from noted_time.values import Time, checked_name, waited_for
 from spark_integration.complete_window import AT_ONCE_S, OnMissing, complete_window, log
 from spark_integration.jars import check_connector
 from spark_integration.kafka_read import KAFKA_TIME, Options, checked_options, client_config, timed

@@ -19,7 +19,7 @@ from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.noted_watermark import check_events, check_time, events_under, marks_of
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic
-from spark_integration.topic_marks import Asked, check_exact
+from spark_integration.topic_marks import MarksWanted, check_exact
 from spark_integration.versions import require
 from spark_integration.watermark import unmoved
 
@@ -119,7 +119,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
         connection = {
             name: value for name, value in chosen.items() if name.lower().startswith("kafka.")
         }
-        asked = Asked(
+        asked = MarksWanted(
             streams,
             _domains(spark, streams, domain, controller_url, token),
             {**connection, "kafka.bootstrap.servers": bootstrap},

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from noted_time import Mark
-from noted_time.reading import waited_for
+from noted_time.values import waited_for
 from noted_time.wing import UNKNOWN, Backlog, BacklogState
 from spark_integration.admission import Unread, shares
 from spark_integration.offsets import LogOffset, Released

@@ -44,7 +44,7 @@ POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MarksWanted:
     """Which marks a query needs: those of a domain of each stream, `None` if it was not named.
 
     `topics` are the events' topics by stream, `connection` the options with which Spark connects.
@@ -90,7 +90,7 @@ class NotedTopic:
 
     topic: str
     stream: str
-    asked: Asked
+    asked: MarksWanted
 
     def lowers(
         self, records: DataFrame, last: int | None = None, *, named: bool = True

@@ -8,7 +8,6 @@ from typing import Any
 
 from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.reading import TopicReader, log
-from noted_time.reading import waited_for
 from noted_time.values import (
     LARGEST_TIME,
     InvalidNote,
@@ -16,6 +15,7 @@ from noted_time.values import (
     Recreated,
     Unreachable,
     shown_time,
+    waited_for,
 )
 from noted_time.wing import NewestTimes, Stamp
 from writer_client.answers import Found

@@ -1,26 +1,26 @@
 """What every client of a controller needs: requests, failover, backoff, tokens, wire forms."""
 
 from noted_time.client.asking import (
-    MISREAD,
     Asked,
     Question,
     Reply,
     ask,
     ask_in_turn,
-    int64,
     run,
     run_async,
     stream_path,
-    text,
 )
 from noted_time.client.controllers import OWNER, VARIABLE, Controllers
 from noted_time.client.problems import SUCCESS, error_of, kind_of
 from noted_time.client.retrying import Backoff, Outage, delay_s, own_chance
 from noted_time.client.wire import (
+    MISREAD,
     complete_window_from_wire,
+    int64,
     mark_from_wire,
     mark_to_wire,
     note_to_wire,
     position_from_wire,
     position_to_wire,
+    text,
 )

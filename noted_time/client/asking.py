@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from noted_time.client.controllers import OWNER, Controllers
 from noted_time.client.problems import SUCCESS, error_of
-from noted_time.values import MAX_INT64, Rejected, UnexpectedAnswer, Unreachable, checked_name
+from noted_time.values import UnexpectedAnswer, Unreachable, checked_name
 
 Effect = TypeVar("Effect")
 Outcome = TypeVar("Outcome")
@@ -28,9 +28,6 @@ SHOWN = 200
 
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""
-
-MISREAD = (Rejected, KeyError, TypeError, ValueError, AttributeError)
-"""The exceptions raised when an answer has an unexpected shape."""
 
 UNPACKED = {"accept-encoding": "identity"}
 """The header by which clients ask for uncompressed answers."""
@@ -217,24 +214,6 @@ async def run_async(
     except StopIteration as end:
         result: Result = end.value
         return result
-
-
-def int64(value: object) -> int:
-    """Return a number of an answer; raises `TypeError` if it is not an int64."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not -MAX_INT64 <= value <= MAX_INT64
-    ):
-        raise TypeError(f"{str(value)[:SHOWN]!r} is not an int64")
-    return value
-
-
-def text(value: object) -> str:
-    """Return a text of an answer; raises `TypeError` if it is not a string."""
-    if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:SHOWN]!r} is not a string")
-    return value
 
 
 def _object(content: bytes) -> dict[str, Any] | None:

@@ -11,11 +11,24 @@ from dataclasses import asdict, fields
 from operator import attrgetter
 from typing import Any
 
-from noted_time.client.asking import int64
 from noted_time.reading import CompleteWindow
-from noted_time.values import Mark, Missing, MissingWriter, Note, Rejected, StreamCut
+from noted_time.values import (
+    MAX_INT64,
+    Mark,
+    Missing,
+    MissingWriter,
+    Note,
+    Rejected,
+    StreamCut,
+)
 
 Json = dict[str, Any]
+
+MISREAD = (Rejected, KeyError, TypeError, ValueError, AttributeError)
+"""The exceptions raised when an answer has an unexpected shape."""
+
+SHOWN = 200
+"""Maximum number of characters shown of a malformed value."""
 
 MARK = tuple(each.name for each in fields(Mark))
 """The fields of a mark."""
@@ -121,3 +134,21 @@ def _integer(segment: str, offset: object) -> int:
     if isinstance(offset, bool) or not isinstance(offset, int):
         raise Rejected(f"offset of segment {segment} is not an integer")
     return offset
+
+
+def int64(value: object) -> int:
+    """Return a number of an answer; raises `TypeError` if it is not an int64."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not -MAX_INT64 <= value <= MAX_INT64
+    ):
+        raise TypeError(f"{str(value)[:SHOWN]!r} is not an int64")
+    return value
+
+
+def text(value: object) -> str:
+    """Return a text of an answer; raises `TypeError` if it is not a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:SHOWN]!r} is not a string")
+    return value

@@ -1,7 +1,7 @@
 """Reading: what a position, or a span of time, learns from the marks."""
 
 from noted_time.reading.history import MarkHistory
-from noted_time.reading.lacking import ReaderPlace, reader_place, waited_for
+from noted_time.reading.lacking import ReaderPlace, reader_place
 from noted_time.reading.missing import MissingWriters
 from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.relaying import NEW_SEGMENT_MS, RelayQueue

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from noted_time.reading.history import MarkHistory
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentWaited:
-    """A segment that a reader has read up to `offset`, and the next mark's cut has up to `needed`.
-
-    Both are exclusive.
-    """
-
-    segment: int
-    offset: int
-    needed: int
+from noted_time.values import SegmentWaited, waited_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +54,3 @@ def reader_place(history: MarkHistory, position: Mapping[int, int], limit: int) 
         len(lacking),
         tuple(islice(lacking, limit)),
     )
-
-
-def waited_for(position: Mapping[int, int], cut: Mapping[int, int]) -> list[SegmentWaited]:
-    """Return the segments in which a position is behind a cut, in the order of the cut."""
-    offsets = ((segment, position.get(segment, 0), needed) for segment, needed in cut.items())
-    return [SegmentWaited(*each) for each in offsets if each[1] < each[2]]

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
-from noted_time.reading.lacking import SegmentWaited, waited_for
-from noted_time.values import Mark
+from noted_time.values import Mark, SegmentWaited, waited_for
 
 NEW_SEGMENT_MS = 10_000
 """How long the rows of a new segment wait: a reader's look at the log may lack the segment yet."""

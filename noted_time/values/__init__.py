@@ -2,6 +2,7 @@
 
 from noted_time.values.cut import (
     Mark,
+    SegmentWaited,
     StreamCut,
     TimeWindow,
     behind_of,
@@ -10,6 +11,7 @@ from noted_time.values.cut import (
     join_into,
     plain_position,
     reaches,
+    waited_for,
 )
 from noted_time.values.decision import Advance, Decision, DecisionName, Hold, Quiet, Sealed, Waiting
 from noted_time.values.errors import (

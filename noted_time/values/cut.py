@@ -88,6 +88,18 @@ class Mark:
     final: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentWaited:
+    """A segment that a reader has read up to `offset`, and the next mark's cut has up to `needed`.
+
+    Both are exclusive.
+    """
+
+    segment: int
+    offset: int
+    needed: int
+
+
 class TimeWindow(NamedTuple):
     """What a position in the stream implies about time.
 
@@ -168,3 +180,9 @@ def behind_of(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int
     {0: 9}
     """
     return {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
+
+
+def waited_for(position: Mapping[int, int], cut: Mapping[int, int]) -> list[SegmentWaited]:
+    """Return the segments in which a position is behind a cut, in the order of the cut."""
+    offsets = ((segment, position.get(segment, 0), needed) for segment, needed in cut.items())
+    return [SegmentWaited(*each) for each in offsets if each[1] < each[2]]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from reader_client import KafkaRelay
-from spark_integration.topic_marks import Asked, NotedTopic
+from spark_integration.topic_marks import MarksWanted, NotedTopic
 from spark_integration.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.kafka import Broker
@@ -36,7 +36,7 @@ pytestmark = [
 FAILED = (PySparkException, Py4JError)
 """What a batch read fails with: the latter in Spark 3.5."""
 
-ASKED = Asked({"flights": "flights"}, {"flights": None}, {}, strict=True, on_seal="close")
+ASKED = MarksWanted({"flights": "flights"}, {"flights": None}, {}, strict=True, on_seal="close")
 MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({0: 1})))
 
 
@@ -96,7 +96,7 @@ def other(new: Callable[[], NotedClock]) -> NotedClock:
 Rows = Sequence[tuple[str | None, bytes | None]]
 
 
-def lowers(spark: SparkSession, rows: Rows, asked: Asked = ASKED, **how: Any) -> list[int]:  # noqa: ANN401
+def lowers(spark: SparkSession, rows: Rows, asked: MarksWanted = ASKED, **how: Any) -> list[int]:  # noqa: ANN401
     """Return what (key, value) stand for, in order of their offsets from 7 on."""
     given = [("flights.noted", 7 + n, key, value) for n, (key, value) in enumerate(rows)]
     schema = "topic STRING, offset LONG, key STRING, value BINARY"
