@@ -113,7 +113,7 @@ class NotedTopic:
             .when(F.col("stream") != self.stream, F.format_string("is of stream %s", "stream"))
             .when(F.expr("domain IS NULL OR NOT key <=> domain"), "has another key than its domain")
             .when(lower.isNull(), "has no integer as its lower")
-            .when(is_other & (not named), F.format_string(UNNAMED, "domain"))
+            .when(is_other & F.lit(not named), F.format_string(UNNAMED, "domain"))
         )
         message = F.format_string(FOREIGN, "offset", "topic", flaw, F.lit(self.stream))
         counts = (

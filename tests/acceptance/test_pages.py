@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from noted_time.kafka.noted_topic import noted_topic_of
 from tests.support.kafka import HOME, Broker
 from tests.support.page import Example, Runner, agrees, examples
 from tests.support.processes import ServeProcess
@@ -71,6 +72,8 @@ def test_the_page_on_kafka_runs_as_printed(broker: Broker, tmp_path: Path) -> No
     """Producers with and without transactions, and both ways to read in Spark."""
     broker.create("flights")
     broker.create("sales")
+    if (noted := noted_topic_of("flights")) in broker.topics():  # that of another test
+        broker.delete(noted)
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, on_kafka(broker))
 

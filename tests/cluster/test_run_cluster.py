@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from noted_time import Rejected
-from tests.support.cluster import Cluster, listens
-from tests.support.kafka import Broker, free_port
+from tests.support.cluster import Cluster, free_ports, listens
+from tests.support.kafka import Broker
 from tests.support.processes import ROOT, environment
-from tests.support.run_cluster import available_mb, count_flights, refuse
+from tests.support.run_cluster import PORTS, available_mb, count_flights, refuse
 from tests.support.served import Served
 
 pytestmark = pytest.mark.acceptance
@@ -24,7 +24,7 @@ ALL_COUNTED = "It counted 831 flights in 20 hours: 0 lost and 0 counts given out
 
 def test_it_runs_the_flights_query_and_stays_until_ctrl_c(tmp_path: Path) -> None:
     """Then nothing of it listens any more; meanwhile a second one is refused by its ports."""
-    port = free_port()
+    port = free_ports(len(PORTS))
     options = ["--data", str(tmp_path), "--port", str(port), "--days", "1"]
     words = [sys.executable, "-m", "tests.support.run_cluster", *options]
     with subprocess.Popen(
@@ -34,6 +34,7 @@ def test_it_runs_the_flights_query_and_stays_until_ctrl_c(tmp_path: Path) -> Non
         said = [running.stderr.readline()]
         while said[-1] and "Ctrl-C" not in said[-1]:
             said.append(running.stderr.readline())
+        assert ALL_COUNTED in "".join(said)
         with pytest.raises(
             Rejected, match=f"port {port}, which the master needs, is taken.*--port"
         ):
@@ -41,7 +42,6 @@ def test_it_runs_the_flights_query_and_stays_until_ctrl_c(tmp_path: Path) -> Non
         os.killpg(running.pid, signal.SIGINT)
         running.communicate()
 
-    assert ALL_COUNTED in "".join(said)
     assert f"sc://127.0.0.1:{port + 2}" in "".join(said)
     assert running.returncode == 0
     assert [listens(each) for each in range(port, port + 4)] == [False] * 4
@@ -63,7 +63,7 @@ def test_the_flights_query_counts_a_topic_on_the_cluster(
 
 def test_what_would_not_start_is_refused_with_what_to_change() -> None:
     """Too little memory, no worker at all, and ports that there are not."""
-    port = free_port()
+    port = free_ports(1)
     with pytest.raises(Rejected, match=r"2 workers need 2,900 MB .*there are 100: .*--workers"):
         refuse(port, 2, 100)
     with pytest.raises(Rejected, match="at least: choose --workers"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,7 +18,6 @@ import httpx
 import pyspark
 
 from examples.flights.surroundings import JAVA_OPTIONS, SMALL_BATCHES
-from tests.support.kafka import free_port
 from tests.support.spark_programs import SparkProgram, environment
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -69,7 +69,8 @@ class Cluster:
     ) -> None:
         self.directory = directory
         self.properties = directory / "spark.conf"
-        master, page, self._connect_port = ports or (free_port(), free_port(), free_port())
+        first = free_ports(3)
+        master, page, self._connect_port = ports or (first, first + 1, first + 2)
         self.master = f"spark://{LOOPBACK}:{master}"
         self.page = f"http://{LOOPBACK}:{page}"
         self._ports = ("--port", str(master), "--webui-port", str(page))
@@ -254,3 +255,14 @@ def listens(port: int) -> bool:
     """Return whether something listens on a port of this machine."""
     with closing(socket.socket()) as probe:
         return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def free_ports(count: int) -> int:
+    """Return the first of several ports on which nothing listens.
+
+    They lie below those that systems choose for others, also a moment later.
+    """
+    while True:
+        first = random.randrange(20_000, 32_000)
+        if not any(listens(first + n) for n in range(count)):
+            return first
