@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -24,6 +23,7 @@ from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.spark_sessions import FAILED
 from tests.support.waiting import eventually, wait_until
 
 pytestmark = [
@@ -32,9 +32,6 @@ pytestmark = [
     pytest.mark.needs_spark("3.5"),
     pytest.mark.shows('read_noted_kafka(marks="topic")'),
 ]
-
-FAILED = (PySparkException, Py4JError)
-"""What a batch read fails with: the latter in Spark 3.5."""
 
 ASKED = MarksWanted({"flights": "flights"}, {"flights": None}, {}, strict=True, on_seal="close")
 MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({0: 1})))
