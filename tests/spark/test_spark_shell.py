@@ -15,7 +15,7 @@ from tests.support.kafka import Broker, connector
 from tests.support.page import BLOCK, text_of
 from tests.support.processes import environment
 
-pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.1")]
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.2")]
 
 PAGE = "docs/spark-sql.md"
 NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
