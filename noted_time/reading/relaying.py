@@ -22,7 +22,7 @@ ALWAYS = -(2**63)
 class RelayQueue:
     """By domain, the `last` record of the log of marks, and the marks `waiting` to be written.
 
-    A relay continues where the log ends: each record is given to `written`, whoever wrote it. If
+    A relay continues where the log ends: `written` is given each record, of other relays too. If
     another relay wrote an older mark after a newer one, it continues from there, as a compacted log
     keeps the last.
 

@@ -101,15 +101,7 @@ def test_a_record_without_a_timestamp_fails_the_query_with_its_offset(clock: Clo
 
 def test_nothing_is_lost_where_partitions_are_added_and_the_rate_is_limited(clock: Clock) -> None:
     """While the query runs, and while it does not; a crash, a limit and availableNow follow."""
-    clock.write(0)
-    clock.note(1)
-    query = clock.output.start(per_second(clock.read(), "timestamp"))
-    query.processAllAvailable()
-    clock.broker.grow(clock.name, 3)
-    clock.write(1, partitions=(0, 1, 2))
-    clock.note(2)
-    assert eventually(lambda: clock.counts, [(0, 4), (1, 6)])
-    query.stop()
+    clock.grow_while_read()
     clock.broker.grow(clock.name, 4)
     clock.write(2, 3, partitions=(0, 1, 2, 3))
     clock.note(4)

@@ -24,7 +24,7 @@ from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
-from tests.support.waiting import eventually, wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.spark,
@@ -207,15 +207,7 @@ def test_nothing_is_lost_where_partitions_are_added_and_the_query_is_restarted(
     clock: NotedClock,
 ) -> None:
     """While it runs, and while it does not; after a crash, and with availableNow."""
-    clock.write(0)
-    clock.note(1)
-    query = clock.output.start(per_second(clock.read(), "timestamp"))
-    query.processAllAvailable()
-    clock.broker.grow(clock.name, 3)
-    clock.write(1, partitions=(0, 1, 2))
-    clock.note(2)
-    assert eventually(lambda: clock.counts, [(0, 4), (1, 6)])
-    query.stop()
+    clock.grow_while_read()
     for seconds in (2, 3), (4, 5):
         clock.write(*seconds, partitions=(0, 1, 2))
         clock.note(seconds[-1] + 1)

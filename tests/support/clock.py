@@ -16,6 +16,7 @@ from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.waiting import eventually
 
 START_MS = 1_357_000_000_000
 START_S = START_MS // 1000
@@ -72,6 +73,18 @@ class Clock:
             query.processAllAvailable()
         finally:
             query.stop()
+
+    def grow_while_read(self) -> None:
+        """Add a third partition while a query runs, which counts all records of two seconds."""
+        self.write(0)
+        self.note(1)
+        query = self.output.start(per_second(self.read(), "timestamp"))
+        query.processAllAvailable()
+        self.broker.grow(self.name, 3)
+        self.write(1, partitions=(0, 1, 2))
+        self.note(2)
+        assert eventually(lambda: self.counts, [(0, 4), (1, 6)])
+        query.stop()
 
     def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
         """Return the second of the mark of a batch, and where the batch ends."""

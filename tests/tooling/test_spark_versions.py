@@ -22,7 +22,7 @@ def table() -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_has_the_table_that_the_runs_made(page: Path, table: dict[str, Any]) -> None:
-    """`./run test --spark V` writes it for one release; nobody edits it."""
+    """`./run test --spark V` writes it for one release; it is not edited."""
     text = page.read_text()
 
     assert rendered(table) in text
