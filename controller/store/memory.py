@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,7 @@ class MemoryStore(SingleNodeLeases):
         self._clocks = {0: 0}
         self._streams: dict[str, KeptStream] = {}
         self._alignments: dict[str, AlignmentRecord] = {}
+        self._secret = secrets.token_bytes(32)
         self._closed = False
 
     def clocks(self) -> dict[int, int]:
@@ -121,6 +123,11 @@ class MemoryStore(SingleNodeLeases):
         """Return all alignments in the order of their names."""
         self.ping()
         return _in_order(self._alignments)
+
+    def replicas_secret(self) -> bytes:
+        """Return a secret that no other process knows."""
+        self.ping()
+        return self._secret
 
     def commit(self, batch: Transaction) -> None:
         """Keep all of the batch or nothing; raises `Conflict` and `StoreUnavailable`."""

@@ -315,6 +315,12 @@ class Reading(Protocol):
     def alignments(self) -> list[AlignmentRecord]:
         """Return all alignments in the order of their names."""
 
+    def replicas_secret(self) -> bytes:
+        """Return the secret by which the controllers of the database know each other.
+
+        It is empty if an operator deleted it; then none of them takes what another forwards.
+        """
+
 
 class Store(Reading, Protocol):
     """A database behind the controller; every call blocks, and one is made at a time.

@@ -46,6 +46,7 @@ from controller.store.schema import (
     member,
     reader,
     scale,
+    secret,
     stream,
 )
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
@@ -133,6 +134,11 @@ class SqlReading:
         """Return all alignments in the order of their names."""
         found = self._rows(select(alignment).order_by(alignment.c.name))
         return [rows.ALIGNMENTS.value(row) for row in found]
+
+    def replicas_secret(self) -> bytes:
+        """Return the secret by which the controllers of the database know each other."""
+        found = self._rows(select(secret.c.value).where(secret.c.name == "replicas"))
+        return b"".join(value.encode() for (value,) in found)
 
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0001"
+REVISION = "0002"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -70,6 +70,9 @@ bucket = Table("bucket", metadata, _key("number", Integer), _number("service_ms"
 
 # The controllers on a shared database, by the process of the server that serves their session.
 replica = Table("replica", metadata, _key("pid", Integer), _text("url"))
+
+# What the controllers of the database share and nobody else knows, created by the migration.
+secret = Table("secret", metadata, _key("name"), _text("value"))
 
 stream = Table(
     "stream",

@@ -337,6 +337,13 @@ def test_after_a_conflict_the_store_continues(store: Store) -> None:
     assert seqs(store) == [1, 2]
 
 
+def test_the_controllers_of_a_database_share_a_secret(store: Store) -> None:
+    """Whoever reads it again, reads the same: it was made with the tables."""
+    found = store.reading.replicas_secret()
+
+    assert (store.replicas_secret(), len(found) >= 32) == (found, True)
+
+
 def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     """A commit between two members that are read neither fails nor is seen."""
     store.commit(replace(of_one_stream(), members=records(*(member(w) for w in ("a", "c")))))

@@ -99,3 +99,14 @@ def test_a_database_that_is_created_today_has_buckets_at_0(url: str) -> None:
             dict.fromkeys(range(buckets), 0),
             buckets,
         )
+
+
+def test_each_database_has_a_secret_of_its_own(tmp_path: Path) -> None:
+    """Controllers of one are strangers to those of another."""
+    found = set()
+    for name in ("a", "b"):
+        migrate(url := f"sqlite:///{tmp_path / name}")
+        with closing(open_store(url)) as store:
+            found.add(store.replicas_secret())
+
+    assert (len(found), {len(each) for each in found}) == (2, {43})
