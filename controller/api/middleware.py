@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.aggregation.shares import Shares
-from controller.api import audit, event_stream, forwarding
+from controller.api import audit, forwarding
 from controller.api.access import AccessDenied, Gate, Need, RequestInfo, attempt, needed
 from controller.api.answers import Answer, answer_of
 from controller.api.calls import Call, StreamRequest
@@ -44,7 +43,6 @@ class Middleware:
         self._controller = controller
         self._gate = gate
         self._forwarding = forwarding
-        self._event_streams = Shares(controller.limits.long_polls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -94,9 +92,6 @@ class Middleware:
         elif not NAME.fullmatch(call.stream):
             await self._app(scope, _given(body), send)
             return
-        elif _asks_for_events(scope, call.stream):
-            await self._serve_events(scope, receive, send)
-            return
         else:
             notes = f"/v1/streams/{call.stream}/notes"
             is_of_notes = scope["path"] == notes and scope["method"] == "POST"
@@ -108,21 +103,6 @@ class Middleware:
             answer = await (answering if is_of_notes else _while_connected(receive, answering))
         await answer.send(send)
 
-    async def _serve_events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the marks of a stream as events, of at most as many as long polls may wait."""
-        call: Call = scope["state"]["call"]
-        shares = self._event_streams
-        if not shares.has_room(call.asker):
-            message = f"{len(shares)} event streams are open already; try again"
-            await problem_of(self._controller.metrics.overload(message)).send(send)
-            return
-        with shares.place(call.asker):
-            request = StreamRequest(call.stream, scope, b"", is_of_notes=False)
-            stopping = self._controller.stopping
-            events = event_stream.answer_events(request, self._answer_again, stopping)
-            response = await _while_connected(receive, events)
-            await response(scope, receive, send)
-
     async def _answer(self, request: StreamRequest) -> Answer:
         """Answer a request for a stream, here or by its owner."""
         try:
@@ -130,31 +110,11 @@ class Middleware:
         except StoreUnavailable as failure:
             return problem_of(failure)
 
-    async def _answer_again(self, request: StreamRequest) -> Answer:
-        """Answer a request that was admitted a while ago, if the gate still admits it."""
-        scope = request.scope
-        remote = scope["state"]["call"].remote
-        info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
-        try:
-            self._gate.admit(needed(info.method, info.path), info)
-        except AccessDenied as denied:
-            return denied.problem
-        return await self._answer(request)
-
     async def _answer_here(self, request: StreamRequest) -> Answer:
         scope, body = request.scope, request.body
         if request.is_of_notes:
             return await answer_notes(self._controller, scope["state"]["call"], body)
         return await answer_of(self._app, dict(scope), _given(body))
-
-
-def _asks_for_events(scope: Scope, stream: str) -> bool:
-    """Whether a request is for the marks of the stream as events."""
-    if scope["method"] != "GET" or scope["path"] != f"/v1/streams/{stream}/marks":
-        return False
-    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
-    types = accepted.decode("latin-1").lower().split(",")
-    return any(each.partition(";")[0].strip() == event_stream.EVENTS for each in types)
 
 
 def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:

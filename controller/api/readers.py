@@ -42,12 +42,7 @@ Wait = Annotated[int, Query(ge=0, le=30_000)]
 PathName = Annotated[shapes.Name, Path()]
 
 
-@router.get(
-    "/marks",
-    response_model=shape(MarksAnswer),
-    operation_id="listMarks",
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
-)
+@router.get("/marks", response_model=shape(MarksAnswer), operation_id="listMarks")
 async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     call: CallDep,
@@ -61,8 +56,6 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     """Return the marks after a seq; waits up to `wait_ms` for the first.
 
     The answer ends after `limit` marks or 4 MiB; `has_more` is true if more follow.
-
-    With `Accept: text/event-stream` the marks come as server-sent events, each as it is made.
     """
     found = await controller.polls.marks(
         stream, domain, after=after, wait_ms=wait_ms, asker=call.asker

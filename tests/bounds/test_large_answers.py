@@ -12,7 +12,6 @@ from controller.service import views
 from reader_client import ReaderClient
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
-from tests.controller.api.test_event_stream import listening, marks
 from tests.support.http import Caller
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -110,14 +109,6 @@ def served() -> Iterator[Served]:
         served.create("s")
         httpx.post(f"{served.url}{S}/notes", json={"notes": WIDE}, trust_env=False)
         yield served
-
-
-def test_an_event_stream_continues_where_an_answer_ended(served: Served) -> None:
-    """It consists of such answers."""
-    with listening(served) as answer:
-        found = marks(answer, MARKS)
-
-    assert [seq for _, seq in found] == list(range(1, MARKS + 1))
 
 
 def test_clients_continue_where_an_answer_ended(served: Served) -> None:

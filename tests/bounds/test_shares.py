@@ -73,22 +73,3 @@ async def test_a_token_leaves_reader_groups_to_others() -> None:
         {reached},
         (200, ""),
     )
-
-
-async def test_a_token_leaves_event_streams_to_others() -> None:
-    """Each of them polls, so it takes a long poll as well."""
-    guarded = Guarded()
-    greedy, other = guarded.token("read"), guarded.token("read")
-    events = {"accept": "text/event-stream"}
-    async with behind(guarded.gate, limits=LIMITS) as door:
-        path = "/v1/streams/s/marks"
-        tasks = [asyncio.create_task(door.call("GET", path, greedy, **events)) for _ in range(6)]
-        await until(lambda: len(door.controller.polls) == 6)
-        refused = await door.call("GET", path, greedy, **events)
-        tasks.append(asyncio.create_task(door.call("GET", path, other, **events)))
-        await until(lambda: len(door.controller.polls) == 7)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-    assert refused == OVERLOADED

@@ -12,7 +12,6 @@ from reader_client import ReaderClient
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
 from spark_integration.release import Releaser
-from tests.controller.api.test_event_stream import events, listening
 from tests.support.controllers import until
 from tests.support.http import Caller, problem
 from tests.support.served import Served
@@ -180,17 +179,6 @@ def test_the_ledger_names_a_correction_after_a_restart(served: Corrected) -> Non
     assert (entry["seq"], [each["reason"] for each in entry["writers"]]) == (4, ["corrected"])
     assert served.call("GET", "/s/cut?complete_to=8") == before
     assert before["missing"] == []
-
-
-def test_an_event_stream_reports_it(served: Corrected) -> None:
-    """By the event that describes the stream."""
-    with listening(served, "?after=3") as answer:
-        coming = events(answer)
-        next(event for event in coming if event.get("event") == "stream")
-        served.correct()
-        sent = next(event for event in coming if event.get("event") == "stream")
-
-    assert sent["data"]["corrections"] == 1
 
 
 def test_a_reader_reads_on(served: Corrected) -> None:

@@ -155,6 +155,16 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
     assert answer == {**about, "marks": [second]}
 
 
+async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
+    """Also where a client asks for server-sent events, which earlier versions had."""
+    await call.note(NOTE)
+    events = {"accept": "text/event-stream"}
+    answer = await call.client.get(f"{S}/marks", headers=events)
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == (await call.get(f"{S}/marks")).json()
+
+
 async def test_a_position_becomes_a_time_window(call: Caller) -> None:
     """Both bounds with the seq of their marks; null if there is none."""
     await call.note(NOTE)

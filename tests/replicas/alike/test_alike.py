@@ -1,7 +1,6 @@
 """Two replicas: whichever is asked, the answers are the same."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,37 +140,6 @@ def test_clients_need_not_know_the_owner_of_a_stream(other: ServeProcess, name: 
 def test_two_that_start_at_once_on_an_empty_database_both_serve(two: Two) -> None:
     """One makes the tables, both are ready."""
     assert [HTTP.get(f"{each.url}/readyz").status_code for each in two] == [200, 200]
-
-
-def ids(answer: httpx.Response) -> Iterator[str]:
-    """Yield the ids of the events."""
-    return (line for line in answer.iter_lines() if line.startswith("id: "))
-
-
-def test_events_come_from_whichever_replica_is_asked(
-    owner: ServeProcess, other: ServeProcess, name: str
-) -> None:
-    """The one that is asked polls the owner; marks come as they are made."""
-    seen = []
-    for number, replica in enumerate((owner, other)):
-        url = f"{replica.url}/v1/streams/{name}/marks?after={number}"
-        with httpx.stream("GET", url, headers={"accept": "text/event-stream"}) as answer:
-            coming = ids(answer)
-            note(owner, name, 5 + 2 * number)
-            seen.append(next(coming))
-
-    assert seen == ["id: 1", "id: 2"]
-
-
-def test_what_is_refused_is_refused_alike(owner: ServeProcess, other: ServeProcess) -> None:
-    """Before any event is sent, by the status."""
-    shown = []
-    for replica in (owner, other):
-        url = f"{replica.url}/v1/streams/nope/marks"
-        answer = httpx.get(url, headers={"accept": "text/event-stream"})
-        shown.append((answer.status_code, answer.json()["code"]))
-
-    assert shown == [(404, "unknown_stream")] * 2
 
 
 def put(replica: ServeProcess, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
