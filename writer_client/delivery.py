@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any
 
 from noted_time.values import (
@@ -21,14 +22,26 @@ from noted_time.values import (
     LateRows,
     Rejected,
     Time,
+    behind_of,
     join_into,
     unix_ms_of,
 )
-from writer_client.claims import check_int64
+from writer_client.claims import NOWHERE, check_int64
 from writer_client.writer import Writer
 
 NEVER = MIN_INT64
 """Below all event times."""
+
+
+class Phase(Enum):
+    """Where a tracker is between transactions."""
+
+    CLEAR = auto()
+    """No transaction is open."""
+    OPEN = auto()
+    """One is open."""
+    UNRESOLVED = auto()
+    """Whether the last one was committed is unknown."""
 
 
 class Epoch:
@@ -100,12 +113,14 @@ class DeliveryTracker:
 
     * a note that leaves covers every event produced before it, except aborted ones;
     * positions and times never go back;
-    * nothing leaves while a transaction is open, or while the failure of an event is not forgiven.
+    * nothing leaves while a transaction is open or its outcome unknown, or while the failure of an
+      event is not forgiven.
 
     The segments are the log's partitions. Begin the client (`Writer.begin`) at the ends of those
     that are written to: a position has only what this process wrote. `look_again` is called if an
-    event was delivered at an unknown offset, before anything else is noted, and has to `begin` the
-    client again; without it, such an event counts as failed.
+    event was delivered at an unknown offset, or below one that was noted, which is another thread's
+    haste or another log. It has to `begin` the client again, before anything else is noted. Without
+    it, an event at an unknown offset counts as failed.
     """
 
     def __init__(
@@ -122,8 +137,8 @@ class DeliveryTracker:
         self._look_again = look_again
         self._open = Epoch(self)
         self._epochs = deque([self._open])
-        self.in_transaction = False
-        """Whether a transaction is open."""
+        self.phase = Phase.CLEAR
+        self._doubtful = self._open
         self._noted: int | None = None
         self._left: int | None = None
         self._failed, self._reason = 0, ""
@@ -173,7 +188,7 @@ class DeliveryTracker:
     def is_waiting(self) -> bool:
         """Whether notes wait for nothing but deliveries."""
         with self.lock:
-            return len(self._epochs) > 1 and not (self.in_transaction or self._failed)
+            return len(self._epochs) > 1 and self.phase is Phase.CLEAR and not self._failed
 
     def note(self, time: Time) -> None:
         """Promise that all events with a time below `time` were produced by now.
@@ -187,7 +202,7 @@ class DeliveryTracker:
             last = self.time
             if last is not None and time < last:
                 raise InvalidNote(self._client.writer, "invalid_time", last)
-            if self.in_transaction:
+            if self.phase is Phase.OPEN:
                 self._open.note = time
                 return
             self._noted = time
@@ -217,55 +232,73 @@ class DeliveryTracker:
     def ends(self) -> dict[int, int]:
         """Return the ends of what was delivered and not noted, for `idle` and `finish`.
 
-        Raises `DeliveryFailed` after failures, and `Rejected` in a transaction or while events are
-        under way.
+        Raises `DeliveryFailed` after failures, and `Rejected` in a transaction, before its outcome
+        is known, or while events are under way.
         """
         with self.lock:
             self.check()
-            if self.in_transaction:
+            if self.phase is Phase.OPEN:
                 raise Rejected("a transaction is open: commit or abort it first")
+            if self.phase is Phase.UNRESOLVED:
+                raise Rejected("whether the last transaction was committed is unknown: find out")
             if self.under_way:
                 raise Rejected(f"{self.under_way} events are not delivered yet: flush first")
             self._close(None)
             self.settle()
-            self._tell(self._settled.sent)
-            largest, self._settled.largest = self._settled.largest, NEVER
-            if largest != NEVER:
-                self._client.wrote(min(largest, LARGEST_TIME), domain=self._domain, rows=0)
-            return dict(self._settled.ends)
+            ends = self._settled.ends
+            self._report(self._settled.sent)
+            position = self._client.position
+            return {segment: position[segment] for segment in ends}
 
     # Transactions
 
     def begin(self) -> None:
-        """Begin a transaction; what is produced from here on belongs to it."""
+        """Begin a transaction; what is produced from here on belongs to it.
+
+        If the outcome of the last one was unknown, it was committed: call `abort` first if not.
+        """
         with self.lock:
             self._close(None)
-            self.in_transaction = True
+            self.phase = Phase.OPEN
 
     def commit(self, *, is_certain: bool = True) -> None:
         """End the transaction; its note leaves when all of its events are delivered.
 
-        If the outcome `is_certain` not, its note is dropped, and the next one covers its events.
+        If the outcome `is_certain` not, its note is dropped, and the next one covers its events. It
+        leaves after `begin`, or a `commit` or `abort` that is certain, says what the outcome was.
         """
         with self.lock:
-            time = self._open.note if is_certain else None
-            self.in_transaction = False
-            if time is not None:
-                self._noted = time
-            self._close(time)
+            if not is_certain:
+                self._doubtful, self._open.note = self._open, None
+                self._open = Epoch(self)
+                self._epochs.append(self._open)
+                self.phase = Phase.UNRESOLVED
+                return
+            if self.phase is Phase.OPEN:
+                time = self._open.note
+                self._noted = self._noted if time is None else time
+                self._close(time)
+            self.phase = Phase.CLEAR
             self.settle()
 
     def abort(self) -> None:
-        """Drop what was produced and noted in the transaction.
+        """Drop what was produced and noted in the transaction, and what was noted since its commit.
 
         Clients report offsets of aborted events too, possibly later: they are ignored.
         """
         with self.lock:
-            self._failed -= self._open.failures
-            self.in_transaction = False
-            self._open = self._epochs[-1] = Epoch(self)
+            if self.phase is Phase.CLEAR:
+                return
+            aborted = self._doubtful if self.phase is Phase.UNRESOLVED else self._open
+            at = self._epochs.index(aborted)
+            self._failed -= aborted.failures
+            self._epochs[at] = Epoch(self)
+            self._open = self._epochs[-1]
+            for epoch in list(self._epochs)[at:]:
+                epoch.note = None
             held = (each.note for each in reversed(self._epochs) if each.note is not None)
             self._noted = next(held, self._left)
+            self.phase = Phase.CLEAR
             self.settle()
 
     # Failures
@@ -293,7 +326,7 @@ class DeliveryTracker:
         with self.lock:
             if not self._failed:
                 return None
-            aborts, writer = self.in_transaction, self._client.writer
+            aborts, writer = self.phase is Phase.OPEN, self._client.writer
             return DeliveryFailed(writer, self._failed, self._reason, is_aborted=aborts)
 
     def check(self) -> None:
@@ -316,7 +349,7 @@ class DeliveryTracker:
                 epoch.sent -= epoch.failures
                 epoch.failures, epoch.note = 0, None
             self._failed = 0
-            if times and self.in_transaction:
+            if times and self.phase is Phase.OPEN:
                 self._open.note = times[-1]
             elif times:
                 self._close(times[-1])
@@ -333,24 +366,38 @@ class DeliveryTracker:
 
     def _settle(self, epoch: Epoch) -> None:
         """Add a delivered epoch to what was not noted yet, and note its time."""
-        if epoch.is_unplaced and self._look_again is not None:
-            self._look_again()
         settled = self._settled
+        if self._look_again is not None and (epoch.is_unplaced or self._goes_back(epoch.ends)):
+            self._look_again()
         join_into(settled.ends, epoch.ends)
         settled.sent += epoch.sent
         settled.largest = max(settled.largest, epoch.largest)
         settled.late = _joined(settled.late, epoch.late)
         if epoch.note is not None:
-            self._tell(settled.sent)
-            largest = None if settled.largest == NEVER else min(settled.largest, LARGEST_TIME)
-            self._client.note_time(epoch.note, settled.ends, domain=self._domain, max_time=largest)
-            settled.ends, settled.largest = {}, NEVER
+            self._report(settled.sent)
+            self._client.note_time(epoch.note, NOWHERE, domain=self._domain)
             self._left = epoch.note
+
+    def _goes_back(self, ends: dict[int, int]) -> bool:
+        """Whether the ends are below those of earlier epochs."""
+        return bool(behind_of(ends, self._client.position) or behind_of(ends, self._settled.ends))
 
     def count_rows(self) -> None:
         """Report all rows produced to the client, for the error that says it is fenced."""
         with self.lock:
             self._tell(self._settled.sent + sum(each.sent for each in self._epochs))
+
+    def _report(self, rows: int) -> None:
+        """Report to the client all that is settled, of which there are that many rows in all.
+
+        Positions are joined: threads may send events in another order than they were counted in.
+        """
+        settled = self._settled
+        if settled.ends or settled.largest != NEVER:
+            largest = None if settled.largest == NEVER else min(settled.largest, LARGEST_TIME)
+            self._client.wrote(largest, domain=self._domain, position=settled.ends, rows=0)
+            settled.ends, settled.largest = {}, NEVER
+        self._tell(rows)
 
     def _tell(self, rows: int) -> None:
         """Report how many rows were written in all, and those settled that are late."""

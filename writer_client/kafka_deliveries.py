@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time as clocks
+from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from noted_time.values import (
     ClientFailed,
     Fenced,
-    InvalidNote,
     NotedTimeError,
+    Recreated,
     Rejected,
     Session,
     Unreachable,
 )
+from writer_client.answers import Found
 from writer_client.client import WriterClient
 from writer_client.delivery import DeliveryTracker
 from writer_client.kafka_ends import TopicEnds
@@ -64,7 +66,15 @@ class Deliveries:
 
     def begin(self) -> None:
         """Join, and look the ends of the topic up once no other process may note."""
-        self.client.begin(self._ends.look_up)
+        self.client.begin(self._look_up)
+
+    def _look_up(self, known: Mapping[int, int]) -> Found:
+        """Return the ends; that the topic is another one is raised by every later call."""
+        try:
+            return self._ends.look_up(known)
+        except Recreated as error:
+            self.fault = self.fault or error
+            raise
 
     def check(self) -> None:
         """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
@@ -103,35 +113,18 @@ class Deliveries:
         self.check()
         self.tracker.check()
 
-    def note(self, time: int) -> None:
-        """Note a time; raises `InvalidNote` if it goes back."""
-        try:
-            self.tracker.note(time)
-        except InvalidNote as error:
-            if error.status == "invalid_time":
-                raise
-            self.went_back(error)
-
     def settle(self) -> None:
         """Note what may leave."""
         try:
             self.tracker.settle()
         except Fenced:
             return  # the client says so whenever it is asked
-        except InvalidNote as error:
-            self.went_back(error)
         except NotedTimeError as error:
             self.fault = self.fault or error
         failure = self.tracker.failure
         if failure is not None and not self._complained:
             log.warning("%s", failure)
         self._complained = failure is not None
-
-    def went_back(self, error: InvalidNote) -> NotedTimeError:
-        """Return the error of a note that was refused because its position went back."""
-        behind = error.status == "invalid_position"
-        self.fault = self.fault or (self._ends.went_back(error) if behind else error)
-        return self.fault
 
     def named(self, error: KafkaException) -> NotedTimeError:
         """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""

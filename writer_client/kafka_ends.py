@@ -10,7 +10,6 @@ from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.reading import TopicReader, log
 from noted_time.values import (
     LARGEST_TIME,
-    InvalidNote,
     NotObservable,
     Recreated,
     Unreachable,
@@ -60,17 +59,11 @@ class TopicEnds:
         look = _whole(self._topic, self._topic.look())
         behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
         if behind or look.id != self._id:
-            raise self._replaced(f"it ends at {behind}, and {dict(known)} was noted")
+            fact = f"it ends at {behind}, and {dict(known)} was noted"
+            raise Recreated(f"Kafka topic {self._topic.name!r}", fact)
         times = self._topic.largest_times()
         new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
         return Found(look.ends, {self._domain: max(new)} if new else {})
-
-    def went_back(self, refused: InvalidNote) -> Recreated:
-        """Return the error for events that were delivered below offsets noted before."""
-        return self._replaced(f"events were delivered below {refused.last}, which was noted")
-
-    def _replaced(self, fact: str) -> Recreated:
-        return Recreated(f"Kafka topic {self._topic.name!r}", fact)
 
 
 class SameTopic:

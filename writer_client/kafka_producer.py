@@ -13,7 +13,6 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 
 from noted_time.values import (
     LARGEST_TIME,
-    InvalidNote,
     NotedTimeError,
     Rejected,
     Time,
@@ -21,6 +20,7 @@ from noted_time.values import (
 )
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
+from writer_client.delivery import Phase
 from writer_client.kafka_config import checked, created, take_over
 from writer_client.kafka_deliveries import SLICE_S, Deliveries, log
 from writer_client.kafka_ends import TopicEnds
@@ -177,7 +177,7 @@ class KafkaNotedProducer:
             raise Rejected(f"event_time {stamp} is no timestamp for Kafka: it has to be above 0")
         if self._deliveries.fault is not None or self._rests or self.client.is_fenced:
             self._resume()
-        if self._is_transactional and not self._tracker.in_transaction:
+        if self._is_transactional and self._tracker.phase is not Phase.OPEN:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
         part = -1 if partition is None else partition
         epoch = self._produced(stamp)
@@ -214,7 +214,7 @@ class KafkaNotedProducer:
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
         self._tracker.check()
-        self._deliveries.note(unix_ms_of(time))
+        self._tracker.note(time)
         self.check()
         self._rests = False
         if self._tracker.is_waiting:
@@ -229,8 +229,7 @@ class KafkaNotedProducer:
         kept and tried further.
         """
         until = clocks.monotonic() + timeout
-        self.check()
-        self._deliveries.wait(until)
+        self._deliver(until)
         return self.client.flush(max(0.0, until - clocks.monotonic()))
 
     def forgive(self) -> None:
@@ -256,8 +255,9 @@ class KafkaNotedProducer:
         One note leaves after the commit. If the block raises, the transaction is aborted, and what
         was produced and noted in it is dropped. Raises `DeliveryFailed` or `Conflict` if it had to
         be aborted, so that all of its events are to be produced again, and `Unreachable` if the
-        outcome of the commit is unknown: then nothing is noted. The next transaction begins when it
-        is known, and raises `Conflict` if it was an abort; otherwise its note covers both.
+        outcome of the commit is unknown: then nothing leaves until the next transaction begins, or
+        `flush`, `idle` or `finish` is called, which find it out. They raise `Conflict` if it was an
+        abort, and what was noted meanwhile is dropped; otherwise the next note covers both.
         """
         if not self._is_transactional:
             raise Rejected("transactions need a transactional.id in the configuration")
@@ -271,10 +271,7 @@ class KafkaNotedProducer:
             self._transactions.abort()
             raise
         self._is_held = True
-        try:
-            self._transactions.commit()
-        except InvalidNote as error:
-            raise self._deliveries.went_back(error) from error
+        self._transactions.commit()
         self._is_held = False
 
     # Leaving
@@ -341,11 +338,17 @@ class KafkaNotedProducer:
 
     def _leave(self, until: float) -> Mapping[int, int]:
         """Deliver all events, and return their ends."""
-        self.check()
-        self._deliveries.wait(until)
+        self._deliver(until)
         with self._tracker.lock:
             self._rests = True
             return self._tracker.ends()
+
+    def _deliver(self, until: float) -> None:
+        """Deliver all events, once it is known whether the last transaction was committed."""
+        self.check()
+        if self._tracker.phase is Phase.UNRESOLVED:
+            self._transactions.resolve(max(0.0, until - clocks.monotonic()))
+        self._deliveries.wait(until)
 
     def _first_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Look once whether the topic keeps the timestamps of its events."""
@@ -397,7 +400,7 @@ class KafkaNotedProducer:
                 return
             time, last = unix_ms_of(self._clock()) - self._delay_ms, self._tracker.time
             if last is None or time >= last:
-                self._deliveries.note(time)
+                self._tracker.note(time)
 
 
 def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:

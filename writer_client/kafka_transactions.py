@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time as clocks
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from contextlib import suppress
 from confluent_kafka import KafkaException
 
 from noted_time.values import Conflict, NotedTimeError, Rejected, Unreachable
+from writer_client.delivery import Phase
 from writer_client.kafka_deliveries import Deliveries, error_of
 
 ATTEMPT_S = 1.0
@@ -30,13 +32,14 @@ class Transactions:
         self._deliveries = deliveries
         self._kafka, self._tracker = deliveries.kafka, deliveries.tracker
         self._unresolved: Call | None = None
+        self._resolving = threading.RLock()
 
     def begin(self) -> None:
         """Begin one; raises `Conflict` if the one before was not committed after all."""
-        if self._tracker.in_transaction:
+        if self._tracker.phase is Phase.OPEN:
             raise Rejected("a transaction is open already: they do not nest")
+        self.resolve()
         try:
-            self._resolve()
             self._kafka.begin_transaction()
         except KafkaException as error:
             raise self._deliveries.named(error) from error
@@ -50,21 +53,24 @@ class Transactions:
         """
         self._unresolved = self._kafka.commit_transaction
         try:
-            self._resolve()
+            self.resolve()
+        finally:
+            if self._tracker.phase is Phase.OPEN:
+                self._tracker.commit(is_certain=self._unresolved is None)
+
+    def resolve(self, timeout_s: float | None = None) -> None:
+        """Find out what became of the last transaction if that is unknown; raises as `commit`."""
+        try:
+            with self._resolving:
+                self._resolve(COMMIT_S if timeout_s is None else timeout_s)
         except KafkaException as error:
-            if not error_of(error).retriable():
+            if not error_of(error).retriable() or self._tracker.phase is Phase.CLEAR:
                 raise self._deliveries.named(error) from error
             raise Unreachable(
                 f"whether the transaction of writer {self._deliveries.client.writer!r} was "
-                f"committed is unknown: {error_of(error).str()}; it is not noted, and the next "
-                "transaction begins when that is known"
+                f"committed is unknown: {error_of(error).str()}; nothing is noted until that is "
+                "known, which the next transaction, `flush`, `idle` and `finish` find out"
             ) from error
-        except Conflict:
-            self._tracker.abort()
-            raise
-        finally:
-            if self._tracker.in_transaction:
-                self._tracker.commit(is_certain=self._unresolved is None)
 
     def abort(self) -> None:
         """Abort, and drop what was produced and noted; what Kafka refuses is raised later.
@@ -76,30 +82,33 @@ class Transactions:
             with suppress(NotedTimeError):
                 self._deliveries.wait(clocks.monotonic() + FLUSH_S)
             with suppress(KafkaException):
-                self._resolve()
+                self._resolve(COMMIT_S)
         finally:
             self._tracker.abort()
 
-    def _resolve(self) -> None:
+    def _resolve(self, timeout_s: float) -> None:
         """Complete the commit or abort that has no outcome yet; a commit may turn out as abort."""
         if self._unresolved is None:
             return
         try:
-            self._complete(self._unresolved)
+            self._complete(self._unresolved, timeout_s)
         except KafkaException as error:
             if not error_of(error).txn_requires_abort():
                 raise
-            self._complete(self._kafka.abort_transaction)
+            self._complete(self._kafka.abort_transaction, timeout_s)
             self._unresolved = None
+            self._tracker.abort()
             raise Conflict(
                 f"Kafka aborted the transaction of writer {self._deliveries.client.writer!r}: "
                 f"{error_of(error).str()}; produce all of its events again"
             ) from error
         self._unresolved = None
+        if self._tracker.phase is Phase.UNRESOLVED:
+            self._tracker.commit()
 
-    def _complete(self, call: Call) -> None:
-        """Repeat a call until it has an outcome, or for a minute."""
-        until = clocks.monotonic() + COMMIT_S
+    def _complete(self, call: Call, timeout_s: float) -> None:
+        """Repeat a call until it has an outcome, or for that long."""
+        until = clocks.monotonic() + timeout_s
         while True:
             try:
                 with self._deliveries.reporting:

@@ -169,7 +169,7 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
 def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What became of it is found out before the next transaction begins."""
+    """Nothing leaves before what became of it is found out, also not what is noted meanwhile."""
     monkeypatch.setattr(kafka_transactions, "COMMIT_S", 1.0)
     producer = start(config=transactional(topic))
 
@@ -181,10 +181,15 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
 
     with pytest.raises(Unreachable, match="was committed is unknown"), producer.transaction():
         write()
+    producer.note_time(NOON + 2)
+    assert producer.client.flush(60).lower is None
+    with pytest.raises(Unreachable, match="was committed is unknown"):
+        producer.finish(0.1)
     broker.start()
     monkeypatch.undo()
+    assert producer.flush(60).lower == NOON + 2
     with producer.transaction():
-        producer.produce("b", event_time=NOON + 1)
+        producer.produce("b", event_time=NOON + 2)
         producer.note_time(NOON + 5)
 
     assert producer.flush(60).lower == NOON + 5
@@ -404,8 +409,11 @@ def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
     broker.create(topic, 2)
     producer.produce("a", event_time=NOON + 20, partition=0)
     producer.flush(60)
+    producer.note_time(NOON + 30)
     with pytest.raises(Rejected, match=r"was deleted and created again.*delete the stream too"):
-        producer.note_time(NOON + 30)
+        producer.flush(60)
+    with pytest.raises(Rejected, match="was deleted and created again"):
+        producer.produce("a", event_time=NOON + 30)
     with pytest.raises(Rejected, match=r"was deleted and created again.*ends at {0: 1}"):
         start()
 

@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pytest
@@ -15,8 +16,9 @@ from writer_client import DeliveryTracker
 from writer_client.delivery import Epoch
 from writer_client.writer import Writer
 
-OFTEN = ("produce", "produce", "produce", "deliver", "deliver", "note", "note")
-SELDOM = ("lose", "begin", "commit", "doubt", "abort", "forgive")
+OFTEN = ("produce", "produce", "count", "send", "deliver", "deliver", "note", "note")
+SELDOM = ("lose", "begin", "commit", "doubt", "find_committed", "find_aborted", "abort", "forgive")
+ENDING = ("send", "commit", "doubt", "find_committed", "find_aborted", "abort")
 
 
 class Left(NamedTuple):
@@ -69,37 +71,45 @@ class Message(NamedTuple):
         return self.at
 
 
-class Event(NamedTuple):
-    """An event with its place in the log, and the epoch that it is reported to."""
+@dataclass(eq=False)
+class Event:
+    """An event with the epoch that it is reported to, and its place once it was sent."""
 
     time: int
     epoch: Epoch
-    place: Message
+    place: Message | None = None
 
 
 class Program:
-    """Produces, notes only what it can vouch for, and produces again what failed or was aborted."""
+    """Produces, notes only what it can vouch for, and produces again what failed or was aborted.
+
+    Its threads may send events in another order than that in which they were counted.
+    """
 
     def __init__(self, seed: int) -> None:
         self.client = Noting()
         self.tracker = DeliveryTracker(self.client)
         self.chance = random.Random(seed)
         self.ends = [0, 0]
+        self.counted: list[Event] = []
         self.under_way: list[Event] = []
         self.log: list[Event] = []
         self.again: list[int] = []
         self.lost = 0
         self.promised = 0
         self.before: list[Event] | None = None
+        self.doubtful: list[Event] | None = None
 
     def act(self, act: str) -> None:
         """Do it if it can be done now, and check what left meanwhile."""
         known = len(self.client.left)
-        is_open, lost = self.before is not None, self.lost
+        is_held, lost = self.before is not None or self.doubtful is not None, self.lost
         getattr(self, act)()
         for note in self.client.left[known:]:
-            assert not lost or act in ("forgive", "abort")
-            assert not is_open or act in ("commit", "doubt", "abort")
+            assert not lost or act in ("forgive", "abort", "find_aborted")
+            assert not is_held or act in ENDING
+            assert self.before is None
+            assert self.doubtful is None
             assert self.beyond(note) == []
 
     def beyond(self, note: Left) -> list[Event]:
@@ -107,17 +117,35 @@ class Program:
         return [
             each
             for each in self.log
-            if each.time < note.time and each.place.at >= note.position.get(each.place.segment, 0)
+            if each.time < note.time
+            and (each.place is None or each.place.at >= note.position.get(each.place.segment, 0))
         ]
 
-    def produce(self, time: int | None = None) -> None:
-        """Append an event, which is reported later."""
+    def count(self, time: int | None = None) -> None:
+        """Count an event, which is sent later."""
         time = self.promised + self.chance.randrange(5) if time is None else time
-        segment = self.chance.randrange(2)
-        event = Event(time, self.tracker.produced(time), Message(segment, self.ends[segment]))
-        self.ends[segment] += self.chance.choice((1, 1, 2))
-        self.under_way.append(event)
+        event = Event(time, self.tracker.produced(time))
+        self.counted.append(event)
         self.log.append(event)
+
+    def send(self) -> None:
+        """Append one of the events that were counted, in any order; it is reported later."""
+        if self.counted:
+            event = self.counted.pop(self.chance.randrange(len(self.counted)))
+            segment = self.chance.randrange(2)
+            event.place = Message(segment, self.ends[segment])
+            self.ends[segment] += self.chance.choice((1, 1, 2))
+            self.under_way.append(event)
+
+    def send_all(self) -> None:
+        """Append all events that were counted."""
+        while self.counted:
+            self.send()
+
+    def produce(self, time: int | None = None) -> None:
+        """Count an event, and append one."""
+        self.count(time)
+        self.send()
 
     def deliver(self) -> None:
         """Report one event, in any order."""
@@ -149,31 +177,56 @@ class Program:
         self.tracker.note(self.promised)
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction, once the outcome of the one before is known."""
         if self.before is None:
+            self.send_all()
+            if self.doubtful is not None and self.chance.random() < 0.5:
+                self.find_aborted()
+            self.doubtful = None
             self.before = list(self.log)
             self.tracker.begin()
 
     def commit(self) -> None:
         """Commit what is delivered."""
         if self.before is not None and not self.lost:
+            self.send_all()
             self.before = None
             self.tracker.commit()
 
     def doubt(self) -> None:
         """Commit without an answer."""
         if self.before is not None:
+            self.send_all()
+            self.doubtful = [each for each in self.log if each not in self.before]
             self.before = None
             self.tracker.commit(is_certain=False)
+
+    def find_committed(self) -> None:
+        """Find out that the commit succeeded."""
+        if self.doubtful is not None:
+            self.doubtful = None
+            self.tracker.commit()
+
+    def find_aborted(self) -> None:
+        """Find out that the commit failed, and that Kafka aborted instead."""
+        if self.doubtful is not None:
+            aborted, self.doubtful = self.doubtful, None
+            self.take_back(aborted)
 
     def abort(self) -> None:
         """Take back what belongs to the transaction."""
         if self.before is not None:
+            self.send_all()
             kept, self.before = self.before, None
-            self.again += [each.time for each in self.log if each not in kept]
-            self.log = [each for each in self.log if each in kept]
-            self.tracker.abort()
-            self.lost = failures(self.tracker)
+            self.take_back([each for each in self.log if each not in kept])
+
+    def take_back(self, aborted: list[Event]) -> None:
+        """Take events back, which are to be produced again."""
+        aborted = [each for each in aborted if each in self.log]
+        self.again += [each.time for each in aborted]
+        self.log = [each for each in self.log if each not in aborted]
+        self.tracker.abort()
+        self.lost = failures(self.tracker)
 
     def forgive(self) -> None:
         """Produce again what failed, and say so."""
@@ -200,7 +253,7 @@ def test_what_leaves_covers_what_was_produced_before(acts: list[str], seed: int)
     program = Program(seed)
     for act in acts:
         program.act(act)
-    for act in ("abort", "forgive", "note", *["deliver"] * len(program.under_way)):
+    for act in ("abort", "find_aborted", "forgive", "note", "send_all"):
         program.act(act)
     while program.under_way:
         program.act("deliver")
@@ -245,6 +298,42 @@ def test_one_note_leaves_after_a_commit() -> None:
     tracker.commit()
 
     assert client.left == [Left(20, {0: 31}, 25)]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_nothing_leaves_while_the_outcome_of_a_commit_is_unknown(*, is_committed: bool) -> None:
+    """A note of that time waits for the next transaction to begin, and is dropped by an abort."""
+    client = Noting()
+    tracker = DeliveryTracker(client)
+    tracker.begin()
+    tracker.produced(5).delivered(0, 4)
+    tracker.commit(is_certain=False)
+    tracker.note(10)
+    held = list(client.left)
+    if not is_committed:
+        tracker.abort()
+    tracker.begin()
+    tracker.commit()
+
+    assert held == []
+    assert client.left == ([Left(10, {0: 5}, 5)] if is_committed else [])
+    assert tracker.time == (10 if is_committed else None)
+
+
+def test_an_offset_below_that_of_an_earlier_note_leaves_the_position_where_it_is() -> None:
+    """Another thread may send an event first that was counted later; the log is looked at again."""
+    looked: list[int] = []
+    client = Noting()
+    tracker = DeliveryTracker(client, look_again=lambda: looked.append(len(client.left)))
+    tracker.produced(5).delivered(0, 7)
+    tracker.note(10)
+    tracker.produced(12).delivered(0, 6)
+    tracker.note(20)
+    tracker.produced(25).delivered(0, 5)
+
+    assert tracker.ends() == {0: 8}
+    assert client.left == [Left(10, {0: 8}, 5), Left(20, {0: 8}, 12)]
+    assert looked == [1, 2]
 
 
 def test_an_event_whose_offset_is_unknown_has_the_ends_looked_up_again() -> None:
