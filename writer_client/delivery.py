@@ -138,6 +138,8 @@ class DeliveryTracker:
         self._open = Epoch(self)
         self._epochs = deque([self._open])
         self.phase = Phase.CLEAR
+        self.rests = False
+        """Whether the writer left: `produced` refuses events until that is reset, after a join."""
         self._doubtful = self._open
         self._noted: int | None = None
         self._left: int | None = None
@@ -152,9 +154,12 @@ class DeliveryTracker:
         """Count an event that is about to be produced, and return the epoch that it belongs to.
 
         `event_time` in ms counts for the largest event time of the next note. An event below a time
-        noted before, or below the stream's lower, is counted as late.
+        noted before, or below the stream's lower, is counted as late. Raises `Rejected` while the
+        writer `rests`.
         """
         with self.lock:
+            if self.rests:
+                raise Rejected(f"writer {self._client.writer!r} is idle or finished: join first")
             epoch = self._open
             epoch.sent += 1
             if event_time is not None:

@@ -20,7 +20,7 @@ from noted_time.values import (
 )
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
-from writer_client.delivery import Phase
+from writer_client.delivery import Epoch, Phase
 from writer_client.kafka_config import checked, created, take_over
 from writer_client.kafka_deliveries import SLICE_S, Deliveries, log
 from writer_client.kafka_ends import TopicEnds
@@ -122,7 +122,8 @@ class KafkaNotedProducer:
         self._clock, self._delay_ms = clock, delay_ms
         self._period_s = note_period_ms / 1000 if auto else None
         self._next_beat = 0.0
-        self._rests = self._closed = self._is_held = False
+        self._closed = self._is_held = False
+        self._membership = threading.RLock()
         self._since_poll = 0
         self._pid = os.getpid()
         self._wake = threading.Event()
@@ -175,16 +176,28 @@ class KafkaNotedProducer:
         stamp = event_time if type(event_time) is int else unix_ms_of(event_time)
         if not 0 < stamp < LARGEST_TIME:
             raise Rejected(f"event_time {stamp} is no timestamp for Kafka: it has to be above 0")
-        if self._deliveries.fault is not None or self._rests or self.client.is_fenced:
-            self._resume()
+        if self._deliveries.fault is not None or self.client.is_fenced:
+            self.check()
         if self._is_transactional and self._tracker.phase is not Phase.OPEN:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
         part = -1 if partition is None else partition
-        epoch = self._produced(stamp)
+        try:
+            epoch = self._produced(stamp)
+        except Rejected:
+            epoch = self._produced_again(stamp)
         deliver: OnDelivery = epoch.on_delivery
         asked = on_delivery or self._on_delivery
         if asked is not None:
             deliver = _both(deliver, asked)
+        self._send(epoch, value, key, part, deliver, stamp, headers)
+        self._since_poll += 1
+        if self._since_poll >= POLL_EVERY:
+            self._since_poll = 0
+            self._deliveries.poll(0)
+
+    def _send(self, epoch: Epoch, *event: Any) -> None:  # noqa: ANN401 - librdkafka's
+        """Give an event to librdkafka, once its queue has room."""
+        value, key, part, deliver, stamp, headers = event
         try:
             while True:
                 try:
@@ -198,10 +211,6 @@ class KafkaNotedProducer:
         except BaseException:
             self._tracker.refused(epoch)
             raise
-        self._since_poll += 1
-        if self._since_poll >= POLL_EVERY:
-            self._since_poll = 0
-            self._deliveries.poll(0)
 
     def note_time(self, time: Time) -> None:
         """Note that all events with a time below `time` were produced by now; returns at once.
@@ -216,7 +225,6 @@ class KafkaNotedProducer:
         self._tracker.check()
         self._tracker.note(time)
         self.check()
-        self._rests = False
         if self._tracker.is_waiting:
             self._wake.set()
 
@@ -281,13 +289,16 @@ class KafkaNotedProducer:
 
         It waits again from the next event or note on. Raises what `flush` raises of deliveries.
         """
-        self.client.idle(self._leave(clocks.monotonic() + timeout))
+        with self._membership:
+            self._rest(clocks.monotonic() + timeout)
+            self.client.idle()
 
     def finish(self, timeout: float = 10.0) -> Flushed:
         """Deliver all events, report that the writer is finished, and flush; raises as `flush`."""
         until = clocks.monotonic() + timeout
-        ends = self._leave(until)
-        return self.client.finish(ends, timeout=max(0.0, until - clocks.monotonic()))
+        with self._membership:
+            self._rest(until)
+            return self.client.finish(timeout=max(0.0, until - clocks.monotonic()))
 
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and release the resources; the writer stays a member.
@@ -328,20 +339,29 @@ class KafkaNotedProducer:
         with contextlib.suppress(NotedTimeError):  # the block's own error matters more
             self.close()
 
-    def _resume(self) -> None:
-        """Raise if nothing can be sent any more, and join if the writer rests."""
-        self.check()
-        if self._rests:
-            self.client.join()
-            self.client.flush(BEGIN_S)
-            self._rests = False
+    def _produced_again(self, stamp: int) -> Epoch:
+        """Count an event once the controller waits again for the writer, which rests."""
+        while True:
+            with self._membership:
+                if self._tracker.rests:
+                    self.client.join()
+                    self.client.flush(BEGIN_S)
+                    self._tracker.rests = False
+            with contextlib.suppress(Rejected):  # another thread had it rest again
+                return self._produced(stamp)
 
-    def _leave(self, until: float) -> Mapping[int, int]:
-        """Deliver all events, and return their ends."""
-        self._deliver(until)
-        with self._tracker.lock:
-            self._rests = True
-            return self._tracker.ends()
+    def _rest(self, until: float) -> None:
+        """Deliver all events, and have every later one join first; both under the tracker's lock.
+
+        Whoever calls it holds `_membership` until the controller is asked not to wait.
+        """
+        while True:
+            self._deliver(until)
+            with self._tracker.lock:
+                if not self._tracker.under_way:  # else another thread has produced since
+                    self._tracker.ends()
+                    self._tracker.rests = True
+                    return
 
     def _deliver(self, until: float) -> None:
         """Deliver all events, once it is known whether the last transaction was committed."""
@@ -396,7 +416,7 @@ class KafkaNotedProducer:
             return
         self._next_beat = now + self._period_s
         with self._tracker.lock:
-            if self._rests or self._is_held or self._closed or self._deliveries.fault:
+            if self._tracker.rests or self._is_held or self._closed or self._deliveries.fault:
                 return
             time, last = unix_ms_of(self._clock()) - self._delay_ms, self._tracker.time
             if last is None or time >= last:

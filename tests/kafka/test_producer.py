@@ -397,6 +397,54 @@ def test_rows_below_a_time_noted_are_late_and_idle_is_not_waited_for(
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
+def test_an_event_of_another_thread_beside_idle_is_waited_for(
+    served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It joins after the writer went idle, however the threads meet."""
+    producer = start()
+    idle, produced = producer.client.idle, threading.Event()
+
+    def produce() -> None:
+        producer.produce("a", event_time=NOON)
+        produced.set()
+
+    other = threading.Thread(target=produce)
+
+    def idle_beside(*ends: Mapping[int, int]) -> None:
+        other.start()
+        produced.wait(0.5)  # it cannot join between the last look and this call
+        idle(*ends)
+
+    monkeypatch.setattr(producer.client, "idle", idle_beside)
+    producer.idle()
+    other.join()
+    producer.flush(60)
+
+    assert served.get(f"{topic}/writers/berlin")["state"] == "live"
+
+
+def test_an_event_after_idle_and_a_note_waits_for_the_controller(
+    broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note that is queued does not make the writer one that is waited for."""
+    monkeypatch.setattr(kafka_producer, "BEGIN_S", 0.5)
+    producer = start()
+    producer.idle()
+    producer.flush(60)
+    served.stop()
+    producer.note_time(NOON)
+    with pytest.raises(Unreachable, match="not durable"):
+        producer.produce("a", event_time=NOON)
+    assert broker.records(topic) == []
+    served.start()
+    monkeypatch.undo()
+    producer.produce("b", event_time=NOON)
+    producer.flush(60)
+
+    assert served.get(f"{topic}/writers/berlin")["state"] == "live"
+    assert [each.value for each in broker.records(topic)] == [b"b"]
+
+
 def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
     broker: Broker, topic: str, start: Start
 ) -> None:

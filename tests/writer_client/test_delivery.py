@@ -358,6 +358,10 @@ def test_the_ends_are_not_final_while_an_event_is_under_way() -> None:
         tracker.ends()
     event.delivered(0, 7)
     assert tracker.ends() == {0: 8}
+    tracker.rests = True
+    with pytest.raises(Rejected, match="'berlin' is idle or finished: join first"):
+        tracker.produced(9)
+    assert tracker.under_way == 0
     tracker.begin()
     with pytest.raises(Rejected, match="a transaction is open"):
         tracker.ends()
