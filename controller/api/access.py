@@ -21,13 +21,16 @@ from controller.api.problems import problem
 from controller.service.access import EVERYTHING, Grant
 from controller.service.tokens import Holder, TokenCache
 
-Right = Literal["nothing", "a token", "read", "align", "read all", "write", "administer"]
+Right = Literal["nothing", "a token", "read", "align", "read all", "write", "forward", "administer"]
 
 STREAMS = "/v1/streams/"
 ALIGNMENTS = "/v1/alignments/"
 OVERVIEW = "/v1/overview"
 FORWARDED_NOTES = "/v1/forwarded-notes"
-"""Where controllers post the notes that they forward; each request there shows its own token."""
+"""Where controllers post the notes that they forward; each request there shows its own token.
+
+They are known by the secret that they share, which `SharedSecret` checks.
+"""
 
 OPEN = pages.PATHS | {"/healthz", "/readyz", "/openapi.json"}
 """The paths that need no token."""
@@ -37,10 +40,11 @@ ANY_TOKEN = frozenset(
         ("GET", OVERVIEW),
         ("GET", "/v1/alignments"),
         ("GET", "/v1/access"),
-        ("POST", FORWARDED_NOTES),
     )
 )
-"""What every token may do: list what it may read, ask for its rights, and forward notes."""
+"""What every token may do: list what it may read, and ask for its rights."""
+WHOLLY: dict[str, Right] = {"/metrics": "read all", FORWARDED_NOTES: "forward"}
+"""What paths need whose every method needs the same."""
 READING = frozenset(
     (
         ("GET", ""),
@@ -106,8 +110,8 @@ def needed(method: str, path: str) -> Need:
     """
     if path in OPEN or path.startswith(pages.ASSETS):
         return Need("nothing")
-    if path == "/metrics":
-        return Need("read all")
+    if path in WHOLLY:
+        return Need(WHOLLY[path])
     if (method, path) in ANY_TOKEN:
         return Need("a token")
     if path.startswith(ALIGNMENTS):
@@ -181,7 +185,7 @@ class Gate:
                 host = value
         if origin is not None:
             _check_origin(origin, host or b"", need, info)
-        if need.right == "nothing":
+        if need.right in {"nothing", "forward"}:
             return ANONYMOUS
         if not self.asks():
             if host is not None and not self._insecure:

@@ -10,7 +10,7 @@ twice is harmless: a note that was taken is taken again as the replay it is. So 
 `PUT`, which are idempotent. Any other request is only forwarded again if it reached no controller.
 
 Notes for one owner are gathered to *frames*, a few of which are under way at a time. A frame is
-admitted by the token of its first request, and each request in it is judged by its own.
+admitted by the secret that the controllers share, and each request in it by its own token.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ import structlog
 
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.access import FORWARDED_NOTES, AccessDenied, Gate, Need, RequestInfo
-from controller.api.answers import MISDIRECTED, NOT_MINE, PROBLEM, Answer
+from controller.api.answers import MISDIRECTED, NOT_MINE, Answer
 from controller.api.calls import FORWARDED, MARKED, Call, StreamRequest
-from controller.api.notes import answer_submitted, submit_notes
+from controller.api.notes import answer_submitted, explained, submit_notes
 from controller.api.problems import problem, problem_of
+from controller.api.shared_secret import SharedSecret
 from controller.service.controller import Controller
+from controller.service.views import in_slices
 from controller.store.port import StoreUnavailable
 from noted_time.client import OWNER
 
@@ -95,6 +97,7 @@ class Forwarding:
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
             transport=transport or httpx.AsyncHTTPTransport(limits=limits),
         )
+        self.secret = SharedSecret(controller.replicas_secret)
         self._peers: dict[str, _Peer] = {}
         self._failing: set[str] = set()
         self._waiting = self._bytes = 0
@@ -157,8 +160,9 @@ class Forwarding:
         if url is None:
             return NOT_MINE
         if request.is_of_notes:
-            peer = self._peers.setdefault(url, _Peer(url, self.http_client, self._failed))
-            answer = await peer.put(request)
+            made = _Peer(url, self.http_client, self.secret, self._failed)
+            peer = self._peers.setdefault(url, made)
+            answer = explained(await peer.put(request), request.body)
         else:
             answer = await self._forward(url, request)
         if answer.status != MISDIRECTED:
@@ -218,10 +222,15 @@ class _Peer:
     """Gathers the notes for one other controller, and posts them a frame at a time."""
 
     def __init__(
-        self, url: str, client: httpx.AsyncClient, failed: Callable[[str, Exception], None]
+        self,
+        url: str,
+        client: httpx.AsyncClient,
+        secret: SharedSecret,
+        failed: Callable[[str, Exception], None],
     ) -> None:
         self._url = url
         self.http_client = client
+        self._secret = secret
         self._failed = failed
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -264,23 +273,21 @@ class _Peer:
 
     async def _post(self, items: list[Item]) -> list[Answer]:
         """Return the answers to a frame, `NOT_MINE` for each request that is to be sent again."""
-        none = [NOT_MINE] * len(items)
-        token = items[0].authorization
         try:
             reply = await self.http_client.post(
                 f"{self._url}{PATH}",
                 content=_encoder.encode(items),
-                headers=[(b"authorization", token)] if token else [],
+                headers=[await self._secret.header()],
             )
-            if reply.status_code == httpx.codes.UNAUTHORIZED:
-                return [Answer.of(reply.status_code, reply.content, PROBLEM), *none[1:]]
+            if reply.status_code == httpx.codes.FORBIDDEN:
+                await self._secret.refresh()
             reply.raise_for_status()
             answers = _answers.decode(reply.content)
             if len(answers) != len(items):
                 raise msgspec.DecodeError(f"{len(answers)} answers to {len(items)} requests")  # noqa: TRY301 - as bad as none
         except Exception as error:  # noqa: BLE001 - whatever it is, no request may wait for ever
             self._failed(self._url, error)
-            return none
+            return [NOT_MINE] * len(items)
         return answers
 
 
@@ -290,11 +297,11 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
         items = _items.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return problem(400, "malformed_frame", f"body: {error}")
-    # all are submitted before the first is waited for, so that one commit takes them
-    submitted = [_submitted(controller, gate, item, remote) for item in items]
+    # all are submitted before the first is waited for, so that few commits take them
+    submitted = [_submitted(controller, gate, item, remote) async for item in in_slices(items)]
     answers = [
-        await answer_submitted(controller, item.stream, each, item.body)
-        for item, each in zip(items, submitted, strict=True)
+        await answer_submitted(controller, item.stream, each)
+        async for item, each in in_slices(zip(items, submitted, strict=True))
     ]
     return Answer.of(200, _encoder.encode(answers), "application/msgpack")
 
@@ -311,4 +318,4 @@ def _submitted(
         return denied.problem
     if not controller.owns(item.stream):
         return NOT_MINE
-    return submit_notes(controller, Call(item.stream, holder, remote), item.body)
+    return submit_notes(controller, Call(item.stream, holder, remote), item.body, brief=True)

@@ -69,6 +69,8 @@ class Middleware:
         need = needed(info.method, info.path)
         try:
             holder = self._gate.admit(need, info)
+            if need.right == "forward":
+                await self._forwarding.secret.check(need, info)
         except AccessDenied as denied:
             await read_body(receive, 0, scope)  # dropped; some clients read no answer before
             await denied.problem.send(send)

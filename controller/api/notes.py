@@ -35,24 +35,27 @@ if TYPE_CHECKING:
 
 _encoder = msgspec.json.Encoder()
 
+INVALID = 422
 UNKNOWN_DOMAIN = Refused("unknown_domain")
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, NotOwner, StoreUnavailable)
 """What refuses a request as a whole; a body that does not validate is a `DecodeError` too."""
 
 
-def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Results] | Answer:
-    """Begin to take the notes of one request, or refuse it."""
+def submit_notes(
+    controller: Controller, call: Call, body: bytes, *, brief: bool = False
+) -> Future[Results] | Answer:
+    """Begin to take the notes of one request, or refuse it; `brief` names the first fault only."""
     try:
         notes = decode(body)
         _check_writers(call, notes)
         return controller.note(call.stream, notes)
     except FAILURES as failure:
-        return _refusal(failure, body)
+        return _refusal(failure, b"" if brief else body)
 
 
 async def answer_submitted(
-    controller: Controller, stream: str, submitted: Future[Results] | Answer, body: bytes
+    controller: Controller, stream: str, submitted: Future[Results] | Answer
 ) -> Answer:
     """Return the result of each note, or that another controller owns the stream by now."""
     if isinstance(submitted, Answer):
@@ -60,18 +63,29 @@ async def answer_submitted(
     try:
         return _answer(controller, stream, await submitted)
     except FAILURES as failure:
-        return _refusal(failure, body)
+        return _refusal(failure)
+
+
+def explained(answer: Answer, body: bytes) -> Answer:
+    """Return the answer to forwarded notes, with all faults of a body that does not fit."""
+    if answer.status == INVALID:
+        try:
+            decode(body)
+        except msgspec.ValidationError as failure:
+            return _refusal(failure, body)
+    return answer
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
     """Take the notes of one request, and return the result of each once they are durable."""
-    return await answer_submitted(
-        controller, call.stream, submit_notes(controller, call, body), body
-    )
+    return await answer_submitted(controller, call.stream, submit_notes(controller, call, body))
 
 
-def _refusal(failure: Exception, body: bytes) -> Answer:
-    """Return why the request was refused as a whole."""
+def _refusal(failure: Exception, body: bytes = b"") -> Answer:
+    """Return why the request was refused as a whole, with the faults of its body if that is given.
+
+    Otherwise only the first one is named, which the decoder found.
+    """
     if isinstance(failure, msgspec.ValidationError):
         return invalid_request(faults(body, failure))
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):

@@ -121,6 +121,10 @@ class Controller:
         """Return what lists show of these streams, whoever owns them; raises as `names`."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
+    async def replicas_secret(self) -> bytes:
+        """Return what the controllers of the database share; raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._store.reading.replicas_secret)
+
     @property
     def now(self) -> Moment:
         """The clocks of this controller."""

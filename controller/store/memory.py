@@ -57,7 +57,7 @@ class MemoryStore(SingleNodeLeases):
         self._clocks = {0: 0}
         self._streams: dict[str, KeptStream] = {}
         self._alignments: dict[str, AlignmentRecord] = {}
-        self._secret = secrets.token_bytes(32)
+        self._secret = secrets.token_urlsafe().encode()
         self._closed = False
 
     def clocks(self) -> dict[int, int]:

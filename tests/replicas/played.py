@@ -14,6 +14,7 @@ from controller.aggregation.owned_streams import bucket_of
 from controller.api.access import Gate
 from controller.api.answers import Answer
 from controller.api.forwarding import PATH, Forwarding, Item
+from controller.api.shared_secret import HEADER
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.store.memory import MemoryStore
@@ -106,9 +107,11 @@ class Owner:
 
     `frames` has the requests with notes as they came, `asked` all others. Each item is answered by
     `answer`, any other request by `reply`; `trouble` is raised, one a request, before either.
+    Frames that do not show the `secret` are refused, if there is one.
     """
 
     frames: list[list[Item]] = field(default_factory=list)
+    secret: bytes | None = None
     asked: list[httpx.Request] = field(default_factory=list)
     answer: Callable[[Item], Answer] = lambda _: RESULTS
     reply: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(200, json={})
@@ -123,6 +126,8 @@ class Owner:
             return self.reply(request)
         items = msgspec.msgpack.decode(request.content, type=list[Item])
         self.frames.append(items)
+        if self.secret not in {None, request.headers[HEADER.decode()].encode()}:
+            return httpx.Response(403)
         if self.before is not None:
             await self.before()
         self._raise()
@@ -143,6 +148,11 @@ class Played:
     forwarding: Forwarding
     store: Shared
     owner: Owner
+
+    async def send(self, frame: bytes, secret: bytes | None = None) -> httpx.Response:
+        """Send a frame as another replica does, or one that shows this secret."""
+        shown = {HEADER: self.store.replicas_secret() if secret is None else secret}
+        return await self.client.post(PATH, content=frame, headers=shown)
 
     async def note(self, stream: str, *writers: str, **headers: str) -> httpx.Response:
         """Note time 5 for these writers."""

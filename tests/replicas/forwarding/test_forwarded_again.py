@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from controller.api.answers import NOT_MINE
-from controller.api.forwarding import PATH, Item
+from controller.api.forwarding import Item
 from tests.replicas.played import (
     ELSEWHERE,
     HERE,
@@ -109,7 +109,7 @@ async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: 
     put, noted, frame = await this.lose(
         lambda: this.client.put(path, json={}, headers=forwarded),
         lambda: this.note(HERE, **forwarded),
-        lambda: this.client.post(PATH, content=frame_of([item])),
+        lambda: this.send(frame_of([item])),
     )
 
     assert (put.status_code, noted.status_code, answers_of(frame.content)) == (421, 421, [NOT_MINE])

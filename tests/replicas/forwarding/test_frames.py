@@ -1,16 +1,20 @@
+import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from controller.aggregation import inspection
 from controller.aggregation.inspection import WriterQuery
 from controller.api.answers import NOT_MINE, Answer
 from controller.api.forwarding import MAX_FRAME, MOST_ITEMS, PATH, Item
+from controller.api.shared_secret import HEADER
+from controller.service import views
 from controller.store.port import StoreUnavailable
 from tests.replicas.played import HERE, THERE, Played, answers_of, frame_of, played
 from tests.support.gates import Guarded
@@ -22,15 +26,9 @@ def noting(*notes: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"notes": notes})
 
 
-async def send(this: Played, frame: bytes, token: str = "") -> httpx.Response:
-    """Send the frame, as another replica does."""
-    shown = {"authorization": f"Bearer {token}"} if token else {}
-    return await this.client.post(PATH, content=frame, headers=shown)
-
-
-async def answered(this: Played, *items: Item, token: str = "") -> list[Answer]:
+async def answered(this: Played, *items: Item) -> list[Answer]:
     """Send these items in a frame; returns what each is answered."""
-    reply = await send(this, frame_of(list(items)), token)
+    reply = await this.send(frame_of(list(items)))
     assert reply.status_code == 200
     return answers_of(reply.content)
 
@@ -138,20 +136,80 @@ async def test_each_request_shows_a_token_of_its_own(guarded: tuple[Played, Guar
     }
     good = [guard.token("write"), guard.token("write", streams=[HERE], writers=["w"])]
     items = [item(token=token) for token in (*tokens, *good)]
-    found = await answered(this, *items, token=good[0])
+    found = await answered(this, *items)
 
     assert [code(each) for each in found[:-2]] == list(tokens.values())
     assert [each.status for each in found[-2:]] == [200, 200]
 
 
 async def test_a_stranger_sends_no_frame(guarded: tuple[Played, Guarded]) -> None:
-    """Without a token it is refused before its body is read."""
+    """Whatever token it has: without the secret of the replicas its body is not even read."""
     this, guard = guarded
-    revoked = guard.token("write")
-    guard.revoke(revoked)
-    found = [await send(this, b"no frame", token) for token in ("", "nonsense", revoked)]
+    secret = this.store.replicas_secret()
+    token = {b"authorization": f"Bearer {guard.token('admin')}".encode()}
+    shown = [{}, {HEADER: b""}, {HEADER: secret[:-1]}, {HEADER: secret + b"x"}, token]
+    with capture_logs() as logged:
+        found = [await this.client.post(PATH, content=b"x", headers=each) for each in shown]
 
-    assert [problem(each)[:2] for each in found] == [(401, "unauthenticated")] * 3
+    assert [problem(each)[:2] for each in found] == [(403, "forbidden")] * 5
+    assert secret.decode() not in repr(logged) + "".join(each.text for each in found)
+
+
+async def test_a_secret_that_was_changed_is_read_again(this: Played) -> None:
+    """Before a frame is refused; and by a replica whose frame was refused."""
+    was = this.store.replicas_secret()
+    assert (await this.send(frame_of([]))).status_code == 200
+    this.store._secret = b"another"
+    now = asyncio.get_running_loop().time()
+    this.forwarding.secret._again_at = now  # as a second later
+    changed = await this.send(frame_of([]))
+    old = await this.send(frame_of([]), was)
+
+    assert (changed.status_code, problem(old)[:2]) == (200, (403, "forbidden"))
+
+
+async def test_strangers_have_the_database_read_once_a_second(
+    this: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many of them call at once."""
+    reads = 0
+
+    def read() -> bytes:
+        nonlocal reads
+        reads += 1
+        return b"secret"
+
+    monkeypatch.setattr(this.store, "replicas_secret", read)
+    found = await asyncio.gather(*(this.send(b"", b"guessed") for _ in range(50)))
+
+    assert ({each.status_code for each in found}, reads) == ({403}, 1)
+
+
+async def test_others_have_their_turn_amid_a_large_frame(
+    this: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies that do not fit are explained briefly: by their first fault, a few at a time.
+
+    The clock of the test advances by a millisecond whenever it is read, which is once an item.
+    """
+    ticks = itertools.count()
+    monkeypatch.setattr(views, "perf_counter", lambda: next(ticks) / 1000)
+    bad = [{"writer": 1, "time": "x", "unknown": True}] * 40
+    frame = frame_of([item(body=noting(*bad))] * 200)
+    turns = 0
+
+    async def beat() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    heart = asyncio.create_task(beat())
+    found = answers_of((await this.send(frame)).content)
+    heart.cancel()
+
+    assert {len(msgspec.json.decode(each.body)["errors"]) for each in found} == {1}
+    assert turns > len(found) / 10
 
 
 async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
@@ -161,7 +219,7 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
     this, guard = guarded
     token = guard.token("write", writers=["w"])
     body = noting({"writer": "w"}, {"writer": "x"})
-    await answered(this, item(body=body, token=token), token=token)
+    await answered(this, item(body=body, token=token))
 
     assert (
         inspection.writers(
@@ -196,7 +254,7 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
 )
 async def test_an_invalid_frame_is_reported(this: Played, frame: bytes) -> None:
     """As a problem, with nothing of it taken."""
-    status, detail, _ = problem(await send(this, frame))
+    status, detail, _ = problem(await this.send(frame))
 
     assert (
         status,
@@ -212,7 +270,7 @@ async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
     filled = frame_of([item(body=b"")])
     body = b" " * (MAX_FRAME - len(filled) - 3)  # its length takes five bytes then, not two
     whole = frame_of([item(body=body)])
-    over = problem(await send(this, whole + b" "))
+    over = problem(await this.send(whole + b" "))
     found = await answered(this, item(body=body))
 
     assert (len(whole), over[:2], code(found[0])) == (
@@ -223,9 +281,9 @@ async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
 
 
 async def test_a_frame_has_no_more_requests_than_any_replica_sends(this: Played) -> None:
-    """Half a million tiny ones, from any caller, would stop everything for seconds."""
+    """Half a million tiny ones would stop everything for seconds."""
     tiny = Item("", b"", b"")
-    over = problem(await send(this, frame_of([tiny] * (MOST_ITEMS + 1))))
+    over = problem(await this.send(frame_of([tiny] * (MOST_ITEMS + 1))))
     found = await answered(this, *[tiny] * MOST_ITEMS)
 
     assert (over[:2], len(found)) == ((400, "malformed_frame"), MOST_ITEMS)
@@ -282,7 +340,7 @@ async def test_a_broken_frame_is_answered_or_reported(
     for where, length, replaced in changes:
         begin = int(where * len(frame))
         frame[begin : begin + length] = replaced
-    reply = await send(hardy, bytes(frame))
+    reply = await hardy.send(bytes(frame))
 
     if reply.status_code == 200:
         assert {each.status for each in answers_of(reply.content)} <= STATUSES

@@ -58,6 +58,31 @@ async def test_notes_go_to_the_owner_and_its_answer_comes_back(this: Played) -> 
     ]
 
 
+async def test_a_secret_that_was_changed_is_shown_soon(this: Played) -> None:
+    """A replica whose frame is refused reads it again, and the notes go with the next one."""
+    this.owner.secret = this.store.replicas_secret()
+    first = await this.note(THERE)
+    this.owner.secret = this.store._secret = b"another"
+    this.forwarding.secret._again_at = 0  # as a second later
+    second = await this.note(THERE)
+
+    assert ((first.status_code, second.status_code), len(this.owner.frames)) == ((200, 200), 3)
+
+
+async def test_a_refused_body_is_explained_by_the_replica_that_was_asked(this: Played) -> None:
+    """In full: of what is in a frame the owner names the first fault only."""
+    this.owner.answer = lambda _: Answer.of(422, b'{"errors":[1]}', PROBLEM)
+    path = f"/v1/streams/{THERE}/notes"
+    found = await this.client.post(path, json={"notes": [{"writer": 1, "times": 2}]})
+    refused = await this.note(THERE)
+
+    assert [each["where"] for each in found.json()["errors"]] == [
+        "body.notes.0.writer",
+        "body.notes.0.times",
+    ]
+    assert refused.json() == {"errors": [1]}
+
+
 async def test_notes_for_a_stream_that_is_here_stay_here(this: Played) -> None:
     """No other replica is asked."""
     answer = await this.note(HERE)
