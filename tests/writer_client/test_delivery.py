@@ -96,15 +96,15 @@ class Program:
         self.log: list[Event] = []
         self.again: list[int] = []
         self.lost = 0
-        self.promised = 0
+        self.promised = self.checked = 0
         self.before: list[Event] | None = None
         self.doubtful: list[Event] | None = None
 
     def act(self, act: str) -> None:
         """Do it if it can be done now, and check what left meanwhile."""
-        known = len(self.client.left)
         is_held, lost = self.before is not None or self.doubtful is not None, self.lost
         getattr(self, act)()
+        known, self.checked = self.checked, len(self.client.left)
         for note in self.client.left[known:]:
             assert not lost or act in ("forgive", "abort", "find_aborted")
             assert not is_held or act in ENDING
@@ -181,7 +181,7 @@ class Program:
         if self.before is None:
             self.send_all()
             if self.doubtful is not None and self.chance.random() < 0.5:
-                self.find_aborted()
+                self.act("find_aborted")
             self.doubtful = None
             self.before = list(self.log)
             self.tracker.begin()
