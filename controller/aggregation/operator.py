@@ -15,7 +15,7 @@ from controller.aggregation import group_backlog
 from controller.aggregation.draft import Draft
 from controller.aggregation.groups import LIMITS, GroupLimits
 from controller.aggregation.owned_streams import OwnedStreams
-from controller.aggregation.retention import forget_before
+from controller.aggregation.retention import first_kept, forget_before
 from controller.aggregation.stream import StreamState
 from controller.store.port import Action, AppendedMark, Change, StreamRecord
 from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
@@ -99,6 +99,22 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
     draft.batch.streams.append(record)
     _record(stream, draft, order, "created", became=_plain(stream.settings))
     return stream
+
+
+def reconfiguration(stream: StreamState, changes: Mapping[str, Any], wall: int) -> dict[str, int]:
+    """Return how many marks of each domain changed settings would drop now; changes nothing.
+
+    Raises as the change does.
+    """
+    known = stream.settings
+    settings = replace(known, **changes)
+    stream.aggregator.check_settings(settings)
+    dropped = {}
+    for domain in stream.histories:
+        was = first_kept(stream, domain, wall - known.mark_retention_ms)
+        becomes = first_kept(stream, domain, wall - settings.mark_retention_ms)
+        dropped[domain] = max(0, becomes - was)
+    return dropped
 
 
 def _reconfigure(

@@ -21,10 +21,17 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
     """
     for stream in streams:
         horizon = draft.moment.wall - stream.settings.mark_retention_ms
-        for domain, history in stream.histories.items():
-            through = history.written_before(horizon)
-            if through >= history.first_seq:
-                forget_before(stream, domain, min(through + 1, _needed_from(stream, domain)), draft)
+        for domain in stream.histories:
+            forget_before(stream, domain, first_kept(stream, domain, horizon), draft)
+
+
+def first_kept(stream: StreamState, domain: str, horizon: int) -> int:
+    """Return the seq of the first mark that is kept if those written before `horizon` may go."""
+    history = stream.histories[domain]
+    through = history.written_before(horizon)
+    if through < history.first_seq:
+        return history.first_seq
+    return min(through + 1, history.last_seq, _needed_from(stream, domain))
 
 
 def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:

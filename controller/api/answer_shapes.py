@@ -77,14 +77,17 @@ class StreamAnswer(StreamSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncatedAnswer(StreamAnswer):
-    """The stream; how many marks of each domain were dropped, or would be.
+class DroppedAnswer(StreamAnswer):
+    """The stream; how many marks of each domain were dropped, or would be."""
 
-    `beyond` says that the cut is beyond the last mark of some domain.
-    """
+    dropped: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedAnswer(DroppedAnswer):
+    """`beyond` says that the cut is beyond the last mark of some domain."""
 
     beyond: bool
-    dropped: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)

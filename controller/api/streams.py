@@ -11,6 +11,7 @@ from controller.api import notes, shapes
 from controller.api.answer_shapes import (
     ChangeAnswer,
     ChangesPage,
+    DroppedAnswer,
     SealedAnswer,
     StreamAnswer,
     StreamsPage,
@@ -33,6 +34,7 @@ NULLABLE = frozenset(("max_time_ahead_ms", "max_offset_jump"))
 LISTS = frozenset(("domains", "expected_writers"))
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
+DryRun = Annotated[bool, Query(description="report what it would do, without changing anything")]
 
 
 @router.get("", response_model=shape(StreamsPage), operation_id="listStreams")
@@ -50,7 +52,7 @@ async def list_streams(
 
 @router.put(
     "/{stream}",
-    response_model=shape(StreamAnswer),
+    response_model=shape(StreamAnswer) | shape(DroppedAnswer),
     responses={201: {"model": shape(StreamAnswer), "description": "Created"}},
     operation_id="createOrUpdateStream",
 )
@@ -59,12 +61,21 @@ async def put_stream(
     order: OrderDep,
     stream: StreamName,
     changes: Annotated[shapes.StreamChanges | None, Body()] = None,
+    *,
+    dry_run: DryRun = False,
 ) -> Response:
-    """Create the stream, or change the settings that are given."""
+    """Create the stream, or change the settings that are given.
+
+    A dry run, of a stream that exists, answers how many marks would be dropped for good.
+    """
     sent: dict[str, Any] = changes.model_dump(exclude_unset=True) if changes else {}
     given = {name: value for name, value in sent.items() if value is not None or name in NULLABLE}
     for names in LISTS & given.keys():
         given[names] = tuple(given[names])
+    if dry_run:
+        found = controller.stream(stream)
+        dropped = operator.reconfiguration(found, given, controller.now_ms)
+        return reply(DroppedAnswer.of(found.summary(), dropped=dropped))
     state, created = await controller.put_stream(stream, given, order)
     return reply(StreamAnswer.of(state.summary()), 201 if created else 200)
 
@@ -138,9 +149,7 @@ async def truncate(
     stream: StreamName,
     body: shapes.TruncateRequest,
     *,
-    dry_run: Annotated[
-        bool, Query(description="report what it would do, without changing anything")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> Response:
     """Drop the marks before the one that a reader exactly at the cut needs; never the last."""
     cut = position_from_wire(body.cut)

@@ -22,7 +22,7 @@ from controller.cli.options import (
 )
 from controller.cli.output import confirm, print_table, say, shown_position
 from noted_time.client import stream_path
-from noted_time.values import Rejected, duration_ms, shown_duration, shown_time
+from noted_time.values import Rejected, UnknownStream, duration_ms, shown_duration, shown_time
 
 if TYPE_CHECKING:
     from controller.cli.output import Columns
@@ -91,10 +91,11 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         str | None, option("NUMBER", "How far ahead offsets may be; `none`: any.", default="10^12")
     ] = None,
     comment: Comment = None,
+    yes: Yes = False,
 ) -> None:
     """Create a stream, or change the given settings of an existing one.
 
-    Durations are written 90m, 1h, 500ms.
+    Durations are written 90m, 1h, 500ms. A shorter retention that drops marks asks first.
 
     Try it:  noted-time stream create flights --writer-timeout 90m --mark-interval 0s
     """
@@ -117,12 +118,25 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         texts = ((name, text) for name, text in given.items() if text)
         settings |= {name: None if text == "none" else read(text) for name, text in texts}
     path, query = stream_path(stream), {"comment": comment}
+    if mark_retention and (dropped := _dropped(call, stream, settings)):
+        say(f"{dropped} would be dropped, for good.")
+        confirm(f"Change the settings of {stream}?", yes=yes)
     status, created = call.answer("PUT", path, query=query, body=settings)
     if call.prints(created):
         return
     is_new = status == HTTPStatus.CREATED
     say(f"Created stream {stream}." if is_new else f"Stream {stream} already exists. Settings:")
     _print_settings(created)
+
+
+def _dropped(call: Caller, stream: str, settings: Json) -> str:
+    """Return how many marks of which domains the settings would drop, in words."""
+    try:
+        would = call.ask("PUT", stream_path(stream), query={"dry_run": True}, body=settings)
+    except UnknownStream:
+        return ""
+    counts = would["dropped"].items()
+    return ", ".join(f"{count:,} marks of {domain}" for domain, count in counts if count)
 
 
 def _number(text: str) -> int:

@@ -314,15 +314,19 @@ class Aggregator:
             raise AlreadySealed
         return self.sealed
 
-    def reconfigure(self, settings: StreamSettings, now: int) -> None:
-        """Apply changed settings; domains can be added, but not removed (raises `Rejected`)."""
+    def check_settings(self, settings: StreamSettings) -> list[str]:
+        """Return the domains that changed settings add; raises `Rejected` and `StreamSealed`."""
         missing = [name for name in self.settings.domains if name not in settings.domains]
         if missing:
             raise Rejected(f"domains can be added, but not removed: {', '.join(missing)} missing")
         added = [name for name in settings.domains if name not in self.domains.numbers]
         if added:
             self._check_open("domains")
-        for name in added:
+        return added
+
+    def reconfigure(self, settings: StreamSettings, now: int) -> None:
+        """Apply changed settings; raises as `check_settings`."""
+        for name in self.check_settings(settings):
             domain = Domain(name, self.domains.sharing, moved_at=now)
             self._accepted.append(_accepted(domain))
             self.domains.declare(domain)

@@ -9,6 +9,7 @@ from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from controller.service.controller import Controller
 from noted_time import Note, ScaleEvent, TimeWindow
+from noted_time.values import DAY_MS
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -22,6 +23,7 @@ from tests.support.controllers import (
 )
 from tests.support.http import Caller
 
+HOUR_MS = 60 * 60 * 1000
 TRUNCATE = "/v1/streams/s/truncate"
 
 
@@ -174,3 +176,69 @@ async def test_truncation_answers_the_stream(call: Caller) -> None:
     assert (answer.status_code, answer.json()) == (200, stream | did)
     marks = (await call.get("/v1/streams/s/marks")).json()["marks"]
     assert [mark["seq"] for mark in marks] == [2, 3]
+
+
+@pytest.mark.parametrize(("hours", "dropped"), [(5, 0), (4, 1), (2, 3), (1, 4), (0, 4)])
+async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
+    memory: WatchedMemory, time: GivenTime, hours: int, dropped: int
+) -> None:
+    """Five marks, an hour apart: never the last one. The dry run changes nothing."""
+    async with serving(memory, time, mark_retention_ms=DAY_MS) as controller:
+        for seq in range(1, 6):
+            await deliver(controller, Note("a", seq, {0: 10 * seq}))
+            time.wall += HOUR_MS
+        time.wall -= HOUR_MS // 2
+        changes = {"mark_retention_ms": hours * HOUR_MS}
+        found = controller.stream("s")
+        does = operator.reconfiguration(found, changes, time.wall)
+        before = seqs(controller)
+        await controller.put_stream("s", changes)
+        await retained(controller, time, first=1 + dropped)
+
+        assert (before, does) == ([1, 2, 3, 4, 5], {"default": dropped})
+
+
+async def test_a_retention_that_is_not_shortened_drops_nothing(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """Marks that are about to go anyway are none that the change would drop."""
+    async with serving(memory, time, mark_retention_ms=2000) as controller:
+        await made(controller)
+        time.wall += DAY_MS
+        found = controller.stream("s")
+        kept = {"mark_retention_ms": 2000, "mark_interval_ms": 5}
+        does = [operator.reconfiguration(found, each, time.wall) for each in ({}, kept)]
+
+        assert does == [{"default": 0}, {"default": 0}]
+
+
+async def test_marks_that_an_online_reader_needs_are_not_counted_as_dropped(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """They stay, whatever the retention."""
+    async with serving(memory, time, mark_retention_ms=DAY_MS) as controller:
+        await controller.report("s", "g", "r", {0: 25})
+        await made(controller)
+        time.wall += 1000
+        found = controller.stream("s")
+
+        assert operator.reconfiguration(found, {"mark_retention_ms": 0}, time.wall) == {
+            "default": 1
+        }
+
+
+async def test_a_dry_run_of_settings_answers_the_stream_as_it_is(
+    call: Caller, time: GivenTime
+) -> None:
+    """With how many marks of each domain would be dropped; the settings stay."""
+    await call.note(*({"writer": "a", "time": t, "position": {"0": t}} for t in (1, 2, 3)))
+    stream = (await call.get("/v1/streams/s")).json()
+    time.passes(1)
+
+    asked = {"mark_retention_ms": 0}
+    answer = await call.put("/v1/streams/s?dry_run=true", asked)
+    unknown = await call.put("/v1/streams/nope?dry_run=true", asked)
+
+    assert (answer.status_code, answer.json()) == (200, stream | {"dropped": {"default": 2}})
+    assert (await call.get("/v1/streams/s")).json() == stream
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_stream")

@@ -110,6 +110,23 @@ def test_the_dry_run_of_a_truncation_shows_how_many_marks_go(
     assert re.search(rf"\b{gone}\b", shown)
 
 
+def test_the_dry_run_of_a_shorter_retention_shows_how_many_marks_go(
+    visit: Visit, seed: Calls, stalled: Stalled
+) -> None:
+    """For good, so what was dropped cannot be put back by Undo."""
+    for step in range(1, 6):
+        lima = {"writer": "lima", "time": stalled.held_at + step, "position": {"0": 100 + step}}
+        seed.post(stalled.name, lima)
+    going = len(seed.get(f"{stalled.name}/marks")["marks"]) - 1
+    dialog = opened(visit, stalled.name, "Edit settings…")
+    dialog.element.get_by_label(re.compile("mark retention", re.IGNORECASE)).fill("0s")
+    expect(dialog.dry_run).to_contain_text(f"{going} marks of default would be dropped, for good.")
+    dialog.act("Save", WHY)
+    expect(visit.status).to_contain_text("saved")
+
+    expect(visit.button("Undo")).to_have_count(0)
+
+
 def test_a_sealed_stream_is_shown_as_such_and_not_sealed_twice(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:

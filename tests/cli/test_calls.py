@@ -92,6 +92,23 @@ def test_recreating_a_stream_reports_that_it_existed(run: Commands, stream: str)
     assert found == (f"Stream {stream} already exists. Settings:\n", 5000, 0)
 
 
+def test_a_shorter_retention_that_drops_marks_needs_a_yes(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """It says how many; one that drops none is not asked about."""
+    for time in (TEN, TEN + 1, TEN + 2):
+        note(served, stream, UA=time)
+    longer = run("stream", "create", stream, "--mark-retention", "8d")
+    refused = run("stream", "create", stream, "--mark-retention", "0s")
+    kept = run("stream", "show", stream, "--json").json["mark_retention_ms"]
+    agreed = run("stream", "create", stream, "--mark-retention", "0s", "--yes")
+    shown = run("stream", "show", stream, "--json").json["mark_retention_ms"]
+
+    assert (longer.status, refused.status, agreed.status) == (0, 2, 0)
+    assert "2 marks of default would be dropped, for good." in refused.err
+    assert (kept, shown) == (8 * 86_400_000, 0)
+
+
 def test_streams_are_listed_with_their_last_marks(
     run: Commands, served: Served, stream: str
 ) -> None:

@@ -105,6 +105,9 @@ export async function endHold(name) {
   poll(true);
 }
 
+const marksOf = (dropped) =>
+  listed(Object.entries(dropped).map(([name, count]) => `${many(count, "mark")} of ${name}`));
+
 export function askToTruncate() {
   const field = input("cut", { placeholder: "0:120 3:7" });
   const cut = () => {
@@ -123,8 +126,7 @@ export function askToTruncate() {
       }
       const { dropped, beyond: isBeyond } =
         await change("POST", ["truncate"], null, { cut: cut() }, { dry_run: true });
-      const all = listed(Object.entries(dropped).map(([name, count]) => `${many(count, "mark")} of ${name}`));
-      return [`${all} would be dropped, for good. A reader before the cut gets no lower bound.`,
+      return [`${marksOf(dropped)} would be dropped, for good. A reader before the cut gets no lower bound.`,
         isBeyond && "The cut goes beyond the last mark: not all before it is complete."];
     },
     act: async (_, comment) => {
@@ -182,6 +184,13 @@ function changedSettings(form, was) {
   return changed;
 }
 
+/** Return the marks that a shorter retention would drop, in words; "" if it drops none. */
+async function droppedBy(changed) {
+  if (!("mark_retention_ms" in changed)) return "";
+  const { dropped } = await change("PUT", [], null, changed, { dry_run: true });
+  return marksOf(Object.fromEntries(Object.entries(dropped).filter(([, count]) => count)));
+}
+
 export async function askForSettings() {
   const [was, document] = await Promise.all([get([]), call("GET", "openapi.json")]);
   const described = document.components.schemas.StreamChanges.properties;
@@ -194,13 +203,16 @@ export async function askForSettings() {
         [h("strong", settingName(name)), ` from ${settingText(name, was[name])} to ${settingText(name, value)}.`]);
       const timeout = changed.writer_timeout_ms;
       const would = timeout ? await wouldText({ writer_timeout_ms: timeout }) : [];
+      const gone = await droppedBy(changed);
+      if (gone) would.push(`${gone} would be dropped, for good.`);
       return lines.length ? [...lines, ...would] : ["Nothing has changed yet."];
     },
     act: async (form, comment) => {
       const changed = changedSettings(form, was);
       const before = Object.fromEntries(Object.keys(changed).map((name) => [name, was[name]]));
+      const isForGood = "domains" in changed || await droppedBy(changed);
       await change("PUT", [], comment, changed);
-      say("The settings are saved.", !("domains" in changed) && (() => change("PUT", [], "undone", before)));
+      say("The settings are saved.", !isForGood && (() => change("PUT", [], "undone", before)));
     },
   });
 }
