@@ -6,7 +6,7 @@ import logging
 import time as clocks
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -21,6 +21,9 @@ kafka_log = logging.getLogger("noted_time.reader.kafka")
 TIMEOUT_S = 10.0
 LOOK_EVERY_S = 10.0
 """How often the topic's id is looked at, unless the consumer was created elsewhere."""
+
+EARLIEST, LATEST = ("earliest", "smallest", "beginning"), ("latest", "largest", "end")
+"""What `auto.offset.reset` may say of where a partition without a valid commit begins."""
 
 
 class KafkaNotedConsumer:
@@ -38,9 +41,11 @@ class KafkaNotedConsumer:
     ...         handle(message)
     ...         print(flights.get_time_window().lower)
 
-    The reader's position has the partitions that are assigned to this consumer now, beginning with
-    the offsets committed. A reader that belongs to a group has the window of all its readers; give
-    each consumer a reader of its own name. Not for several threads.
+    The reader's position has the partitions that are assigned to this consumer now. Each begins at
+    the offset committed, and without one where Kafka will begin to read (`auto.offset.reset`). If
+    that is not known, since `consumer` was created elsewhere or a partition has no leader, it is 0
+    until the partition gives its first message or its end. A reader that belongs to a group has the
+    window of all its readers; give each consumer a reader of its own name. Not for several threads.
     """
 
     SETTINGS: ClassVar[Mapping[str, Any]] = {
@@ -62,6 +67,7 @@ class KafkaNotedConsumer:
         """
         self._topic = topic or reader.stream
         self._kafka: Topic | None = None
+        self._reset = ""
         if isinstance(consumer, Mapping):
             consumer = self._created(consumer)
         self.consumer, self.reader = consumer, reader
@@ -145,6 +151,8 @@ class KafkaNotedConsumer:
         self._kafka = Topic(config, self._topic)
         self._id = self._kafka.look().id
         self._look_at = clocks.monotonic() + LOOK_EVERY_S
+        settings = {**config.get("default.topic.config", {}), **config}
+        self._reset = str(settings.get("auto.offset.reset", "latest")).lower()
         try:
             return Consumer({"logger": kafka_log, **config, **self.SETTINGS})
         except (KafkaException, TypeError, ValueError) as error:
@@ -175,23 +183,10 @@ class KafkaNotedConsumer:
                     yield message
 
     def _check_begin(self, partition: int, offset: int) -> None:
-        """Warn if records were deleted between the committed offset and the first message."""
-        begin = self._assigned[partition]
-        self._assigned[partition] = None
-        if begin is None or offset <= begin:
-            return
-        asked = TopicPartition(self._topic, partition)
-        # None if that takes too long, which its type does not say
-        there = cast("tuple[int, int] | None", self.consumer.get_watermark_offsets(asked, 5.0))
-        if there is not None and there[0] > begin:
-            log.warning(
-                "topic %r, partition %d: the records from %d to %d were deleted before this group "
-                "had processed them",
-                self._topic,
-                partition,
-                begin,
-                min(offset, there[0]),
-            )
+        """Report where a partition begins, if that is not where it was expected to."""
+        begin, self._assigned[partition] = self._assigned[partition], None
+        if begin not in (None, offset):
+            self.reader.advance({partition: offset})
 
     def _stores(self, offsets: Mapping[int, int]) -> bool:
         """Store offsets for the next commit; returns whether the partitions are still assigned."""
@@ -217,13 +212,40 @@ class KafkaNotedConsumer:
         return True
 
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Begin at the offsets committed, in the partitions that are assigned in addition."""
+        """Report where the partitions begin that are assigned in addition."""
         if self._closing:
             return
         found = consumer.committed(partitions, timeout=TIMEOUT_S)
-        begun = {each.partition: each.offset for each in found if each.offset >= 0}
-        self._assigned.update({each.partition: begun.get(each.partition) for each in found})
+        until = clocks.monotonic() + TIMEOUT_S
+        begun = {at.partition: self._begin_of(at, until - clocks.monotonic()) for at in found}
+        self._assigned.update(begun)
         self.reader.advance(begun)
+
+    def _begin_of(self, committed: TopicPartition, timeout_s: float) -> int:
+        """Return where Kafka will begin to read a partition, 0 if that is not known yet."""
+        partition, offset = committed.partition, committed.offset
+        # None if that takes too long, which its type does not say
+        there: tuple[int, int] | None = None
+        with suppress(KafkaException):
+            there = self.consumer.get_watermark_offsets(committed, max(0.1, timeout_s))
+        if there is None:
+            return 0
+        first, end = there
+        if first <= offset <= end:
+            return offset
+        if offset > end:
+            log.warning(
+                "topic %r, partition %d: ends at %d, and this group has committed %d: the topic "
+                "was recreated, or lost records",
+                *(self._topic, partition, end, offset),
+            )
+        elif offset >= 0:
+            log.warning(
+                "topic %r, partition %d: the records from %d to %d were deleted before this group "
+                "had processed them",
+                *(self._topic, partition, offset, first),
+            )
+        return {**dict.fromkeys(EARLIEST, first), **dict.fromkeys(LATEST, end)}.get(self._reset, 0)
 
     def _end(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         """Say nothing more of partitions that are another consumer's from here on."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from noted_time import Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
@@ -174,6 +174,83 @@ def test_records_deleted_before_they_were_processed_are_named(
         values(two, 1)
 
     assert "partition 0: the records from 3 to 7 were deleted" in caplog.text
+
+
+def died(flights: Flights, read: int, **settings: object) -> None:
+    """Have a consumer process so many messages, report it, and end without a commit."""
+    one = flights.consumer("one", **{"enable.auto.commit": False, **settings})
+    values(one, read + 1)
+    wait_until(lambda: flights.readers() == {"one": {"0": read}})
+    one.consumer.close()
+    one.reader.close()
+
+
+def test_a_successor_of_a_group_without_a_commit_begins_where_kafka_does(flights: Flights) -> None:
+    """What the dead consumer had processed comes again, so the window is before it."""
+    flights.send(1, 5)
+    flights.served.note(flights.topic, 1004, {"0": 4})
+    died(flights, 4)
+    with flights.consumer("two") as two:
+        wait_until(two.reader.last_mark)
+        first = values(two, 1)
+        window = two.get_time_window()
+
+        assert (first, two.reader.position, window.lower) == ([b"0.0"], {0: 0}, None)
+
+
+BEGINS = [("earliest", 2), ("Smallest", 2), ("latest", 5), ("largest", 5), ("error", 0)]
+
+
+@pytest.mark.parametrize(("reset", "begin"), BEGINS)
+@pytest.mark.parametrize("committed", [None, 1, 99])
+def test_partitions_without_a_valid_commit_are_reported_where_they_begin(
+    broker: Broker, served: Served, reset: str, begin: int, committed: int | None
+) -> None:
+    """Never committed, committed what was deleted since, or beyond the end of what is there."""
+    flights = Flights(broker, served, f"begins-{reset}-{committed}", 1)
+    flights.send(1, 5)
+    broker.truncate(flights.topic, {0: 2})
+    with flights.consumer("earlier") as earlier:
+        if committed is not None:
+            at = TopicPartition(flights.topic, 0, committed)
+            earlier.consumer.commit(offsets=[at], asynchronous=False)
+    reported: list[dict[int, int]] = []
+    with flights.consumer("one", **{"auto.offset.reset": reset}) as one:
+        with suppress(KafkaException):
+            wait_until(lambda: one.consume(1, 0.1) or one.reader.position)
+        reported.append(one.reader.position)
+
+    assert reported == [{0: begin}]
+
+
+def test_a_consumer_created_elsewhere_begins_with_what_kafka_gives_it(flights: Flights) -> None:
+    """Nobody can ask it for its `auto.offset.reset`: until the first message it is at 0."""
+    flights.send(1, 5)
+    died(flights, 4)
+    flights.broker.truncate(flights.topic, {0: 2})
+    config = {"group.id": flights.topic, "auto.offset.reset": "earliest"}
+    own = Consumer({**flights.broker.config, **config, **KafkaNotedConsumer.SETTINGS})
+    reader = ReaderClient(flights.served.url, flights.topic, group="g", reader="two")
+    with KafkaNotedConsumer(own, reader) as two:
+        first = values(two, 1)
+
+        assert (first, two.reader.position) == ([b"0.2"], {0: 2})
+
+
+def test_no_record_of_an_open_transaction_counts_as_passed_over(flights: Flights) -> None:
+    """The end where `latest` begins is that of committed records, not that of all."""
+    flights.send(1, 2)
+    producer = Producer({**flights.broker.config, "transactional.id": flights.topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(flights.topic, "open", partition=0)
+    producer.flush(60)
+    with flights.consumer("one", **{"auto.offset.reset": "latest"}) as one:
+        wait_until(lambda: one.consume(1, 0.1) or one.reader.position)
+        begin = one.reader.position
+    producer.abort_transaction(60)
+
+    assert begin == {0: 2}
 
 
 def test_a_consumer_that_stores_offsets_by_itself_is_refused(flights: Flights) -> None:
