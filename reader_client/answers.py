@@ -44,7 +44,6 @@ class StreamRead:
     last_seqs: dict[str, int]
     reader_timeout_ms: int | None = None
     are_unix_ms: bool = False
-    corrections: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class MarksRead:
     scale_events: int
     marks: tuple[Mark, ...]
     final_cut: Mapping[int, int] | None = None
-    corrections: int = 0
     is_quiet: bool = False
 
 
@@ -108,7 +106,6 @@ def stream_answer(wire: Json) -> StreamRead:
         },
         reader_timeout_ms=None if timeout is None else int64(timeout),
         are_unix_ms=wire.get("max_time_ahead_ms") is not None,
-        corrections=int64(wire.get("corrections", 0)),
     )
 
 
@@ -123,9 +120,8 @@ def marks_answer(wire: Json) -> MarksRead:
     """
     marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
-    events, corrections = int64(wire["scale_events"]), int64(wire.get("corrections", 0))
-    stream_id, is_quiet = text(wire["stream_id"]), wire.get("quiet") is True
-    return MarksRead(stream_id, events, marks, final_cut, corrections, is_quiet)
+    stream_id, events = text(wire["stream_id"]), int64(wire["scale_events"])
+    return MarksRead(stream_id, events, marks, final_cut, wire.get("quiet") is True)
 
 
 @_read_whole

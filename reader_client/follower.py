@@ -78,8 +78,6 @@ class Follower:
         """The scale events that are known; replaced, never changed."""
         self._scale_events = 0
         self._are_unix_ms = False
-        self._corrections = 0
-        self._corrected: MarkHistory | None = None
         self._after = 0
         self._last_known = 0
         self.is_quiet = False
@@ -88,7 +86,7 @@ class Follower:
     @property
     def after(self) -> int:
         """The seq after which to ask for marks."""
-        return max(self._after, self._following.last_seq)
+        return max(self._after, self._history.last_seq)
 
     # Answers
 
@@ -102,10 +100,6 @@ class Follower:
             self._after = self._first_of_interest(stream)
             self.caught_up = self.was_at_end = False
             self.stream_id = stream.id
-        elif stream.corrections != self._corrections:
-            self._corrected = MarkHistory()
-            self._after = self._first_of_interest(stream)
-        self._corrections = stream.corrections
         self.succession = stream.succession
         self._scale_events = stream.scale_events
         self._are_unix_ms = stream.are_unix_ms
@@ -118,8 +112,7 @@ class Follower:
         Marks of another stream, or with scale events that are not known yet, are not added: ask
         about the stream first, then again for the marks.
         """
-        about = answer.stream_id, answer.scale_events, answer.corrections
-        if about != (self.stream_id, self._scale_events, self._corrections):
+        if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
             self.needs_stream = True
             return
         try:
@@ -133,7 +126,6 @@ class Follower:
             return
         self.is_quiet = answer.is_quiet
         self.was_at_end = self.was_at_end or not answer.marks
-        self._show_corrected()
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)
         self._forget()
@@ -213,19 +205,8 @@ class Follower:
 
     # The history
 
-    @property
-    def _following(self) -> MarkHistory:
-        """The history to which answers are added."""
-        return self._history if self._corrected is None else self._corrected
-
-    def _show_corrected(self) -> None:
-        """Answer from the marks that were read again, once they include all known before."""
-        corrected = self._corrected
-        if corrected is not None and self.after >= max(self._last_known, self._history.last_seq):
-            self._replace(corrected)
-
     def _replace(self, history: MarkHistory) -> None:
-        self._history, self._corrected = history, None
+        self._history = history
         self.chain += 1
         self._taken = 0
 
@@ -235,18 +216,14 @@ class Follower:
         return max(first, self._since.seq) if stream.id == self._since.stream_id else first
 
     def _append(self, mark: Mark) -> None:
-        history = self._following
+        history = self._history
         if mark.seq <= history.last_seq:
             return
         if len(history) and mark.seq != history.last_seq + 1:
             # The controller forgot marks that were never followed (retention); a window needs a
             # gapless run, so it starts again here. Older positions then have no lower, never a
             # wrong one.
-            history = MarkHistory()
-            if self._corrected is None:
-                self._history = history
-            else:
-                self._corrected = history
+            history = self._history = MarkHistory()
         history.append(mark)
 
     def _forget(self) -> None:

@@ -111,8 +111,6 @@ class KafkaRelay(Rounds):
         before, self._known = self._known or stream, stream
         if before.id != stream.id:
             raise self._outdated(f"stream {self.stream!r} was deleted and created again")
-        if before.corrections != stream.corrections:
-            self._queue.waiting.clear()
         for domain, last in self._queue.last.items():
             if last.seq > (known := stream.last_seqs.get(domain, 0)):
                 raise self._outdated(
@@ -128,7 +126,7 @@ class KafkaRelay(Rounds):
             after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
             question = marks_after(self.stream, after, domain, wait_ms)
             answer = marks_answer(self._transport.ask(question))
-            if (answer.stream_id, answer.corrections) == (stream.id, stream.corrections):
+            if answer.stream_id == stream.id:
                 is_all = answer.final_cut is not None and not answer.marks
                 self._queue.add(domain, answer.marks, is_all=is_all)
 

@@ -67,7 +67,7 @@ class IngestionMarks:
             goes_on = new.stream_id == self._let_in.stream_id
             self._last_seq = self._let_in.seq if goes_on else 0
         if new.marks and new.marks[0].seq <= self._last_seq:
-            self._marks = []  # a correction: all marks are read again
+            self._marks = []  # another chain: all marks are read again
         elif new.marks and new.marks[0].seq != self._last_seq + 1:
             self._after_gap, self._marks = new.marks[0].seq, []
         self._last_seq = new.marks[-1].seq if new.marks else self._last_seq

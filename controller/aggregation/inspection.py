@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain, filterfalse, islice
 from operator import methodcaller
@@ -146,6 +146,11 @@ def explain(  # noqa: PLR0913 - what may be asked of it
     if position is not None:
         whole = aggregator.succession.normalise(position)
         reader = reader_place(stream.history(name), whole, limit)
+        named = (
+            replace(each, writer=aggregator.who_noted(each.segment, each.needed))
+            for each in reader.waiting_for
+        )
+        reader = replace(reader, waiting_for=tuple(named))
     said = sentences(
         stream,
         name,

@@ -6,9 +6,8 @@ Each function takes the stream and the draft of that batch, as `Controller.chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from controller.aggregation import group_backlog
@@ -17,11 +16,10 @@ from controller.aggregation.groups import LIMITS, GroupLimits
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.retention import first_kept, forget_before
 from controller.aggregation.stream import StreamState
-from controller.store.port import Action, AppendedMark, Change, StreamRecord
+from controller.store.port import Action, Change, StreamRecord
 from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
 from noted_time.client import position_to_wire
-from noted_time.rules import Correction, CorrectionRequest
-from noted_time.values import KnownBeyond, LimitReached, NotedMeanwhile, StreamSealed, checked_name
+from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, checked_name
 
 
 class Order(NamedTuple):
@@ -32,27 +30,6 @@ class Order(NamedTuple):
 
 
 ANONYMOUS = Order()
-
-REPLACED_NAMED = 1000
-"""Maximum number of offsets of marks that a correction names as replaced."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """A wrong offset, and the marks of a domain that have it."""
-
-    domain: str
-    segment: int
-    offset: int
-    first_seq: int
-    last_seq: int
-
-
-class Corrected(NamedTuple):
-    """What correcting a position does: the correction, and the wrong offsets of marks."""
-
-    correction: Correction
-    replaced: tuple[Replaced, ...]
 
 
 class Truncation(NamedTuple):
@@ -237,54 +214,6 @@ def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: i
         _record(stream, draft, order, "held", writer=writer, was=was, became=became)
     elif was is not None:
         _record(stream, draft, order, "released", writer=writer, was=was)
-
-
-def planned_correction(
-    stream: StreamState, writer: str, request: CorrectionRequest, drafted: Sequence[AppendedMark]
-) -> Corrected:
-    """Return what correcting a writer's position would do; changes nothing.
-
-    `drafted` has marks that are not durable yet. Raises `UnknownWriter`, `StreamSealed`, and
-    `KnownBeyond` if a reader or a scale event is at or beyond an offset that would count as wrong.
-    """
-    above, histories = request.above, stream.histories
-    below: list[Mapping[int, int]] = [history.below(above) for history in histories.values()]
-    below += [each.mark.cut.offsets for each in drafted if each.stream_id == stream.id]
-    correction = stream.aggregator.plan_correction(writer, request, below)
-    positions = [stream.groups[group].position for group in stream.groups]
-    known: dict[int, int] = {}
-    for position in (*positions, stream.aggregator.succession.final):
-        for segment, least in above.items():
-            if position.get(segment, -1) >= least:
-                known[segment] = max(position[segment], known.get(segment, -1))
-    if known:
-        raise KnownBeyond(known)
-    replaced = (
-        Replaced(domain, segment, *found)
-        for domain, history in histories.items()
-        for segment, least in sorted(above.items())
-        for found in history.offsets_beyond(segment, least)
-    )
-    return Corrected(correction, tuple(islice(replaced, REPLACED_NAMED)))
-
-
-def correct(
-    stream: StreamState, draft: Draft, order: Order, writer: str, request: CorrectionRequest
-) -> Corrected:
-    """Correct a writer's position, and how marks are read; raises as `planned_correction`."""
-    does = planned_correction(stream, writer, request, draft.batch.marks)
-    was = {"position": position_to_wire(stream.aggregator.member(writer).position)}
-    correction = replace(does.correction, by=order.by)
-    stream.aggregator.correct(writer, request, correction, stream.begin(draft))
-    stream.rewrite(draft, corrections=(*stream.record.corrections, correction))
-    draft.touched(stream).add(writer)
-    became = {
-        "position": position_to_wire(request.position),
-        "above": position_to_wire(request.above),
-        "cuts": position_to_wire(does.correction.offsets),
-    }
-    _record(stream, draft, order, "corrected", writer=writer, was=was, became=became)
-    return does
 
 
 def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what bounds it

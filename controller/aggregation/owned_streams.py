@@ -119,8 +119,6 @@ class OwnedStreams:
     def publish(self, batch: Transaction) -> None:
         """Show what a commit made durable: new marks appear, forgotten ones disappear."""
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
-        for changed, record in records:
-            changed.publish_corrections(record.corrections)
         for appended in batch.marks:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:

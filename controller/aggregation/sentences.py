@@ -93,10 +93,10 @@ def _waiting_reader(reader: ReaderPlace, decision: Decision) -> str:
     if reader.next_lower is None:
         waits = "" if isinstance(decision, Sealed) else ": it waits for the next one"
         return f"A reader at this position has reached all marks{waits}."
-    needs = [
-        f"segment {each.segment} to {each.needed} (read to {each.offset})"
-        for each in reader.waiting_for[:NAMED]
-    ]
+    needs = []
+    for each in reader.waiting_for[:NAMED]:
+        noted = f", as {each.writer} noted" if each.writer else ""
+        needs.append(f"segment {each.segment} to {each.needed}{noted} (read to {each.offset})")
     mark = f"mark {reader.next_seq}, {shown_time(reader.next_lower)}"
     return (
         f"A reader at this position is {_at(reader.lower)}, {counted(reader.marks, 'mark')} behind."

@@ -25,7 +25,6 @@ from noted_time import (
     TimeWindow,
 )
 from noted_time.reading import MissingWriters
-from noted_time.rules import Correction
 from noted_time.values import LARGEST_TIME, Note, Session, UnknownDomain
 
 CLOCKS_APART_MS = 100
@@ -39,8 +38,7 @@ class StreamState:
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
     clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
     moment on it that was stored with the stream. `excluded` counts how often a writer was excluded
-    since the stream was read, `fences` which notes were fenced, and `corrections` how many
-    corrections the histories show.
+    since the stream was read, and `fences` which notes were fenced.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -54,7 +52,6 @@ class StreamState:
         self.fences = Fences()
         self.clock_ahead = 0
         self.latest_ms = 0
-        self.corrections = len(record.corrections)
         self._unix_shift = 0
         self._next_mark_at: dict[str, int] = {}
 
@@ -66,9 +63,8 @@ class StreamState:
         last: dict[str, tuple[Mark, int]] = {}
         for domain, history in stream.histories.items():
             for appended in store.marks(record.id, domain):
-                mark = record.corrected(domain, appended.mark)
-                history.append(mark)
-                last[domain] = (mark, appended.appended_at)
+                history.append(appended.mark)
+                last[domain] = (appended.mark, appended.appended_at)
         stream.publish_seal(record.seal)
         declared_at = record.declared_at
         stream.aggregator = Aggregator(
@@ -244,15 +240,7 @@ class StreamState:
 
     def publish(self, appended: AppendedMark) -> None:
         """Show a mark that is durable now."""
-        mark = self.record.corrected(appended.domain, appended.mark)
-        self.histories[appended.domain].append(mark)
-
-    def publish_corrections(self, corrections: Sequence[Correction]) -> None:
-        """Apply new corrections to the marks shown, before marks of the same commit are shown."""
-        for correction in corrections[self.corrections :]:
-            for history in self.histories.values():
-                history.correct(correction.above, correction.offsets)
-        self.corrections = len(corrections)
+        self.histories[appended.domain].append(appended.mark)
 
     def forget_marks(self, domain: str, through: int) -> None:
         """Stop showing the marks up to that seq, which are forgotten now."""
@@ -312,20 +300,15 @@ class StreamState:
     def append(
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
-        """Write a mark, and in the ledger which writers it excludes; `by` is who caused it.
-
-        The ledger also has the writers whose position was corrected since the mark before it.
-        """
+        """Write a mark, and in the ledger which writers it excludes; `by` is who caused it."""
         appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
         draft.batch.marks.append(appended)
-        running, known = self.aggregator.domains[domain], self.record.corrections
+        running = self.aggregator.domains[domain]
         absences, returned = running.named, running.returned
-        corrections = [each for each in known if each.last_seqs.get(domain) == mark.seq - 1]
-        if not absences and not returned and not corrections:
+        if not absences and not returned:
             return
         removed = (each.writer for each in absences if each.reason == "removed")
         deciders = [by, *(self.aggregator.member(writer).terms.removed_by for writer in removed)]
-        deciders += [each.by for each in corrections]
         entry = LedgerEntry(
             self.id,
             domain,
@@ -333,7 +316,7 @@ class StreamState:
             mark.written_at,
             before.lower if before else None,
             mark.lower,
-            (*absences, *(each.named for each in corrections)),
+            absences,
             next(filter(None, deciders), None),
             returned,
         )

@@ -12,7 +12,6 @@ from typing import Any, Self, TypeVar, get_type_hints
 
 import msgspec
 
-from controller.aggregation.operator import Corrected, Replaced
 from controller.aggregation.overview import StreamRow
 from controller.aggregation.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
@@ -53,7 +52,6 @@ class StreamAnswer(StreamSettings):
     id: str
     marks: Mapping[str, Mark | None]
     scale_events: Sequence[ScaleEvent]
-    corrections: int
     seal: SealAnswer | None
 
     def __post_init__(self) -> None:
@@ -70,7 +68,6 @@ class StreamAnswer(StreamSettings):
             id=record.id,
             marks={each: summary.last_marks.get(each) for each in record.settings.domains},
             scale_events=summary.scales,
-            corrections=len(record.corrections),
             seal=record.seal and SealAnswer(record.seal.at, record.seal.final_cut),
             **more,
         )
@@ -104,24 +101,8 @@ class StreamsPage(msgspec.Struct):
     next: str | None
 
 
-class CorrectedAnswer(msgspec.Struct):
-    """What correcting a position does: what cuts have in place of the offsets that are replaced.
-
-    At most 1000 of them are named.
-    """
-
-    dry_run: bool
-    cuts: Mapping[int, int]
-    replaced: Sequence[Replaced]
-
-    @classmethod
-    def of(cls, does: Corrected, *, dry_run: bool) -> Self:
-        """Return the answer of a correction."""
-        return cls(dry_run, does.correction.offsets, does.replaced)
-
-
 class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"}):
-    """One mark of the ledger, `at` in Unix ms; `by` is who removed or corrected a writer.
+    """One mark of the ledger, `at` in Unix ms; `by` is who removed a writer.
 
     `returned` names the writers that are missing no longer as of this mark.
     """

@@ -43,7 +43,6 @@ from noted_time.values import (
     InvalidFinalTime,
     InvalidName,
     InvalidScale,
-    KnownBeyond,
     LimitReached,
     NotCompleteYet,
     NotedMeanwhile,
@@ -79,7 +78,6 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
     (NotedMeanwhile, 409, "noted_meanwhile"),
-    (KnownBeyond, 409, "known_beyond"),
     (AlreadySealed, 409, "already_sealed"),
     (Conflict, 409, "conflict"),
     (NotOwner, 503, "no_owner"),
@@ -155,8 +153,6 @@ def _facts(error: Exception) -> dict[str, Any]:
         return {"complete_to": error.time, "lower": error.lower}
     if isinstance(error, InvalidCut):
         return {"behind": error.behind, "beyond": error.beyond}
-    if isinstance(error, KnownBeyond):
-        return {"known": error.known}
     if isinstance(error, UnknownDomain):
         return {"domain": error.domain, "domains": list(error.declared)}
     names = next((names for kind, names in FACTS if isinstance(error, kind)), ())

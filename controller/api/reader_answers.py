@@ -29,14 +29,13 @@ class MarksAnswer(msgspec.Struct):
     """Marks after a seq; `stream_id` is another one if the stream was recreated under its name.
 
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
-    If `corrections` is more than before, read all marks again. `has_more`: the answer ended before
+    `has_more`: the answer ended before
     the last mark there is. `quiet`: the stream waits for no writer, and no mark follows until one
     is live again.
     """
 
     stream_id: str
     scale_events: int
-    corrections: int
     sealed: bool
     final_cut: Mapping[int, int] | None
     quiet: bool

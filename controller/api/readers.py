@@ -64,7 +64,6 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     answer = MarksAnswer(
         stream_id=state.id,
         scale_events=len(state.scale_events),
-        corrections=state.corrections,
         sealed=state.final_cut is not None,
         final_cut=state.final_cut,
         quiet=found.quiet,

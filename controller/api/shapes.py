@@ -233,18 +233,6 @@ class HoldRequest(Request):
     for_ms: Annotated[int, Field(ge=1, le=2**53)]
 
 
-class PositionRequest(Request):
-    """How far a writer has really written: offsets from those in `above` on are wrong.
-
-    `dry_run`: report what it would do, and change nothing.
-    """
-
-    position: GivenPosition
-    above: GivenPosition
-    comment: Annotated[Line, Field(min_length=1, max_length=500)] | None = None
-    dry_run: bool = False
-
-
 class WindowRequest(Request):
     """A reader's position."""
 

@@ -16,7 +16,7 @@ from controller.aggregation.inspection import (
 )
 from controller.aggregation.stream import StreamState
 from controller.api import shapes
-from controller.api.answer_shapes import CorrectedAnswer, EntryAnswer, LedgerPage, made_of
+from controller.api.answer_shapes import EntryAnswer, LedgerPage, made_of
 from controller.api.deps import (
     ControllerDep,
     Domain,
@@ -29,8 +29,7 @@ from controller.api.deps import (
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
 from controller.service.controller import Controller
-from noted_time.client import position_from_wire
-from noted_time.rules import HOLDERS_NAMED, CorrectionRequest
+from noted_time.rules import HOLDERS_NAMED
 from noted_time.values import MAX_INT64
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
@@ -104,30 +103,6 @@ async def release_writer(
     """End the hold: the writer's timeout applies again."""
     state, _ = await controller.change(stream, operator.hold, order, writer, None)
     return _row(controller, state, writer)
-
-
-@router.post(
-    WRITER + "/position", response_model=shape(CorrectedAnswer), operation_id="correctPosition"
-)
-async def correct_position(
-    controller: ControllerDep,
-    order: OrderDep,
-    stream: StreamName,
-    writer: WriterName,
-    body: shapes.PositionRequest,
-) -> Response:
-    """Correct a position that has no rows behind it, in the marks too; its session is fenced.
-
-    Offsets from those in `above` on become the one in `position`, or the largest below that marks
-    or other writers know.
-    """
-    request = CorrectionRequest(position_from_wire(body.position), position_from_wire(body.above))
-    if body.dry_run:
-        does = operator.planned_correction(controller.stream(stream), writer, request, ())
-    else:
-        decided = order._replace(comment=body.comment or order.comment)
-        _, does = await controller.change(stream, operator.correct, decided, writer, request)
-    return reply(CorrectedAnswer.of(does, dry_run=body.dry_run))
 
 
 @router.get("/explain", response_model=shape(Explanation), operation_id="explain")

@@ -35,7 +35,6 @@ for panel, commands in {
         writers.writers,
         writers.remove,
         writers.hold,
-        writers.correct,
         writers.ledger,
         writers.changes,
         streams.seal,

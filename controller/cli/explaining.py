@@ -32,7 +32,12 @@ HOLDERS: Columns = {
     "lower without it": lambda each: shown_time(each["lower_without"]),
 }
 
-SEGMENTS: Columns = {"segment": "segment", "read to": "offset", "needed to": "needed"}
+SEGMENTS: Columns = {
+    "segment": "segment",
+    "read to": "offset",
+    "needed to": "needed",
+    "noted by": "writer",
+}
 
 LEAST_MS = 100
 LAG_MS, LAG_STEPS = 900_000, 30

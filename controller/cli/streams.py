@@ -250,7 +250,7 @@ def _print_settings(stream: Json) -> None:
     print_table({"setting": "setting", "value": "value"}, rows)
 
 
-NO_SETTINGS = frozenset(("marks", "scale_events", "corrections", "seal"))
+NO_SETTINGS = frozenset(("marks", "scale_events", "seal"))
 
 
 def shown_setting(name: str, value: object) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.calling import Caller, Json, calls, writer_path
-from controller.cli.options import Comment, Domain, Limit, Stream, Writer, Yes, offsets, option
+from controller.cli.options import Comment, Domain, Limit, Stream, Writer, Yes, option
 from controller.cli.output import confirm, print_table, say, shown_position
 from controller.cli.streams import shown_setting
 from noted_time.client import stream_path
@@ -36,13 +36,6 @@ WRITERS: Columns = {
     "noted at": lambda row: shown_time(row["noted_at"]),
     "holding since": lambda row: shown_time(row["holding_since"]),
     "session": _session,
-}
-REPLACED: Columns = {
-    "domain": "domain",
-    "segment": "segment",
-    "offset": "offset",
-    "from mark": "first_seq",
-    "to mark": "last_seq",
 }
 LEDGER: Columns = {
     "seq": "seq",
@@ -150,44 +143,6 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
 
 
 @calls
-def correct(  # noqa: PLR0913 - one parameter for each flag
-    call: Caller,
-    stream: Stream,
-    writer: Writer,
-    position: Annotated[
-        list[str],
-        typer.Argument(metavar="SEGMENT:OFFSET...", help="How far the writer has really written."),
-    ],
-    *,
-    above: Annotated[
-        list[str],
-        typer.Option(
-            metavar="SEGMENT:OFFSET", help="From here on offsets are wrong; for each segment."
-        ),
-    ],
-    comment: Comment = None,
-    yes: Yes = False,
-) -> None:
-    """Correct a position that has no rows behind it, also in the marks; shows the changes first.
-
-    Readers would wait forever for an offset that is never written. You vouch that the writer has
-    written no more than what you give. Its process is fenced: start it again afterwards.
-
-    Try it:  noted-time correct flights UA 0:20 --above 0:1000 --comment "a wrong unit"
-    """
-    body = {"position": offsets(position), "above": offsets(above)}
-    path = writer_path(stream, writer, "position")
-    would = call.ask("POST", path, body=body | {"dry_run": True})
-    print_table(REPLACED, would["replaced"])
-    cuts = shown_position(would["cuts"])
-    say(f"Marks would have {cuts} instead.")
-    confirm(f"Correct the position of {writer}?", yes=yes)
-    corrected = call.ask("POST", path, body=body | {"comment": comment})
-    if not call.prints(corrected):
-        say(f"Corrected the position of {writer}: marks of {stream} have {cuts}.")
-
-
-@calls
 def ledger(
     call: Caller,
     stream: Stream,
@@ -249,7 +204,6 @@ def changes(
 POSITION_AT = {
     "sealed": ("cut", "at"),
     "truncated": ("cut", "up to"),
-    "corrected": ("position", "to"),
 }
 
 

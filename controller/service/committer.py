@@ -247,7 +247,7 @@ class Committer:
         self._metrics.committed(batch, perf_counter() - begun)
         self.streams.publish(batch)
         changed = {appended.stream_id for appended in batch.marks} | set(batch.dropped)
-        changed |= {each.id for each in batch.streams if each.seal or each.corrections}
+        changed |= {each.id for each in batch.streams if each.seal}
         for stream_id in changed:
             self._notifier.notify(stream_id)
         log_changes(self.streams, batch)

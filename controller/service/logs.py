@@ -14,7 +14,7 @@ from controller.store.port import Transaction
 
 log = structlog.get_logger()
 
-WARNED_OF = frozenset(("removed", "sealed", "corrected"))
+WARNED_OF = frozenset(("removed", "sealed"))
 """The changes of streams that are logged as warnings."""
 
 Format = Literal["auto", "console", "json"]

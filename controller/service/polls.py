@@ -121,19 +121,14 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
-        It does not wait after the last mark of a sealed stream, and a correction of marks that were
-        returned ends the wait.
+        It does not wait after the last mark of a sealed stream.
         """
-        deadline, corrections = _now() + wait_ms / 1000, self._stream(name).corrections
+        deadline = _now() + wait_ms / 1000
         while True:
             stream = self._stream(name)
             history = stream.history(domain)
             is_over = history.last_seq > after or stream.final_cut is not None
-            if (
-                is_over
-                or stream.corrections != corrections
-                or not await self._notified(stream, deadline - _now(), asker)
-            ):
+            if is_over or not await self._notified(stream, deadline - _now(), asker):
                 running = stream.aggregator.domains[stream.settings.domain_or_default(domain)]
                 return NewMarks(stream, history.following(after), running.is_quiet)
 

@@ -160,11 +160,7 @@ class MemoryStore(SingleNodeLeases):
 
     def _last_marks(self, record: StreamRecord) -> dict[str, Mark]:
         chains = {domain: [*self.marks(record.id, domain)] for domain in record.settings.domains}
-        return {
-            domain: record.corrected(domain, chain[-1].mark)
-            for domain, chain in chains.items()
-            if chain
-        }
+        return {domain: chain[-1].mark for domain, chain in chains.items() if chain}
 
     def _check(self, batch: Transaction) -> None:
         """Raise `Conflict` if the batch contradicts what is kept, or itself."""

@@ -44,11 +44,7 @@ Tails = dict[tuple[str, str], Tail]
 
 
 def following(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:
-    """Return the tail with the next mark, and what its row has: all offsets if the cost is 0.
-
-    Offsets may also fall, after a correction, and a segment that is named no longer takes a whole
-    row.
-    """
+    """Return the tail with the next mark, and what its row has: all offsets if the cost is 0."""
     offsets = mark.cut.offsets
     if before is not None and before.offsets.keys() <= offsets.keys():
         known = before.offsets

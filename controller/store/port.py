@@ -27,7 +27,6 @@ from noted_time import (
     Seal,
     StreamSettings,
 )
-from noted_time.rules import Correction, corrected
 from noted_time.values import Absence
 from noted_time.wing import AlignmentSettings
 
@@ -39,8 +38,7 @@ class StreamRecord:
     `declared_at` has the service time in ms at which a domain was added to an existing stream,
     `seal` how the stream was sealed, if it was, and `unbounded` the domains in which no later upper
     is a bound. `ledger_from` has the time from which on the ledger of a domain says who is missing,
-    if entries were forgotten. Marks are stored as they were written; `corrections`
-    say how they are to be read.
+    if entries were forgotten.
     """
 
     id: str
@@ -50,11 +48,6 @@ class StreamRecord:
     seal: Seal | None = None
     unbounded: tuple[str, ...] = ()
     ledger_from: Mapping[str, int] = field(default_factory=dict)
-    corrections: tuple[Correction, ...] = ()
-
-    def corrected(self, domain: str, mark: Mark) -> Mark:
-        """Return a mark of the stream as it is to be read."""
-        return corrected(self.corrections, domain, mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +97,9 @@ class BacklogRecord:
 class LedgerEntry:
     """That the mark `seq` of (stream, domain) advanced without writers, or learned of late rows.
 
-    Or that cuts were corrected by an operator before it.
-
     `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
-    to `to_lower`. `by` is who removed a writer or corrected its position, `None` if no operator
-    did. `returned` names the writers that are missing no longer as of this mark.
+    to `to_lower`. `by` is who removed a writer, `None` if no operator did. `returned` names the
+    writers that are missing no longer as of this mark.
     """
 
     stream_id: str
@@ -133,7 +124,6 @@ Action = Literal[
     "backlog_policy",
     "sealed",
     "taken_over",
-    "corrected",
 ]
 """What an operator did to a stream, to one of its writers, or to a reader group.
 

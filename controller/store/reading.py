@@ -194,11 +194,9 @@ def _last_marks(
         for stream_id, domain in chains:
             found += connection.execute(_TAIL_OF_ONE, {"stream_id": stream_id, "domain": domain})
     marks: dict[str, dict[str, Mark]] = {}
-    by_id = {record.id: record for record in streams}
     for _, tail in groupby(found, itemgetter(0, 1)):
         each = rows.last_mark_of(list(tail))
-        mark = by_id[each.stream_id].corrected(each.domain, each.mark)
-        marks.setdefault(each.stream_id, {})[each.domain] = mark
+        marks.setdefault(each.stream_id, {})[each.domain] = each.mark
     return marks
 
 

@@ -188,40 +188,6 @@ class Cuts:
         move = bisect_right(at, self._dropped + index)
         return offsets[move - 1] if move else 0
 
-    def beyond(self, segment: int, least: int, count: int) -> list[tuple[int, int]]:
-        """Return (index of the first mark, offset) for each offset of a segment from `least` on."""
-        columns, moves, _ = self._forms
-        if segment in columns:
-            column = columns[segment]
-            start = bisect_left(column, least, 0, count)
-            found: dict[int, int] = {}
-            for index in range(start, count):
-                found.setdefault(column[index], index)
-            return [(index, offset) for offset, index in found.items()]
-        if segment not in moves:
-            return []
-        at, offsets = moves[segment]
-        pairs = zip(at, offsets, strict=True)
-        return [(max(0, mark - self._dropped), offset) for mark, offset in pairs if offset >= least]
-
-    def correct(self, segment: int, least: int, offset: int) -> None:
-        """Reset all offsets of a segment from `least` on to one that is not below the others.
-
-        Not while another thread searches.
-        """
-        columns, moves, _ = self._forms
-        if segment in columns:
-            column = columns[segment]
-            start = bisect_left(column, least)
-            column[start:] = array("q", [offset]) * (len(column) - start)
-        elif segment in moves:
-            at, offsets = moves[segment]
-            start = bisect_left(offsets, least)
-            if start < len(offsets):
-                del at[start + 1 :]
-                del offsets[start:]
-                offsets.append(offset)
-
     def drop(self, number: int, count: int) -> None:
         """Drop that many of `count` marks at the beginning; not while another thread searches."""
         columns, moves, moved = self._forms

@@ -293,37 +293,6 @@ class MarkHistory:
         kept._keep_exclusions(self)
         return kept
 
-    def offsets_beyond(self, segment: int, least: int) -> list[tuple[int, int, int]]:
-        """Return (offset, first seq, last seq) for each offset of a segment from `least` on."""
-        found = self._cuts.beyond(segment, least, self._count)
-        firsts = [*(self._first_seq + index for index, _ in found), self.last_seq + 1]
-        return [
-            (offset, first, after - 1)
-            for (_, offset), first, after in zip(found, firsts, firsts[1:], strict=False)
-        ]
-
-    def below(self, above: Mapping[int, int]) -> dict[int, int]:
-        """Return, for each of the segments, the offset of the last mark below the given one."""
-        count, cuts = self._count, self._cuts
-        reached = cuts.reached_in({s: least - 1 for s, least in above.items()}, count)
-        return {
-            segment: cuts.offset(segment, reached[segment])
-            for segment in above
-            if reached.get(segment, -1) >= 0
-        }
-
-    def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
-        """Correct wrong offsets of all marks so far; not while another thread searches.
-
-        >>> written = enumerate((5, 900, 901), start=1)
-        >>> history = MarkHistory(Mark(n, n, 9, StreamCut({0: offset})) for n, offset in written)
-        >>> history.correct({0: 100}, {0: 7})
-        >>> [mark.cut for mark in history.after(0, 9)]
-        [StreamCut({0: 5}), StreamCut({0: 7}), StreamCut({0: 7})]
-        """
-        for segment, least in above.items():
-            self._cuts.correct(segment, least, offsets[segment])
-
     def trend(self) -> Trend:
         """Return the marks so far over wall time; later changes here do not affect it."""
         return Trend(

@@ -79,7 +79,7 @@ class MissingWriters:
         for name in returned:
             self._end(name, before, seq - 1)
         for absence in absences:
-            if absence.reason not in ("late_rows", "corrected"):
+            if absence.reason != "late_rows":
                 self.begin(absence, seq, at)
                 if absence.reason == "removed":
                     self._end(absence.writer, lower, seq)

@@ -2,6 +2,5 @@
 
 from noted_time.rules.aggregator import Aggregator
 from noted_time.rules.decisions import HOLDERS_NAMED, Would, lower_without
-from noted_time.rules.positions import Correction, CorrectionRequest, corrected
 from noted_time.rules.seal import Seal, SealRequest
 from noted_time.rules.state import Member, MemberRecord, Standing, Track, absence_of

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain, islice
 
 from noted_time.rules.admission import Admission
 from noted_time.rules.decisions import Would, decide, would
 from noted_time.rules.domain import Domain, Domains
-from noted_time.rules.positions import Correction, CorrectionRequest, planned, take, take_scale
+from noted_time.rules.positions import take_scale
 from noted_time.rules.seal import Seal, SealRequest, seal
 from noted_time.rules.state import (
     BEFORE_ALL_TIME,
@@ -56,6 +57,9 @@ from noted_time.values import (
 )
 
 SEALED = Refused("sealed")
+
+EXAMINED = 10_000
+"""Maximum number of members that are examined to find one."""
 
 
 class Aggregator:
@@ -197,6 +201,14 @@ class Aggregator:
         except KeyError:
             raise UnknownWriter(writer) from None
 
+    def who_noted(self, segment: int, offset: int) -> str | None:
+        """Return a member that noted the segment up to there, `None` if not found soon."""
+        writer = self.domains.sharing.writer(segment)
+        for member in chain((writer,) if writer else (), islice(self._members.values(), EXAMINED)):
+            if member.writer and member.position.get(segment, 0) >= offset:
+                return member.writer
+        return None
+
     def record(self, writer: str) -> MemberRecord:
         """Return what is stored of `writer`; raises `UnknownWriter`."""
         return record_of(self.member(writer), self.domains.numbers)
@@ -283,22 +295,6 @@ class Aggregator:
         Sealed segments that lie wholly below these cuts no longer count towards `max_segments`.
         """
         self.domains.segments.settle(self.succession.final, first_cuts)
-
-    def plan_correction(
-        self, writer: str, request: CorrectionRequest, below: Iterable[Mapping[int, int]]
-    ) -> Correction:
-        """Return the correction that `correct` would apply, see `positions.planned`.
-
-        Raises `StreamSealed` and `UnknownWriter`; nothing changes.
-        """
-        self._check_open("corrections")
-        return planned(self.domains, self.member(writer), request, below)
-
-    def correct(
-        self, writer: str, request: CorrectionRequest, correction: Correction, now: int
-    ) -> None:
-        """Correct a writer's position as planned, and all cuts to come."""
-        take(self.domains, self.member(writer), request, correction, now)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Seal:
         """Append the last marks and finish every member, as `noted_time.rules.seal.seal` describes.

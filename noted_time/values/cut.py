@@ -92,12 +92,13 @@ class Mark:
 class SegmentWaited:
     """A segment that a reader has read up to `offset`, and the next mark's cut has up to `needed`.
 
-    Both are exclusive.
+    Both are exclusive. `writer` is one that noted it up to there, if that is known.
     """
 
     segment: int
     offset: int
     needed: int
+    writer: str | None = None
 
 
 class TimeWindow(NamedTuple):
@@ -135,18 +136,6 @@ def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
 def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
     """Whether plain offsets are at or above `other` in every segment."""
     return all(cut.get(segment, 0) >= offset for segment, offset in other.items())
-
-
-def correct(cut: dict[int, int], above: Mapping[int, int], offsets: Mapping[int, int]) -> bool:
-    """Correct offsets in place; returns whether any was wrong.
-
-    >>> cut = {0: 2**60, 1: 7}
-    >>> correct(cut, {0: 1000}, {0: 20}), cut
-    (True, {0: 20, 1: 7})
-    """
-    wrong = [segment for segment, least in above.items() if cut.get(segment, -1) >= least]
-    cut.update((segment, offsets[segment]) for segment in wrong)
-    return bool(wrong)
 
 
 def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:

@@ -28,7 +28,6 @@
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── AlreadySealed   the stream was sealed in another way
-    │   ├── KnownBeyond     offsets that a reader has reached cannot be corrected
     │   ├── MarkConflict    another owner appended the mark with that seq first
     │   ├── NotedMeanwhile  the writer that was to be removed has noted since
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
@@ -350,17 +349,6 @@ class NotedMeanwhile(Conflict):
         super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
         self.writer = writer
         self.noted_at = noted_at
-
-
-class KnownBeyond(Conflict):
-    """A position cannot be corrected: readers or scale events are at or beyond the offsets."""
-
-    def __init__(self, known: Mapping[int, int]) -> None:
-        super().__init__(
-            "readers or a scale event have reached offsets that were reported to be wrong: "
-            f"{dict(known)}"
-        )
-        self.known = known
 
 
 class NotCompleteYet(Conflict):

@@ -57,10 +57,6 @@ class Session:
         """Return the session after another one took over the name at `since`."""
         return Session(session, label, since, self._lost())
 
-    def fenced(self, since: int) -> Session:
-        """Return the session after this one lost the name at `since`, to no other."""
-        return Session(None, "", since, self._lost())
-
     @property
     def held(self) -> HeldName:
         """The process that has the name, without those that lost it."""

@@ -13,9 +13,8 @@ lower."""
 MissingReason = Literal[ExclusionReason, "sealed"]
 """Why a writer is missing: it is excluded, or it was live when the stream was sealed."""
 
-Reason = Literal[MissingReason, "late_rows", "corrected"]
-"""Why a mark names a writer: it is missing, it reported rows written below the lower, or an
-operator corrected its position and so the cuts before this mark."""
+Reason = Literal[MissingReason, "late_rows"]
+"""Why a mark names a writer: it is missing, or it reported rows written below the lower."""
 
 
 @dataclass(frozen=True, slots=True)

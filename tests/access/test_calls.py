@@ -254,7 +254,6 @@ def test_every_documented_call_but_operators_changes_needs_a_named_right() -> No
         ("DELETE", f"{S}/writers/w"),
         ("POST", f"{S}/writers/w/hold"),
         ("DELETE", f"{S}/writers/w/hold"),
-        ("POST", f"{S}/writers/w/position"),
         ("PUT", A),
         ("DELETE", A),
     }

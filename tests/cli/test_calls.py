@@ -68,21 +68,6 @@ def test_changes_show_what_was_done_and_why(run: Commands, served: Served, strea
     ]
 
 
-def test_a_position_is_corrected_after_yes(run: Commands, served: Served, stream: str) -> None:
-    """The wrong offsets are shown first, with the marks that have them."""
-    served.call(
-        "POST", f"/{stream}/notes", {"notes": [{"writer": "UA", "time": 5, "position": {}}]}
-    )
-    note = {"writer": "UA", "time": 6, "position": {"0": 10**9}}
-    served.call("POST", f"/{stream}/notes", {"notes": [note]})
-    refused = run("correct", stream, "UA", "0:20", "--above", "0:1000")
-    corrected = run("correct", stream, "UA", "0:20", "--above", "0:1000", "--yes")
-    position = served.writers(stream)["UA"]["position"]
-
-    assert (refused.status, corrected.status, position) == (2, 0, {"0": 20})
-    assert ["default", "0", "1000000000", "2", "2"] in corrected.table
-
-
 def test_recreating_a_stream_reports_that_it_existed(run: Commands, stream: str) -> None:
     """And changes no setting that is not given."""
     again = run("stream", "create", stream, "--writer-timeout", "5s")
@@ -479,7 +464,8 @@ def test_explain_names_the_segments_that_a_reader_lacks(
     shown = run("explain", stream, "--position", "0:7", "--position", "1:5")
 
     assert "not for a writer: mark 1, 2013-01-01T10:00:00Z, needs segment 0" in shown.table[1][0]
-    assert shown.table[-4:-2] == [["segment", "read to", "needed to"], ["0", "7", "10"]]
+    titles = ["segment", "read to", "needed to", "noted by"]
+    assert shown.table[-4:-2] == [titles, ["0", "7", "10", "UA"]]
 
 
 def test_one_writer_can_be_shown(run: Commands, served: Served, stream: str) -> None:

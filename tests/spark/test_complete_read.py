@@ -22,6 +22,7 @@ from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape
 from spark_integration.sources import options_of
 from tests.support.hourly_log import HOUR, HourlyLog, written
+from tests.support.page import Runner, examples, text_of
 
 pytestmark = pytest.mark.shows("read_complete")
 
@@ -102,6 +103,25 @@ def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: Hourl
         ["a", "b"],
         ["a", "at the end", "b", "late"],
     ]
+
+
+@pytest.mark.spark
+def test_a_new_stream_of_the_same_name_has_every_row_after_a_wrong_offset(
+    spark: SparkSession, log: HourlyLog, tmp_path: Path
+) -> None:
+    """By the commands of the page, each row is in the window of its time."""
+    times = [(time, f"{time}") for time in (0, 1, 2, 3, 5, 6, 7, 10, 11, 12)]
+    log.files.append(0, *times, writer="w")
+    log.note("w", 5, {0: 4}, 3)
+    log.note("w", 15, {0: 10**6}, 12)
+    page = Runner(tmp_path, log.served.url, {"trips": "flights"})
+    for each in examples(text_of("docs/what-can-go-wrong.md")):
+        if each.program.startswith("noted-time stream ") and "trips" in each.program:
+            page.run(each)
+    log.note("w", 15, {0: 10}, 12)
+    frames = [log.read(spark, n, n + 5, own_segments=True) for n in (0, 5, 10)]
+
+    assert [len(each.collect()) for each in frames] == [4, 3, 3]
 
 
 @pytest.mark.spark

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from controller.store.port import BacklogRecord, ReaderRecord, Store, StoreUnavailable, Transaction
-from noted_time import Conflict, ScaleEvent, Seal, SealRequest, StreamCut
-from noted_time.rules import Correction
-from noted_time.values import MAX_INT64, MIN_INT64, Absence, MarkConflict
+from noted_time import Conflict, ScaleEvent, Seal, SealRequest
+from noted_time.values import MAX_INT64, MIN_INT64, MarkConflict
 from tests.support.stored import (
     Kept,
     change,
@@ -122,26 +121,6 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
     (summary,) = store.summaries(["flights"])
     assert (store.streams(), list(store.marks("id-1", "default"))) == ([sealed], [mark(1), last])
     assert (summary.record, summary.last_marks) == (sealed, {"default": last.mark})
-
-
-def test_corrections_come_back_and_marks_as_they_were_written(store: Store) -> None:
-    """A summary has the last mark as it is to be read."""
-    wrong = mark(2)
-    cut = StreamCut({0: 2**60, 1: 7})
-    wrong = replace(wrong, mark=replace(wrong.mark, cut=cut))
-    named = Absence("UA", None, {0: 20}, "corrected")
-    correction = Correction({0: 1000}, {0: 20}, {"default": 2}, named, by="5b1f0c2d9e7a")
-    corrected = replace(stream(), corrections=(correction,))
-    store.commit(of_one_stream(upto=1))
-
-    store.commit(Transaction({0: 2}, streams=[corrected], marks=[wrong]))
-
-    (summary,) = store.summaries(["flights"])
-    assert (store.streams(), list(store.marks("id-1", "default"))) == (
-        [corrected],
-        [mark(1), wrong],
-    )
-    assert summary.last_marks["default"].cut == StreamCut({0: 20, 1: 7})
 
 
 def test_members_come_in_the_order_of_their_names(store: Store) -> None:

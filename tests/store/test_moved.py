@@ -15,10 +15,8 @@ from controller.store.port import AppendedMark, Reading, Store, Transaction
 from controller.store.schema import mark as mark_table
 from controller.store.sql import SqlStore
 from noted_time import Conflict, Mark, StreamCut
-from noted_time.rules import Correction
-from noted_time.values import Absence
 from tests.support.properties import costly
-from tests.support.stored import mark, of_one_stream, stream
+from tests.support.stored import mark, of_one_stream
 
 MANY = 4096
 DOMAINS = ("default", "ship_time")
@@ -112,21 +110,6 @@ def test_after_another_store_appended_a_mark_is_compared_with_that_one(
         one.commit(Transaction({0: 3}, marks=marks[2:]))
 
         assert all_of(other) == ({"default": marks, "ship_time": []}, [{"default": marks[-1].mark}])
-
-
-def test_a_mark_after_a_correction_is_read_as_it_was_written(store: Store) -> None:
-    """What is corrected is how earlier marks are read; the offset that is right now is stored."""
-    offsets = dict.fromkeys(range(40), 5)
-    wrong, right = with_cut(2, {**offsets, 0: 2**60}), with_cut(3, {**offsets, 0: 20})
-    named = Absence("UA", None, {0: 20}, "corrected")
-    correction = Correction({0: 1000}, {0: 20}, {"default": 2}, named)
-    store.commit(replace(of_one_stream(), marks=[with_cut(1, offsets), wrong]))
-
-    corrected = replace(stream(), corrections=(correction,))
-    store.commit(Transaction({0: 2}, streams=[corrected], marks=[right]))
-
-    assert list(store.marks("id-1", "default")) == [with_cut(1, offsets), wrong, right]
-    assert store.summaries(["flights"])[0].last_marks == {"default": right.mark}
 
 
 segments = st.sampled_from([0, 1, 2, 3, 200])

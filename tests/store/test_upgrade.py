@@ -1,5 +1,6 @@
 """What a database that an earlier version wrote becomes when it is migrated."""
 
+import copy
 import json
 from contextlib import closing
 from importlib.resources import files
@@ -77,8 +78,21 @@ def known_to(saved: object, read: object) -> object:
     return read
 
 
+def as_today(saved: dict[str, Any]) -> dict[str, Any]:
+    """Return what was read with what became of corrections: a setting in the changes."""
+    today: dict[str, Any] = copy.deepcopy(saved)
+    for each in today["streams"]:
+        del each["corrections"]
+    (change,) = [c for _, c in today["flights"]["changes"] if c["action"] == "corrected"]
+    change["action"] = "settings"
+    change["was"] = {"position of AA": "2:310"}
+    change["became"] = {"position of AA": "2:305, wrong from 2:310"}
+    return today
+
+
 def test_a_database_of_version_0_1_0_is_read_back_after_its_migration(url: str) -> None:
     """Streams, members, marks, readers, the ledger and the changes are what they were."""
+    saved = as_today(SAVED["read"])
     restore(url, "0001", SAVED["rows"])
     migrate(url)
     check_models(url)
@@ -86,7 +100,104 @@ def test_a_database_of_version_0_1_0_is_read_back_after_its_migration(url: str) 
     with closing(open_store(url)) as store:
         read = everything(store)
 
-    assert known_to(SAVED["read"], read) == SAVED["read"]
+    assert known_to(saved, read) == saved
+
+
+WRONG = 10**9
+ID = SAVED["rows"]["stream"][0]["id"]
+CORRECTED: dict[str, Any] = {
+    "above": {"0": 1000},
+    "offsets": {"0": 20},
+    "last_seqs": {"default": 4},
+    "named": {"writer": "AA", "time": None, "position": {"0": 20}, "reason": "corrected"},
+}
+"""Segment 0 was corrected to 20 after mark 4, as version 0.1.0 kept it beside the marks."""
+
+
+def row_of_mark(seq: int, cut: dict[str, int], *, whole: bool) -> dict[str, Any]:
+    """Return the row of a mark whose upper is a bound."""
+    times: dict[str, Any] = {
+        "lower": seq,
+        "upper": seq,
+        "written_at": seq,
+        "appended_at": seq,
+        "excluded": "[]",
+    }
+    about = {"domain": "default", "upper_is_bound": True, "final": False, "whole": whole}
+    return {"stream_id": ID, "seq": seq, "cut": json.dumps(cut)} | times | about
+
+
+def row_of_entry(seq: int, *reasons: str) -> dict[str, Any]:
+    """Return the row of an entry of the ledger, with one writer for each reason."""
+    named: dict[str, Any] = CORRECTED["named"]
+    writers = [named | {"reason": reason} for reason in reasons]
+    key: dict[str, Any] = {"stream_id": ID, "domain": "default", "seq": seq, "at": seq}
+    entry = key | {"from_lower": None, "to_lower": seq, "writers": writers, "returned": []}
+    return key | {"record": json.dumps(entry)}
+
+
+@pytest.mark.parametrize("before", [0, 997, 1000])
+def test_a_correction_is_written_into_the_marks_and_none_of_it_stays(url: str, before: int) -> None:
+    """Marks are what readers were given; an upper is a bound only where the cut covers no more.
+
+    Also if the marks are more than the migration reads at a time.
+    """
+    was = SAVED["rows"]["stream"][0]
+    settings = {"domains": ["default"]}
+    record = {"id": ID, "name": "flights", "settings": settings, "unbounded": []}
+    cuts = [
+        *[({"0": 10, "1": 3}, True)] * before,
+        ({"0": 10, "1": 3}, True),
+        ({"0": WRONG}, False),
+        ({"1": 4}, False),
+        ({"0": WRONG + 1, "1": 5, "2": 1}, True),
+        ({"0": 20}, False),
+        ({"0": 5000, "2": 2}, False),
+    ]
+    marks = [row_of_mark(n, cut, whole=whole) for n, (cut, whole) in enumerate(cuts, 1)]
+    correction = CORRECTED | {"last_seqs": {"default": before + 4}}
+    stream = was | {"record": json.dumps(record | {"corrections": [correction]})}
+    entries = [row_of_entry(4, "removed"), row_of_entry(5, "corrected")]
+    entries.append(row_of_entry(6, "removed", "corrected"))
+    restore(url, "0001", {"stream": [stream], "mark": marks, "ledger": entries})
+    migrate(url)
+
+    with closing(open_store(url)) as store:
+        read = [each.mark for each in store.marks(ID, "default")]
+        (summary,) = store.summaries(["flights"])
+        ledger = store.ledger(ID, "default", after=0, limit=9)
+
+    assert [(dict(mark.cut.offsets), mark.upper_is_bound) for mark in read[before:]] == [
+        ({0: 10, 1: 3}, True),
+        ({0: 20, 1: 3}, False),
+        ({0: 20, 1: 4}, False),
+        ({0: 20, 1: 5, 2: 1}, False),
+        ({0: 20, 1: 5, 2: 1}, False),
+        ({0: 5000, 1: 5, 2: 2}, True),
+    ]
+    assert (summary.last_marks, summary.record.unbounded) == ({"default": read[-1]}, ())
+    assert [(each.seq, [w.reason for w in each.writers]) for each in ledger] == [
+        (4, ["removed"]),
+        (6, ["removed"]),
+    ]
+
+
+@pytest.mark.parametrize("cut", [{"0": 20}, None])
+def test_no_upper_is_a_bound_after_a_correction_that_no_mark_is_beyond(
+    url: str, cut: dict[str, int] | None
+) -> None:
+    """The next marks may cover rows that no writer has noted."""
+    was, settings = SAVED["rows"]["stream"][0], {"domains": ["default"]}
+    record = {"id": ID, "name": "flights", "settings": settings, "unbounded": []}
+    stream = was | {"record": json.dumps(record | {"corrections": [CORRECTED]})}
+    marks = [row_of_mark(1, cut, whole=True)] if cut else []
+    restore(url, "0001", {"stream": [stream], "mark": marks})
+    migrate(url)
+
+    with closing(open_store(url)) as store:
+        (found,) = store.streams()
+
+    assert found.unbounded == ("default",)
 
 
 def test_a_database_that_is_created_today_has_buckets_at_0(url: str) -> None:

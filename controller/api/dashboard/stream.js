@@ -85,14 +85,12 @@ function ledgerSection({ ledger, changes }) {
 }
 
 function entryText({ writers, returned }) {
-  const absent = writers.filter(({ reason }) => !/late_rows|corrected/.test(reason))
+  const absent = writers.filter(({ reason }) => reason !== "late_rows")
     .map(({ writer, reason }) => `${writer} (${inWords(reason)})`);
-  const corrected = writers.filter(({ reason }) => reason === "corrected")
-    .map(({ writer, position }) => `position of ${writer} corrected to ${shownPosition(position)}`);
   const late = writers.filter((each) => each.late)
     .map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
   const without = absent.length && `advanced without ${listed(absent)}`;
-  return [without, returned.length && `no longer missing: ${listed(returned)}`, ...corrected, ...late]
+  return [without, returned.length && `no longer missing: ${listed(returned)}`, ...late]
     .filter(Boolean).join("; ");
 }
 
@@ -103,8 +101,6 @@ function changeText({ action, writer, was, is }) {
     held: () => `${writer} held for ${lasting(is.for_ms)}`,
     truncated: () => `truncated at ${shownPosition(is.cut)}`,
     scaled: () => `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`,
-    corrected: () =>
-      `position of ${writer} corrected to ${shownPosition(is.position)} above ${shownPosition(is.above)}`,
     taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
   }[action];
   return text ? text() : writer ? `${writer} ${action}` : inWords(action);
@@ -112,7 +108,7 @@ function changeText({ action, writer, was, is }) {
 
 // --- Settings
 
-const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "corrections", "seal"]);
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal"]);
 export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
 
 /** "writer_timeout_ms" → "Writer timeout". */

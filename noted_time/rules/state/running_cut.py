@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from itertools import zip_longest
 
-from noted_time.values import StreamCut, correct, join_into
+from noted_time.values import StreamCut, join_into
 
 OFFSETS_KEPT = 1 << 18
 """Maximum number of offsets that wait exactly as noted, which takes 100 MB at most."""
@@ -74,11 +74,6 @@ class RunningCut:
             if after < lower:
                 join_into(cut, self._waiting[after])
         return StreamCut(cut)
-
-    def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
-        """Correct the offsets from those in `above` on, wherever they wait."""
-        for position in (self._passed, *self._waiting.values()):
-            correct(position, above, offsets)
 
     def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
         """Add `floor` wherever one of `segments` is named (a scale event came to be known)."""

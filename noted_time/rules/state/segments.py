@@ -165,6 +165,10 @@ class Sharing:
         elif member.state != "finished" or noted < offset:
             self._shared.add(segment)
 
+    def writer(self, segment: int) -> Member | None:
+        """Return the member that writes to a segment, or one of them."""
+        return self._writers.get(segment)
+
     def is_noted(self, cut: Mapping[int, int]) -> bool:
         """Whether all that the cut covers was noted by the member that wrote it."""
         return not any(cut.get(segment) for segment in self._shared) and not any(

@@ -42,7 +42,6 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
             "max_offset_jump": 10**12,
             "marks": {"default": None},
             "scale_events": [],
-            "corrections": 0,
             "seal": None,
         },
     )
@@ -150,7 +149,7 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
     answer = (await call.get(f"{S}/marks", after=1, limit=1)).json()
 
     second = MARK | {"seq": 2, "lower": 6}
-    about = {"stream_id": stream_id, "scale_events": 0, "corrections": 0}
+    about = {"stream_id": stream_id, "scale_events": 0}
     about |= {"sealed": False, "final_cut": None, "quiet": False, "has_more": True}
     assert answer == {**about, "marks": [second]}
 

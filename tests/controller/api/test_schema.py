@@ -46,7 +46,6 @@ ROUTES = {
     "GET /v1/streams/{stream}/writers/{writer}": "getWriter",
     "DELETE /v1/streams/{stream}/writers/{writer}": "removeWriter",
     "POST /v1/streams/{stream}/writers/{writer}/hold": "holdWriter",
-    "POST /v1/streams/{stream}/writers/{writer}/position": "correctPosition",
     "DELETE /v1/streams/{stream}/writers/{writer}/hold": "releaseWriter",
     "GET /v1/streams/{stream}/ledger": "listLedger",
 }

@@ -290,7 +290,7 @@ async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None
             "next_lower": HALF_PAST_TEN,
             "marks": 2,
             "segments": 1,
-            "waiting_for": [{"segment": 1, "offset": 3, "needed": 4}],
+            "waiting_for": [{"segment": 1, "offset": 3, "needed": 4, "writer": "lima"}],
         },
         {
             "lower": HALF_PAST_TEN + 1,
@@ -304,8 +304,8 @@ async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None
     assert [answer["sentences"][1] for answer in answers] == [
         (
             f"A reader at this position is at {AT_NINE_25}, 2 marks behind. It waits for 1 "
-            f"segment, not for a writer: mark 2, {AT_HALF_PAST_TEN}, needs segment 1 to 4 (read to "
-            "3)."
+            f"segment, not for a writer: mark 2, {AT_HALF_PAST_TEN}, needs segment 1 to 4, as lima "
+            "noted (read to 3)."
         ),
         "A reader at this position has reached all marks: it waits for the next one.",
     ]
