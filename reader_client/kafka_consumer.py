@@ -93,8 +93,8 @@ class KafkaNotedConsumer:
     def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:
         """Return up to so many messages, fewer if no more come within `timeout` seconds.
 
-        The messages handed out before are processed now; raises as `poll`, and `Rejected` if the
-        topic was deleted, also if it was created again.
+        The messages handed out before are processed now; raises as `poll`, `Rejected` if the topic
+        was deleted, and `Recreated` if it was created again.
         """
         self.processed()
         self._check_same()
@@ -149,7 +149,7 @@ class KafkaNotedConsumer:
 
     def _created(self, config: Mapping[str, Any]) -> Consumer:
         self._kafka = Topic(config, self._topic)
-        self._id = self._kafka.look().id
+        self._kafka.look_again()
         self._look_at = clocks.monotonic() + LOOK_EVERY_S
         settings = {**config.get("default.topic.config", {}), **config}
         self._reset = str(settings.get("auto.offset.reset", "latest")).lower()
@@ -159,15 +159,11 @@ class KafkaNotedConsumer:
             raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
     def _check_same(self) -> None:
-        """Raise `Rejected` if the topic was recreated, which Kafka's consumer does not notice."""
+        """Raise `Recreated` if the topic was, which Kafka's consumer does not notice."""
         if self._kafka is None or clocks.monotonic() < self._look_at:
             return
         with suppress(Unreachable):
-            if self._kafka.look().id != self._id:
-                raise Rejected(
-                    f"Kafka topic {self._topic!r} was deleted and created again: its offsets mean "
-                    "other records now; recreate the stream, and start again with another group.id"
-                )
+            self._kafka.look_again()
         self._look_at = clocks.monotonic() + LOOK_EVERY_S
 
     def _passed_on(self, messages: Iterable[Message]) -> Iterator[Message]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from noted_time import Rejected
+from noted_time import Recreated, Rejected
 from noted_time.values import waited_for
 from spark_integration.offsets import Admitted, MarkAhead, Released
 
@@ -65,20 +65,18 @@ class TopicPlan:
         return None
 
     def check_same(self, admitted: Admitted, look: TopicLook) -> None:
-        """Raise `Rejected` if the topic is no longer the one that was read."""
+        """Raise `Recreated` if the topic is no longer the one that was read."""
         if None not in {admitted.topic_id, look.id} and admitted.topic_id != look.id:
-            raise Rejected(
-                f"Kafka topic {self.name!r} was recreated: its id is {look.id}, and the query has "
-                f"read {admitted.topic_id}; offsets of the one mean nothing in the other: "
-                f"{NEW_CHECKPOINT}"
-            )
+            raise self.recreated(f"its id is {look.id}, and the query has read {admitted.topic_id}")
         for partition, end in look.ends.items():
             if (read := self.read.get(partition, 0)) > end:
-                raise Rejected(
-                    f"Kafka topic {self.name!r} was truncated: partition {partition} ends at "
-                    f"{end}, and the query has read to {read}; what is written there now would "
-                    f"be missed: {NEW_CHECKPOINT}"
+                raise self.recreated(
+                    f"partition {partition} ends at {end}, and the query has read to {read}"
                 )
+
+    def recreated(self, fact: str) -> Recreated:
+        """Return the error of a query whose topic is another one now."""
+        return Recreated(f"Kafka topic {self.name!r}", fact)
 
     def unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
         """Return the partitions without which a look cannot be judged: another may have them.

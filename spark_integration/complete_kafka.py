@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import CompleteWindow, Rejected, Unreachable
+from noted_time import CompleteWindow, Recreated, Rejected, Unreachable
 from noted_time.client import position_to_wire
 from noted_time.values import Time, checked_name, waited_for
 from spark_integration.complete_window import AT_ONCE_S, OnMissing, complete_window, log
@@ -88,11 +88,11 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
     `start`, as the producers note the times that they give to Kafka; otherwise at the first records
     that Kafka still has, which is logged.
 
-    Raises what `read_complete` raises, and `Rejected` if the topic is not the one that the writers
-    noted of (a partition is not there, or ends below the window's cut: it was recreated or
-    truncated), and if records were deleted that may have been in the window, unless
-    ``deleted="accept"``; `Unreachable` if a partition has no leader, or if a transaction is still
-    open that holds readers of committed records below the cut, when `timeout` is over.
+    Raises what `read_complete` raises; `Recreated` if the topic is not the one that the writers
+    noted of (a partition is not there, or ends below the window's cut); `Rejected` if records were
+    deleted that may have been in the window, unless ``deleted="accept"``; `Unreachable` if a
+    partition has no leader, or if a transaction is still open that holds readers of committed
+    records below the cut, when `timeout` is over.
     """
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
@@ -251,18 +251,16 @@ def _wait_until_there(
         clocks.sleep(AT_ONCE_S)
     _check_led(topic, look.unknown.intersection(cut))
     first = behind[0]
-    where = f"topic {topic.name!r}, partition {first.segment}"
     if committed:
         raise Unreachable(
-            f"{where}: a transaction that is still open holds readers of committed records at "
-            f"{first.offset}, and the window's end cut is at {first.needed}: read it later, or see "
-            "docs/what-can-go-wrong.md, 'A transaction hangs'"
+            f"topic {topic.name!r}, partition {first.segment}: a transaction that is still open "
+            f"holds readers of committed records at {first.offset}, and the window's end cut is at "
+            f"{first.needed}: read it later, or see docs/what-can-go-wrong.md, 'A transaction "
+            "hangs'"
         )
     ends = f"ends at {first.offset}" if first.segment in look.ends else "does not exist"
-    raise Rejected(
-        f"{where} {ends}, and the writers noted {first.needed}: the topic was recreated or "
-        "truncated, or the stream is not of this topic"
-    )
+    fact = f"partition {first.segment} {ends}, and the writers noted {first.needed}"
+    raise Recreated(f"Kafka topic {topic.name!r}", f"{fact} (or is the stream of another topic?)")
 
 
 def _check_led(topic: Topic, partitions: frozenset[int] | set[int]) -> None:

@@ -97,9 +97,10 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
     `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers. (With Spark
     Connect the server looks for topic and stream, once the query starts.) The query fails with
-    `Rejected` if a topic was recreated, truncated or shrunk, or if rows on which a mark rests are
-    gone; and with `Unreachable` if they are in a partition that has no leader for half a minute.
-    With ``marks="topic"`` Spark's own error says so if a record there is no mark of the stream.
+    `Recreated` if a topic was, or lost records or partitions that were read; with `Rejected` if
+    rows on which a mark rests are gone; and with `Unreachable` if they are in a partition that has
+    no leader for half a minute. With ``marks="topic"`` Spark's own error says so if a record there
+    is no mark of the stream.
     """
     check_one_of("marks", marks, Marks)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)

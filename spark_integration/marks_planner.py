@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from noted_time import Rejected, Unreachable
-from spark_integration.ahead import NEW_CHECKPOINT, TopicPlan
+from noted_time import Recreated, Rejected, Unreachable
+from spark_integration.ahead import TopicPlan
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.offsets import Admitted, Json, MarkAhead, MarksOffset
@@ -121,7 +121,7 @@ class Watched:
                     self._learn(look)
                     return look
                 if clocks.monotonic() >= deadline:
-                    raise self._unclear(min(unclear), look)
+                    raise self._unclear(min(unclear), look, plan)
             clocks.sleep(PAUSE_S)
 
     def position(self, plan: TopicPlan, look: TopicLook) -> Mapping[int, int]:
@@ -137,17 +137,14 @@ class Watched:
             log.warning(NO_IDS, self._topic.name)
         self._is_known = True
 
-    def _unclear(self, partition: int, look: TopicLook) -> Rejected | Unreachable:
-        name = self._topic.name
+    def _unclear(self, partition: int, look: TopicLook, plan: TopicPlan) -> Recreated | Unreachable:
         if partition in look.partitions:
             return Unreachable(
-                f"partition {partition} of Kafka topic {name!r} has no leader, and the last mark "
-                "rests on it: start the query again once it has one; nothing is lost"
+                f"partition {partition} of Kafka topic {self._topic.name!r} has no leader, "
+                "and the last mark rests on it: start the query again once it has one; nothing is "
+                "lost"
             )
-        return Rejected(
-            f"Kafka topic {name!r} shrank: it has no partition {partition}, which the query has "
-            f"read; it was recreated: {NEW_CHECKPOINT}"
-        )
+        return plan.recreated(f"it has no partition {partition}, which the query has read")
 
 
 class MarksPlanner:

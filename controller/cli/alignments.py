@@ -111,7 +111,7 @@ def set_alignment(
 ) -> None:
     """Create an alignment, or change the given settings of an existing one.
 
-    Readers join by its name: `ReaderClient(…, align="shop")`, `read_noted_log(…, align="shop")`.
+    Readers join by its name: `ReaderClient(…, align="shop")`, `read_noted_log(…, Align("shop"))`.
 
     Try it:  noted-time alignment set shop --max-drift 2h
     """

@@ -191,7 +191,8 @@ class Recreated(Rejected):
     def __init__(self, log: str, fact: str) -> None:
         super().__init__(
             f"{log} was deleted and created again, or lost records: {fact}. Its stream has the old "
-            "offsets: delete the stream too, or name another one, and start again"
+            "offsets: delete the stream too, or name another one, and start again, queries with a "
+            "new checkpoint and consumers with another group.id"
         )
 
 

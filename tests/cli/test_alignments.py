@@ -68,6 +68,13 @@ def test_a_drift_may_be_a_number_of_another_clock(run: Commands, served: Served)
     assert row[1:4] == ["12", "m", "0 of 7"]
 
 
+def test_the_help_teaches_how_a_query_joins(run: Commands) -> None:
+    """By an option of it, as queries have no `align=`."""
+    shown = " ".join(run("alignment", "set", "--help").out.split())
+
+    assert 'read_noted_log(…, Align("shop"))' in shown
+
+
 def test_what_goes_wrong_names_the_remedy(run: Commands) -> None:
     """In a sentence each."""
     refused = [

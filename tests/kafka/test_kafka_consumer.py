@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from noted_time import Rejected
+from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
 from tests.support.kafka import Broker
 from tests.support.page import BINDING, Session
@@ -302,5 +302,5 @@ def test_a_topic_that_was_recreated_under_a_consumer_is_named(
         broker.delete(flights.topic)
         broker.create(flights.topic, 1)
 
-        with pytest.raises(Rejected, match="was deleted"):
+        with pytest.raises(Recreated, match=r"was deleted and .* another group\.id"):
             wait_until(lambda: consumer.consume(10, 0.1))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Mark, Rejected, StreamCut, Unreachable
+from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
 from spark_integration.marks_feed import Marks
 from spark_integration.marks_planner import NO_IDS, MarksPlanner, Watched
@@ -284,8 +284,8 @@ def test_a_mark_whose_rows_have_no_leader_fails_the_query_until_there_is_one(que
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ({0: 3, 1: 2}, "truncated: partition 1 ends at 2, and the query has read to 3"),
-        ({0: 3}, "shrank: it has no partition 1"),
+        ({0: 3, 1: 2}, "lost records: partition 1 ends at 2, and the query has read to 3"),
+        ({0: 3}, "lost records: it has no partition 1"),
     ],
 )
 def test_without_ids_offsets_alone_show_that_a_topic_is_another(
@@ -295,7 +295,7 @@ def test_without_ids_offsets_alone_show_that_a_topic_is_another(
     query.topic.ends = ends
     query.mark()
 
-    with pytest.raises(Rejected, match=says):
+    with pytest.raises(Recreated, match=says):
         query.plan({}, set())
     assert [record.msg for record in caplog.get_records("setup")] == [NO_IDS]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import CompleteWindow, NotCompleteYet, Rejected, StreamCut, Unreachable
+from noted_time import CompleteWindow, NotCompleteYet, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import Topic
 from reader_client import ReaderClient
 from spark_integration import complete_kafka, kafka_offsets, read_complete_kafka
@@ -238,7 +238,7 @@ def test_a_window_that_cannot_be_read_says_why(
     with pytest.raises(Rejected, match="no column at"):
         hourly.read(0, event_time="at")
     broker.create(name)
-    with pytest.raises(Rejected, match=r"partition 0 ends at 0, .* noted 2: .* was recreated"):
+    with pytest.raises(Recreated, match=r"created again, .* partition 0 ends at 0, .* noted 2 "):
         hourly.read(0)
 
 
