@@ -14,7 +14,14 @@ from noted_time.client import position_to_wire
 from noted_time.values import Time, checked_name, waited_for
 from spark_integration.complete_window import AT_ONCE_S, OnMissing, complete_window, log
 from spark_integration.jars import check_connector
-from spark_integration.kafka_read import KAFKA_TIME, Options, checked_options, client_config, timed
+from spark_integration.kafka_read import (
+    KAFKA_TIME,
+    Options,
+    checked_options,
+    client_config,
+    is_committed,
+    timed,
+)
 from spark_integration.options import check_one_of
 
 if TYPE_CHECKING:
@@ -110,7 +117,7 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
         timeout=timeout,
         missing=missing,
     )
-    committed = chosen.get("kafka.isolation.level") == "read_committed"
+    committed = is_committed(chosen)
     _wait_until_there(there, window, timeout_s=GRACE_S)
     if committed:
         _wait_until_there(there, window, timeout_s=max(GRACE_S, timeout), committed=True)

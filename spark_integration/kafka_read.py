@@ -32,6 +32,9 @@ Options = Mapping[str, str | int | bool]
 LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """The options of Spark's Kafka source that leave rows to later micro-batches."""
 
+CLIENT = "kafka."
+"""How the names begin of options that are settings of Kafka's own client."""
+
 TAKEN = ("kafka.bootstrap.servers", "subscribe", "subscribePattern", "assign")
 """The options that the call sets itself."""
 
@@ -117,9 +120,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     events = timed(events, event_time)
     if marks == "topic":
         check_exact(spark, streams, limit)
-        connection = {
-            name: value for name, value in chosen.items() if name.lower().startswith("kafka.")
-        }
+        connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
         asked = MarksWanted(
             streams,
             _domains(spark, streams, domain, controller_url, token),
@@ -140,7 +141,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
             streams,
             ahead=marks == "ahead",
             limit=limit,
-            committed=chosen.get("kafka.isolation.level") == "read_committed",
+            committed=is_committed(chosen),
         ),
     )
     config = client_config(bootstrap, chosen, client)
@@ -181,17 +182,35 @@ def _position_of(topic: str, *, several: bool) -> PositionOf:
 def checked_options(options: Options | None, by: str, *taken: str) -> dict[str, Any]:
     """Return the options under the names that Spark documents: to Spark, case does not matter.
 
+    The last of several spellings counts, as with Spark. Names of Kafka's settings, which begin with
+    `kafka.`, are in lower case.
+
+    >>> checked_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
+    {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
+
     Raises `Rejected` for those of `TAKEN`, and the `taken`, which the function `by` sets.
     """
     own = (*TAKEN, *taken)
     known = {each.lower(): each for each in (*LIMITS, *own, "startingOffsets", "failOnDataLoss")}
-    chosen = {known.get(name.lower(), name): value for name, value in (options or {}).items()}
+    chosen: dict[str, Any] = {}
+    for name, value in (options or {}).items():
+        lower = name.lower()
+        chosen[known.get(lower, lower if lower.startswith(CLIENT) else name)] = value
     for name in own:
         if name in chosen:
             raise Rejected(f"option {name} is set by {by}, which has arguments for it")
     if str(chosen.get("failOnDataLoss", True)).lower() != "true":
         raise Rejected("failOnDataLoss=false would skip rows that marks vouch for, silently")
     return chosen
+
+
+def is_committed(options: Mapping[str, Any]) -> bool:
+    """Whether checked options have Spark read committed records only, as Kafka's client takes it.
+
+    >>> is_committed({"kafka.isolation.level": " Read_Committed"}), is_committed({})
+    (True, False)
+    """
+    return str(options.get("kafka.isolation.level")).strip().lower() == "read_committed"
 
 
 def _limit(spark: SparkSession, options: Mapping[str, Any]) -> str:
@@ -217,7 +236,7 @@ def client_config(
         ...
     noted_time.Rejected: option kafka.sasl.jaas.config is for Java: ...
     """
-    settings = {name.removeprefix("kafka."): value for name, value in options.items()}
+    settings = {name.removeprefix(CLIENT): value for name, value in options.items()}
     for name in settings:
         if client is None and name.startswith(("sasl.", "ssl.")) and name not in SAME:
             raise Rejected(

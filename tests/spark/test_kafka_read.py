@@ -144,8 +144,12 @@ def test_records_deleted_before_they_are_read_fail_the_query(clock: Clock) -> No
     clock.fails("Some data may have been lost")
 
 
-def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
-    """To a query that is read_committed; what was aborted is not counted."""
+SPELLINGS = ["kafka.isolation.level", "Kafka.Isolation.Level"]
+
+
+@pytest.mark.parametrize("isolation", SPELLINGS)
+def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock, isolation: str) -> None:
+    """To a query that is read_committed, however it is spelled; what was aborted is not counted."""
     hanging, aborting = (
         Transactions(clock, f"{clock.name}-a"),
         Transactions(clock, f"{clock.name}-b"),
@@ -155,7 +159,7 @@ def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None
     clock.ends[1] = 2
     clock.write(0)
     clock.note(1)
-    events = clock.read(options={"kafka.isolation.level": "read_committed"})
+    events = clock.read(options={isolation: "read_committed"})
     query = clock.output.start(per_second(events, "timestamp"))
     assert eventually(lambda: clock.counts, [(0, 4)])
     hanging.write(0, 1)
