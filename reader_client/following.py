@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from noted_time.values import NotedTimeError, Rejected, UnknownDomain, UnknownStream, checked_name
+from noted_time.values import (
+    NotedTimeError,
+    Rejected,
+    UnknownDomain,
+    UnknownStream,
+    checked_name,
+    unnamed_domain,
+)
 from reader_client.answers import MarksRead, StreamRead, marks_answer, stream_answer
 from reader_client.follower import ANY, Follower, Since
 from reader_client.questions import Pause, Steps, about_stream, marks_after
@@ -78,7 +85,7 @@ class Following:
         followers = self.followers
         if not followers:
             return None
-        name = domain or (next(iter(followers)) if len(followers) == 1 else "default")
+        name = domain or unnamed_domain(followers)
         try:
             return followers[name]
         except KeyError:

@@ -270,7 +270,8 @@ def _domains(
     if controller_url is None or not isinstance(spark, SparkSession):
         return dict.fromkeys(streams, domain)
     with closing(Transport(controller_url, token=token)) as transport:
-        return {stream: check_known(transport, stream, domain) or domain for stream in streams}
+        known = {stream: check_known(transport, stream, domain) for stream in streams}
+        return {stream: found.domain if found else domain for stream, found in known.items()}
 
 
 def timed(events: DataFrame, event_time: str) -> DataFrame:

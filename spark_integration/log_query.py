@@ -40,7 +40,8 @@ FIELDS: dict[type[Option], str] = {
 class LogQuery:
     """A stream's log and the options of a read; raises `Rejected` if they cannot be combined.
 
-    `event_time` is the column that the watermark is for.
+    `event_time` is the column that the watermark is for, and `is_only` whether the stream is known
+    to have no other domain: then a checkpoint is taken whether it names the domain or not.
     """
 
     root: str
@@ -55,6 +56,7 @@ class LogQuery:
     catch_up: CatchUp | None = None
     align: Align | None = None
     ingestion: Ingestion = field(default_factory=Ingestion)
+    is_only: bool = False
 
     def __post_init__(self) -> None:
         checked_name("stream", self.stream)
@@ -105,7 +107,10 @@ class LogQuery:
 
     def offset(self, json: Json) -> LogOffset:
         """Return an offset of this query's log; raises `Rejected` for one of another."""
-        return LogOffset.from_json(json).going_on(self.beginning, self.domain_name)
+        offset = LogOffset.from_json(json)
+        if self.is_only:
+            offset = offset.named(self.domain_name)
+        return offset.going_on(self.beginning, self.domain_name)
 
     @property
     def is_ingestion(self) -> bool:

@@ -6,12 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from noted_time import (
     Mark,
     Rejected,
-    StreamSettings,
     Succession,
     UnexpectedAnswer,
     UnknownDomain,
@@ -20,7 +19,7 @@ from noted_time import (
 from noted_time.client import Backoff, own_chance
 from noted_time.client.transport import Transport
 from noted_time.reading import check_time
-from noted_time.values import Time
+from noted_time.values import Time, unnamed_domain
 from reader_client.answers import stream_answer
 from reader_client.follower import ANY, Follower, Since
 from reader_client.following import Following
@@ -150,7 +149,7 @@ class ControllerFeed:
         if self._poll is None:
             if self._domain is None:
                 domains = stream_answer((yield about_stream(self._stream))).domains
-                self._domain = StreamSettings(domains=domains).domain_or_default(None)
+                self._domain = unnamed_domain(domains)
             following = Following(
                 self._stream,
                 [self._domain],
@@ -186,9 +185,16 @@ class ControllerFeed:
             self._changed.notify_all()
 
 
+class Known(NamedTuple):
+    """The domain that is meant, and whether the stream has no other."""
+
+    domain: str
+    is_only: bool
+
+
 def check_known(
     transport: Transport, name: str, domain: str | None, end_at: Time | None = None
-) -> str | None:
+) -> Known | None:
     """Return the domain that is meant; raises if the controller does not know it, or the stream.
 
     Returns `None` if the controller is unreachable.
@@ -204,10 +210,10 @@ def check_known(
     except Unreachable:
         return None
     domains = tuple(stream["domains"])
-    chosen = StreamSettings(domains=domains).domain_or_default(domain)
+    chosen = domain or unnamed_domain(domains)
     if chosen not in domains:
         raise UnknownDomain(chosen, domains)
     last = stream["marks"].get(chosen)
     if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
         check_time(end_at, last["lower"])
-    return chosen
+    return Known(chosen, is_only=len(domains) == 1)

@@ -78,6 +78,16 @@ class LogOffset:
             )
         return replace(self, root=new.root)
 
+    def named(self, domain: str) -> LogOffset:
+        """Return the offset with the marks of its domain under another name of it.
+
+        >>> offset = LogOffset("flights", marks={"default": Released("a", 3, 99)})
+        >>> offset.named("ship_time").released("ship_time").seq
+        3
+        """
+        marks = {domain if is_domain(name) else name: mark for name, mark in self.marks.items()}
+        return replace(self, marks=marks)
+
     def released(self, domain: str) -> Released:
         """Return the last mark of `domain` that was let in."""
         return self.marks.get(domain, Released())

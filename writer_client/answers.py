@@ -26,11 +26,13 @@ class Found:
 class Answered:
     """A result for each note, in order; `last` of an unknown domain are those declared.
 
-    `found` has what was looked up in the log after they were accepted.
+    `found` has what was looked up in the log after they were accepted. `declared` are the domains
+    that the stream declares, empty if the answer does not name them.
     """
 
     results: tuple[Accepted | Refused, ...]
     found: tuple[Found, ...] = ()
+    declared: tuple[str, ...] = ()
 
 
 def answer_of(reply: Reply, count: int, stream: str) -> Answered:
@@ -60,7 +62,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answered:
     if len(results) != count:
         raise ValueError(f"{len(results)} results for {count} notes")
     domains = _names(body.get("domains", []))
-    return Answered(tuple(_result(each, domains) for each in results))
+    return Answered(tuple(_result(each, domains) for each in results), declared=domains)
 
 
 def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> bool:

@@ -21,12 +21,10 @@ from noted_time.values import (
     checked_name,
     join_into,
     plain_position,
+    unnamed_domain,
 )
 
 NOWHERE: Mapping[int, int] = {}
-
-UNNAMED = "default"
-"""The name of the unnamed domain in a stream that declares several."""
 
 MOST_DOMAINS = 100
 """Maximum number of domains that a stream declares and a note names."""
@@ -65,7 +63,8 @@ class Claims:
         self._largest: dict[str | None, int] = {}
         self._written: dict[str | None, Mapping[int, int]] = {}
         self._held_back: dict[str | None, int] = {}
-        self._unnamed: str | None = UNNAMED
+        self.declared_domains: tuple[str, ...] = ()
+        """Those that the stream declares, empty until an answer names them."""
 
     def time(self, domain: str | None) -> int | None:
         """Return the last time noted."""
@@ -101,8 +100,15 @@ class Claims:
         """How many domains a note may declare."""
         return min(len(self._largest), MOST_DOMAINS)
 
+    def known_time(self, domain: str | None) -> int | None:
+        """Return the last time as of the last join; an older controller names only those noted."""
+        declared = self.declared_domains or tuple(self.known_times)
+        return self.known_times.get(domain or unnamed_domain(declared))
+
     def _name(self, domain: str | None) -> str | None:
-        return self._unnamed if domain is None else domain
+        name = unnamed_domain(self.declared_domains) if domain is None else domain
+        is_meant = domain is not None or not self.declared_domains or name in self.declared_domains
+        return name if is_meant else None
 
     # Claims of the writer
 
@@ -152,13 +158,8 @@ class Claims:
             self.position = joined
 
     def keep(self, declared: tuple[str, ...]) -> list[str]:
-        """Forget the domains that the stream does not declare; returns their names.
-
-        The unnamed domain is the only one declared, or the default.
-        """
-        self._unnamed = declared[0] if len(declared) == 1 else UNNAMED
-        if self._unnamed not in declared:
-            self._unnamed = None
+        """Forget the domains that the stream does not declare; returns their names."""
+        self.declared_domains = declared
         unknown = [each for each in self._largest if each is not None and each not in declared]
         for domain in unknown:
             del self._largest[domain]

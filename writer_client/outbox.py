@@ -223,6 +223,7 @@ class Outbox:
         if self._held is not None:
             self._waiting, self._look_ups, self.beginning = WaitingNotes(), [], ()
             return []
+        self.claims.declared_domains = answer.declared or self.claims.declared_domains
         begins = self._ends_beginning()
         reached = batch[-1].note.position if batch else {}
         accepted = [result for result in answer.results if isinstance(result, Accepted)]

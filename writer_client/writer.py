@@ -292,9 +292,7 @@ class Writer(ABC, Generic[Network]):
 
     def known_time(self, domain: str | None = None) -> int | None:
         """Return the writer's last time of a domain at its last join, `None` before the first."""
-        times = self._outbox.claims.known_times
-        only = next(iter(times)) if len(times) == 1 else "default"
-        return times.get(self._named(domain) or only)
+        return self._outbox.claims.known_time(self._named(domain))
 
     @property
     def known_timeout_ms(self) -> int | None:

@@ -16,7 +16,13 @@ from controller.api.reader_answers import windows_of
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time.client import kind_of
-from noted_time.values import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream
+from noted_time.values import (
+    NotedTimeError,
+    UnknownDomain,
+    UnknownReader,
+    UnknownStream,
+    unnamed_domain,
+)
 from noted_time.wing import GroupOfStream
 
 ANSWER_S = 2.0
@@ -46,8 +52,7 @@ class GroupTimes:
         if answer.status != OK:
             raise _failure(asked, body)
         windows = body["windows"]
-        only = next(iter(windows)) if len(windows) == 1 else "default"
-        domain = asked.domain or only
+        domain = asked.domain or unnamed_domain(windows)
         if domain not in windows:
             raise UnknownDomain(domain, windows)
         lower: int | None = windows[domain]["lower"]

@@ -99,7 +99,7 @@ Refusal = InvalidPosition | NotVouched | NothingKnown | BehindOrBeyond | TooFarA
 class NotesAnswer(msgspec.Struct, omit_defaults=True):
     """What became of each note, in order, and how many were refused.
 
-    `domains` are those that the stream declares, if a note was of another.
+    `domains` are those that the stream declares, if a note joined or was of another.
     """
 
     refused: int

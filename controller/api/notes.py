@@ -96,19 +96,25 @@ def _refusal(failure: Exception, body: bytes = b"") -> Answer:
 def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     """Return the result of each note, and count it; equal results in a row are handled as one.
 
-    The domains that the stream declares are named once, however many notes were of another.
+    The domains that the stream declares are named once, if a note joined or was of another.
     """
     runs = [(result, len(list(alike))) for result, alike in groupby(results)]
     refused = controller.count_notes(runs)
     encoded = b"[%b]" % b",".join(_encoded(runs))
-    if not refused:
+    names_domains = any(_concerns_domains(result) for result, _ in runs)
+    if not (refused or names_domains):
         return Answer.of(200, b'{"refused":0,"results":%b}' % encoded)
     beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
-    if UNKNOWN_DOMAIN in (result for result, _ in runs):
+    if names_domains:
         beside["domains"] = controller.stream(stream).settings.domains
     if refused < len(results):
         return Answer.of(200, _encoder.encode(beside))
     return problem(422, "notes_refused", _why(runs), **beside)
+
+
+def _concerns_domains(result: Accepted | Refused) -> bool:
+    """Whether a writer that joined, or noted an unknown domain, needs to know those declared."""
+    return result.timeout_ms is not None if type(result) is Accepted else result == UNKNOWN_DOMAIN
 
 
 def _why(runs: Runs) -> str:

@@ -76,7 +76,14 @@ from noted_time.values.note import (
     State,
 )
 from noted_time.values.service_clock import ServiceClock
-from noted_time.values.settings import DAY_MS, NAME, ReturningWriter, StreamSettings, checked_name
+from noted_time.values.settings import (
+    DAY_MS,
+    NAME,
+    ReturningWriter,
+    StreamSettings,
+    checked_name,
+    unnamed_domain,
+)
 from noted_time.values.succession import ScaleEvent, Succession
 from noted_time.values.times import (
     LEAST_UNIX_MS,

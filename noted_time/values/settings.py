@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,15 @@ def checked_name(what: str, name: str) -> str:
     if not NAME.fullmatch(name):
         raise InvalidName(what, name)
     return name
+
+
+def unnamed_domain(declared: Collection[str]) -> str:
+    """Return the domain that is meant where none is named: the only one declared, or `default`.
+
+    >>> unnamed_domain(["ship_time"]), unnamed_domain(["order_time", "ship_time"])
+    ('ship_time', 'default')
+    """
+    return next(iter(declared)) if len(declared) == 1 else "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +80,5 @@ class StreamSettings:
         return self.max_time_ahead_ms is not None
 
     def domain_or_default(self, domain: str | None) -> str:
-        """Return `domain`; if it is not named, `default` or the only domain declared.
-
-        >>> StreamSettings(domains=("ship_time",)).domain_or_default(None)
-        'ship_time'
-        """
-        if domain is not None:
-            return domain
-        return self.domains[0] if len(self.domains) == 1 else "default"
+        """Return `domain`; if it is not named, the one that is meant then."""
+        return unnamed_domain(self.domains) if domain is None else domain

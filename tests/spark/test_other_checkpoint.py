@@ -42,6 +42,22 @@ def test_a_checkpoint_of_another_log_is_refused(
             replayed(other, LogOffset(other.stream), batch.end)
 
 
+def test_the_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> None:
+    """A restart with its name, or without, continues from the checkpoint; of several it is none."""
+    stream = NotedStream(tmp_path, "shipped", controller, "ship_time")
+    stream.append(0, (1000, "a"), (2000, "b"))
+    stream.note(1500)
+    unnamed = replace(log_query(stream, Batches(1)), domain=None, is_only=True)
+    named = replace(unnamed, domain="ship_time")
+
+    ends = [batch.end for batch in batches(unnamed)]
+    for query in (named, unnamed):
+        assert [b.end.segments for b in batches(query, ends[0])] == [ends[1].segments]
+    assert batches(unnamed, batches(named)[0].end) == batches(unnamed)[1:]
+    with pytest.raises(Rejected, match="the checkpoint is of stream 'shipped', domain 'default'"):
+        batches(replace(named, is_only=False), ends[0])
+
+
 def test_an_offset_of_an_earlier_version_is_taken_for_one_of_the_root_that_is_read(
     flights: NotedStream,
 ) -> None:

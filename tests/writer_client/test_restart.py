@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noted_time import Accepted
 from noted_time.wing import file_name, segment_directory
 from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
-from writer_client import SegmentLogWriter, WriterClient
-from writer_client.answers import Found
+from writer_client import DeliveryTracker, SegmentLogWriter, WriterClient
+from writer_client.answers import Answered, Found
+from writer_client.outbox import Outbox
 from writer_client.segment_files import SegmentFiles
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,3 +142,32 @@ def test_times_may_be_aware(tmp_path: Path) -> None:
 
     noted = [(note["time"], note["max_time"]) for note in network.notes if "time" in note]
     assert noted == [(1357041600000, 1357041600001), (1357041600000, 1357045200001)]
+
+
+def test_the_time_of_the_unnamed_domain_is_not_that_of_the_only_one_noted(served: Served) -> None:
+    """The stream declares two, and the join says which; of one alone it is that one."""
+    known = []
+    for stream, domains in (("two-domains", ["default", "ingestion"]), ("one", ["ingestion"])):
+        served.create(stream, domains=domains)
+        with WriterClient(served.url, stream, "UA") as former:
+            former.note_time(100, {0: 1}, domain="ingestion")
+            former.flush()
+        with WriterClient(served.url, stream, "UA") as client:
+            client.join()
+            client.flush()
+            known.append((client.known_time(), client.known_time("ingestion")))
+            tracker = DeliveryTracker(client)
+            tracker.note(150)
+            client.flush()
+
+    assert known == [(None, 100), (100, 100)]
+
+
+def test_a_controller_that_does_not_name_the_declared_domains_is_coped_with() -> None:
+    """Then the only one that was noted is taken for the unnamed one."""
+    outbox = Outbox("UA")
+    outbox.join({})
+    accepted = Accepted(None, None, {0: 1}, {"ship_time": 100}, 60_000)
+    outbox.answered(outbox.take(), Answered((accepted,)))
+
+    assert outbox.claims.known_time(None) == 100
