@@ -56,7 +56,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answered:
     """Return the answer of a decoded body; raises one of `MISREAD` if it has another shape.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
-    (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None),)
+    (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
     """
     results = body["results"]
     if len(results) != count:
@@ -114,6 +114,7 @@ def _accepted(result: Mapping[str, Any]) -> Accepted:
         given("position", position_from_wire),
         given("times", lambda it: {domain: int64(time) for domain, time in it.items()}),
         given("timeout_ms", int64),
+        given("took_over", _names),
     )
 
 
@@ -124,7 +125,7 @@ def _exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
 
 def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
     if not isinstance(value, list):
-        raise TypeError(f"domains {value!r:.80}")
+        raise TypeError(f"names {value!r:.80}")
     return tuple(text(name) for name in value)
 
 

@@ -18,6 +18,7 @@ from noted_time.values import (
     LateRows,
     Note,
     Rejected,
+    Session,
     checked_name,
     join_into,
     plain_position,
@@ -215,13 +216,15 @@ class Additions:
     """What is sent with a writer's notes: its process, its terms, late rows not yet reported.
 
     The terms are sent with each live note, so that a recreated stream has them too. The process
-    takes over the writer's name until a note was accepted.
+    takes over the writer's name until a note was accepted; `took_over` are the sessions that lost
+    the name then.
     """
 
     def __init__(
         self, domains: Sequence[str] | None, timeout_ms: int | None, process: Process | None
     ) -> None:
         self.takes_over = process is not None
+        self.took_over: tuple[str, ...] = ()
         self._process = process or Process(None, "")
         self.total = 0
         """The number of late rows so far."""
@@ -245,12 +248,22 @@ class Additions:
             note,
             late=self._unreported.pop(note.domain, None),
             session=self._process.session,
-            takes_over=self.takes_over,
+            takes_over=self.takes_over and not self.took_over,
+            took_over=self.took_over or None if self.takes_over else None,
             label=self._process.label,
         )
         if note.state == "live":
             note = replace(note, domains=self._domains, timeout_ms=self._timeout_ms)
         return note
+
+    def takes_over_again(self, held: Session) -> bool:
+        """Take the name over once more if it was taken from that session before.
+
+        The controller's database forgot that, so it is that of a backup.
+        """
+        may = held.id in self.took_over and not self.takes_over
+        self.takes_over = self.takes_over or may
+        return may
 
     def take_off(self, note: Note) -> Note:
         """Return a note that was not accepted without its late rows; the next note reports them."""

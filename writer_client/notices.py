@@ -13,7 +13,7 @@ from functools import partial
 
 from noted_time.client import Outage
 from noted_time.reading import look_like_seconds, seconds_doubt
-from noted_time.values import Beyond, NotedTimeError, Rejected, shown_time
+from noted_time.values import Beyond, NotedTimeError, Rejected, Session, shown_time
 from writer_client.claims import HeldBack
 from writer_client.outcome import Exclusion
 
@@ -109,6 +109,15 @@ class Notices:
         self._warn("%s is excluded: %s", exclusion.sentence)
         if self._on_excluded is not None:
             self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
+
+    def taken_again(self, held: Session) -> None:
+        """Report that the controller forgot that this process took the name over."""
+        self._warn(
+            "%s: the controller says that %s has its name, from which this process had taken it: "
+            "its database is that of a backup, or of a standby without the last commits; this "
+            "process takes the name over once more",
+            held.who,
+        )
 
     def late(self, total: int, now: float) -> None:
         """Report the number of late rows, at the first and then once in a while."""

@@ -103,6 +103,9 @@ class Outbox:
         """Events whose times are left out from now on, and that were not reported yet."""
         self._refused: dict[object, Rejected] = {}
         self._look_ups: list[LookUp] = []
+        self._began: list[LookUp] = []
+        self.taken_again: Session | None = None
+        """A session from which the name is taken over once more, until that was reported."""
         self._covered = 0
         self._held: Session | None = None
 
@@ -219,8 +222,14 @@ class Outbox:
         """Record the outcome of each note of the batch, in order; returns the new refusals."""
         refused = []
         self._in_flight = ()
-        self._held = holder(answer)
-        if self._held is not None:
+        held = holder(answer)
+        if held is not None and self._additions.takes_over_again(held):
+            self.put_back(batch)
+            self._look_ups = [*dict.fromkeys([*self._began, *self._look_ups])]
+            self.taken_again = held
+            return []
+        self._held = held
+        if held is not None:
             self._waiting, self._look_ups, self.beginning = WaitingNotes(), [], ()
             return []
         self.claims.declared_domains = answer.declared or self.claims.declared_domains
@@ -270,6 +279,7 @@ class Outbox:
         """Continue from what was found in the log; empty if the join was refused."""
         if not found:
             self._waiting = WaitingNotes()
+        self._began = [*dict.fromkeys([*self._began, *self._look_ups[: len(found)]])]
         del self._look_ups[: len(found)]
         for each in found:
             self.claims.learn(each.position)
@@ -287,7 +297,7 @@ class Outbox:
 
     @property
     def takes_over(self) -> bool:
-        """Whether no note was accepted yet, so another process may have the name."""
+        """Whether another process may have the name: none of its notes was accepted yet."""
         return self._additions.takes_over
 
     # State
@@ -340,6 +350,7 @@ class Outbox:
 
     def _accepted(self, note: Note, result: Accepted) -> None:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
+        self._additions.took_over = result.took_over or self._additions.took_over
         if note.state == "live":
             self._known, self._must_join = True, False
             if note.time is None:

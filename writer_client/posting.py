@@ -205,6 +205,9 @@ class Posting:
             notices.accepted()
         for error in refused:
             notices.refused(error)
+        if outbox.taken_again is not None:
+            notices.taken_again(outbox.taken_again)
+            outbox.taken_again = None
         if outbox.fenced is not None:
             self._fenced()
             notices.refused(outbox.fenced)

@@ -180,7 +180,7 @@ class StreamState:
             if crowded and self._has_no_room_for(each.writer, most_writers):
                 result = Refused("too_many_writers", most_writers)
             else:
-                if each.takes_over:
+                if each.takes_over or each.took_over:
                     takeovers.watch(each)
                 result = note(each, now, largest)
             if type(result) is Accepted:

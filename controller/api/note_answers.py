@@ -27,7 +27,8 @@ class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
 
     `excluded` is present while the watermark advances without the writer. If it joined by this
     note, `timeout_ms` is the timeout in force, its own or the stream's; `position` and `times` (the
-    last by domain) are those known of the writer, if it named a position before.
+    last by domain) are those known of the writer, if it named a position before. `took_over` are
+    the sessions that lost the name, if this note takes it over.
     """
 
     status: Literal["accepted"]
@@ -36,6 +37,7 @@ class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
     position: Mapping[int, int] | None = None
     times: Mapping[str, int] | None = None
     timeout_ms: int | None = None
+    took_over: Sequence[str] | None = None
 
 
 class InvalidPosition(msgspec.Struct):

@@ -29,6 +29,7 @@ from controller.api.faults import (
 )
 from controller.api.shapes import LINE, MOST_DOMAINS, REF, SEGMENTS
 from noted_time.values import (
+    FORMER_KEPT,
     LABEL_LENGTH,
     MAX_INT64,
     MAX_NOTES_PER_REQUEST,
@@ -114,6 +115,11 @@ def _bounded(name: Any, session: Any, label: Any) -> dict[str, Any]:  # noqa: AN
             bool, "notes of the other sessions of the writer are `fenced` from now on"
         ),
         "label": _described(label, "what people know the session by, such as its host and process"),
+        "took_over": _described(
+            Annotated[list[session], Meta(max_length=FORMER_KEPT)] | None,
+            "the sessions from which it had taken the name; if one of them has it, it takes it "
+            "over once more",
+        ),
     }
 
 
@@ -179,6 +185,7 @@ def decode(body: bytes) -> list[Note]:
         if note.max_times is not None:
             names += note.max_times
     sessions = [note.session for note in notes if note.session is not None]
+    sessions += [each for note in notes if note.took_over for each in note.took_over]
     if "".join(names + sessions).encode("ascii", "replace").translate(None, IN_NAMES):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOTS.isdisjoint(names):

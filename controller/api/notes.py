@@ -171,6 +171,8 @@ def _accepted(result: Accepted) -> dict[str, Any]:
         wire["position"], wire["times"] = position_to_wire(result.position), result.times or {}
     if result.timeout_ms is not None:
         wire["timeout_ms"] = result.timeout_ms
+    if result.took_over is not None:
+        wire["took_over"] = result.took_over
     return wire
 
 

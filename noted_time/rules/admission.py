@@ -56,7 +56,7 @@ class Admission:
             if (
                 session != held.id
                 and session is not None
-                and not held.admits(session, takes_over=note.takes_over)
+                and not held.admits(session, takes_over=note.takes_over, took_over=note.took_over)
             ):
                 return Refused("fenced", held)
         name, time, max_time, max_times = note.domain, note.time, note.max_time, note.max_times

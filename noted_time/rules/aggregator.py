@@ -129,7 +129,8 @@ class Aggregator:
         if member is None:
             member = self._join(note.writer, now)
         track = self.domains.accept(member, number, note, gained, now)
-        if track.exclusion is None and (note.time is not None or note.state != "live"):
+        timed = note.time is not None or note.state != "live"
+        if timed and track.exclusion is None and not note.takes_over:
             return self._accepted[number]
         return self.answer(note)
 
@@ -138,14 +139,16 @@ class Aggregator:
         member, numbers = self.member(note.writer), self.domains.numbers
         number = numbers[self._admission.domain_of(note)]
         lower, exclusion = self._accepted[number].lower, member.track(number).exclusion
+        lost = member.session.lost if note.takes_over else ()
+        answer = Accepted(lower, exclusion, took_over=tuple(each.id for each in lost) or None)
         if note.state != "live" or note.time is not None:
-            return Accepted(lower, exclusion)
+            return answer
         timeout_ms = member.terms.timeout_ms or self.settings.writer_timeout_ms
         if not member.position:
-            return Accepted(lower, exclusion, timeout_ms=timeout_ms)
+            return replace(answer, timeout_ms=timeout_ms)
         times = {domain: member.track(number).time for domain, number in numbers.items()}
         noted = {domain: time for domain, time in times.items() if time > BEFORE_ALL_TIME}
-        return Accepted(lower, exclusion, member.position, noted, timeout_ms)
+        return replace(answer, position=member.position, times=noted, timeout_ms=timeout_ms)
 
     def next_timeout(self) -> int | None:
         """Return a service time before which no writer times out, `None` if no writer can."""

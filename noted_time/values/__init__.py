@@ -48,7 +48,14 @@ from noted_time.values.errors import (
     Unreadable,
     WritersMissing,
 )
-from noted_time.values.fencing import LABEL_LENGTH, NO_SESSION, SESSION_LENGTH, HeldName, Session
+from noted_time.values.fencing import (
+    FORMER_KEPT,
+    LABEL_LENGTH,
+    NO_SESSION,
+    SESSION_LENGTH,
+    HeldName,
+    Session,
+)
 from noted_time.values.given import Time, duration_ms, unix_ms_of
 from noted_time.values.membership import (
     MISSING_NAMED,

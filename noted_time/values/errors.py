@@ -240,13 +240,12 @@ class Fenced(Rejected):
     """
 
     def __init__(self, writer: str, held: Session, rows: int) -> None:
-        who = held.label or (f"session {held.id}" if held.id else "an operator")
         written = f"{rows} rows" if rows else "what was"
         super().__init__(
-            f"writer {writer!r} is fenced: {who} took its name over at {shown_time(held.since)}, "
-            f"so this process notes nothing any more, and {written} written since its last "
-            "accepted note may be late; end it, and give each process a writer name of its own "
-            "if both are to run"
+            f"writer {writer!r} is fenced: {held.who} took its name over at "
+            f"{shown_time(held.since)}, so this process notes nothing any more, and {written} "
+            "written since its last accepted note may be late; end it, and give each process a "
+            "writer name of its own if both are to run"
         )
         self.writer = writer
         self.label = held.label or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,6 +41,12 @@ class Session:
     Session(id='f7', label='host-b', since=9, lost=(Former(id='b1', label='host-a'),))
     >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
     (False, True)
+
+    A session that had taken the name from the one that has it takes it over once more: the
+    controller's database is that of a backup.
+
+    >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
+    (True, False)
     """
 
     id: str | None = None
@@ -47,15 +54,30 @@ class Session:
     since: int = 0
     lost: tuple[Former, ...] = ()
 
-    def admits(self, session: str, *, takes_over: bool) -> bool:
+    def admits(
+        self, session: str, *, takes_over: bool = False, took_over: Collection[str] | None = None
+    ) -> bool:
         """Whether a note of this session may be accepted, and so take over the name."""
         if any(session == each.id for each in self.lost):
             return False
-        return self.id is None or takes_over
+        return self.id is None or takes_over or self.id in (took_over or ())
 
-    def taken_by(self, session: str, label: str, since: int) -> Session:
-        """Return the session after another one took over the name at `since`."""
-        return Session(session, label, since, self._lost())
+    def taken_by(
+        self, session: str, label: str, since: int, took_over: Collection[str] = ()
+    ) -> Session:
+        """Return the session after another one took over the name at `since`.
+
+        It names those from which it had taken the name before, which have then lost it as well.
+        """
+        lost = self._lost()
+        known = {session, *(each.id for each in lost)}
+        forgotten = [Former(each, "") for each in took_over if each not in known]
+        return Session(session, label, since, (*forgotten, *lost)[-FORMER_KEPT:])
+
+    @property
+    def who(self) -> str:
+        """The process that has the name, for people."""
+        return self.label or (f"session {self.id}" if self.id else "an operator")
 
     @property
     def held(self) -> HeldName:

@@ -35,7 +35,7 @@ class Note:
     >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
-         takes_over=False, label='', max_times=None)
+         takes_over=False, label='', max_times=None, took_over=None)
     """
 
     writer: str
@@ -71,6 +71,9 @@ class Note:
     """The largest time in each of the named domains, if the rows written have times in all of them.
     For the note's own domain the larger of the two counts.
     """
+    took_over: tuple[str, ...] | None = None
+    """The sessions from which it had taken the name; if one of them has it, it takes it over again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,8 @@ class Accepted:
 
     `exclusion` is set while time advances without the writer. If it joined, `timeout_ms` is the
     timeout in force, and `position` and `times` (the last of each domain) are all that it noted, if
-    it named a position before: a restarted writer continues from there.
+    it named a position before: a restarted writer continues from there. If it `takes_over`,
+    `took_over` are the sessions that lost the name.
     """
 
     lower: int | None
@@ -87,6 +91,7 @@ class Accepted:
     position: Mapping[int, int] | None = None
     times: Mapping[str, int] | None = None
     timeout_ms: int | None = None
+    took_over: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

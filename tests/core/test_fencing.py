@@ -1,5 +1,7 @@
 """Which of two processes of one writer name may note (S15)."""
 
+from dataclasses import replace
+
 import pytest
 
 from noted_time import Accepted, Note, Refused
@@ -28,7 +30,8 @@ def test_the_younger_process_takes_over_and_the_older_is_fenced() -> None:
 
     answers = deliver(stream, younger(6), older(7), older(8, takes_over=True), now=7)
 
-    assert answers == [Accepted(None), *[Refused("fenced", YOUNGER)] * 2]
+    accepted = Accepted(None, took_over=("older",))
+    assert answers == [accepted, *[Refused("fenced", YOUNGER)] * 2]
 
 
 def test_a_session_that_does_not_take_over_is_fenced() -> None:
@@ -50,6 +53,18 @@ def test_a_fenced_note_changes_nothing_and_is_no_sign_of_life() -> None:
     deliver(stream, older(8, position={0: 9}, timeout_ms=5), now=50)
 
     assert stream.record("UA") == before
+
+
+def test_a_session_takes_the_name_over_once_more_from_one_it_had_taken_it_from() -> None:
+    """All that it names have lost the name then; from any other session it takes nothing."""
+    stream = stream_of()
+    deliver(stream, older(5))
+    third = Note("UA", 6, session="third", took_over=("younger", "older"))
+
+    answers = deliver(stream, third, younger(7), replace(third, session="fourth"), now=7)
+
+    held = Session("third", "", 7, (Former("younger", ""), Former("older", "a:1")))
+    assert answers == [Accepted(None), *[Refused("fenced", held)] * 2]
 
 
 @pytest.mark.parametrize(

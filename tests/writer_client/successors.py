@@ -37,6 +37,17 @@ step = st.tuples(
 steps = st.lists(step, max_size=120)
 """What happens: an act, and a number that chooses the process or request, and the outcome."""
 
+restoring = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["start", "backup", "restore", "note", "join", *["send"] * 3, *["take"] * 4]
+        ),
+        st.integers(0, 99),
+    ),
+    max_size=120,
+)
+"""The same, with backups of the controller's database, the last of which is restored."""
+
 
 class Row(NamedTuple):
     """A row of the shared segment: whether its process had the name, and whether it was in time."""
@@ -60,15 +71,21 @@ class Successor:
 
 @dataclass
 class Successors:
-    """The stream, its one log, and all processes; `accepted` has the session of each note."""
+    """The stream, its one log, and all processes; `accepted` has the session of each note.
+
+    The database has a `backup` from the start.
+    """
 
     stream: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
     log: list[Row] = field(default_factory=list)
     processes: list[Successor] = field(default_factory=list)
     network: list[tuple[Successor, Asked]] = field(default_factory=list)
-    accepted: list[str] = field(default_factory=list)
+    accepted: list[str | None] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     now: int = 0
+    saved: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
+    taken: set[tuple[str, str]] = field(default_factory=set)
+    """The pairs of a session that knows that it has the name, and one that lost it before."""
 
     def play(self, played: list[tuple[str, int]]) -> Successors:
         """Play all acts; one process is there from the start."""
@@ -79,6 +96,11 @@ class Successors:
                 self.start(number)
             elif act == "restart":
                 self.stream = restarted(self.stream)
+            elif act == "backup":
+                self.saved = restarted(self.stream)
+            elif act == "restore":
+                self.stream = restarted(self.saved)
+                self.accepted.append(None)
             elif act == "take":
                 self.take(number)
             elif act != "start":
@@ -136,6 +158,17 @@ class Successors:
             process.asking = process.exchange.post(process.batch)
             self.network.append((process, next(process.asking)))
 
+    def settle(self) -> Successors:
+        """Let all processes that know of no other note, without any loss, until nothing changes."""
+        for process in self.processes * 2 * len(self.processes):
+            self.note(process, 0)
+            for _ in range(3):  # a clock that is behind is overtaken at first
+                self.now += 1
+                self.send(process, 0)
+                while self.network:
+                    self.take(5)
+        return self
+
     def take(self, number: int) -> None:
         """Let the controller process one of the requests; its answer may be lost."""
         if not self.network:
@@ -153,6 +186,9 @@ class Successors:
             self.marks.append(mark)
         waits = not any(each is process for each, _ in self.network)
         if process.asking is not None and waits and number % 4:
+            if any(isinstance(each, Accepted) for each in results):
+                lost = self.stream.member(WRITER).session.lost
+                self.taken |= {(process.session, each.id) for each in lost}
             body = encode({"results": [_result(each) for each in results]})
             self._resume(process, Reply(200, {}, body))
 
@@ -174,11 +210,37 @@ class Successors:
         process.posting.settle(process.batch, outcome, self.now)
         process.asking = None
 
+    @property
+    def owner(self) -> str | None:
+        """The session that has the name."""
+        return self.stream.member(WRITER).session.id
+
+    @property
+    def noting(self) -> list[str]:
+        """The sessions of the processes that were not fenced."""
+        return [each.session for each in self.processes if not each.outbox.fenced]
+
+    @property
+    def fenced(self) -> set[tuple[str, str | None]]:
+        """The pairs of a session that was fenced and the one that had the name then.
+
+        Without those that lost the name since the database was last restored.
+        """
+        lost = {each.id for each in self.stream.member(WRITER).session.lost}
+        fences = ((each.session, each.outbox.fenced) for each in self.processes)
+        return {(session, by.session) for session, by in fences if by and session not in lost}
+
     def returned(self) -> list[str]:
-        """Return the sessions of notes that were accepted after another had taken over."""
+        """Return the sessions of notes that were accepted after another had taken over.
+
+        Only those that lost the name since the database was last restored.
+        """
         lost: set[str] = set()
         found, owner = [], None
         for session in self.accepted:
+            if session is None:  # the database forgot
+                lost, owner = set(), None
+                continue
             if session in lost:
                 found.append(session)
             if owner is not None and owner != session:

@@ -111,7 +111,8 @@ class Domains:
             member.sequence = note.sequence
         if note.session is not None and note.session != member.session.id:
             since = now + self.unix_ahead
-            member.session = member.session.taken_by(note.session, note.label, since)
+            took_over = note.took_over or ()
+            member.session = member.session.taken_by(note.session, note.label, since, took_over)
         if note.timeout_ms != UNCHANGED or note.domains is not None:
             changes, widens = True, self._take_terms(member, note)
         if gained:

@@ -15,7 +15,7 @@ async def test_the_answer_to_a_fenced_note_names_the_owner_of_the_name(call: Cal
 
     assert results == [
         {"status": "accepted", "lower": 1},
-        {"status": "accepted", "lower": 2},
+        {"status": "accepted", "lower": 2, "took_over": ["old"]},
         {"status": "fenced", "last": HELD},
     ]
 
