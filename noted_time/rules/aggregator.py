@@ -184,7 +184,7 @@ class Aggregator:
 
         Nothing changes. Raises `UnknownDomain` and `UnknownWriter`.
         """
-        gone = {self.member(writer).writer for writer in removed}
+        gone = {writer for writer in removed if self.member(writer).excluded != "removed"}
         return would(self.domains, self.domains[domain], gone, writer_timeout_ms, now)
 
     def __len__(self) -> int:
@@ -256,10 +256,12 @@ class Aggregator:
 
     def expire(self, now: int) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
-        overdue = self.domains.overdue(now)
-        for member in overdue.values():
-            self.domains.exclude(member, "timed_out", now)
-        return tuple(overdue)
+        names: list[str] = []
+        while overdue := self.domains.overdue(now):  # one domain's may be the holders of another
+            for member in overdue.values():
+                self.domains.exclude(member, "timed_out", now)
+            names += overdue
+        return tuple(names)
 
     def forget_departed(self, now: int, limit: int) -> tuple[str, ...]:
         """Forget at most `limit` writers that left before the writer retention; returns them."""
@@ -281,8 +283,9 @@ class Aggregator:
         for record in records:
             member = self._join(record.writer, record.noted_at, record.state, record.terms)
             self.domains.restore(member, record)
+        heard = max((member.noted_at for member in self._members.values()), default=0)
         for domain in self.domains:
-            domain.restored()
+            domain.restored(heard)
 
     def scale(self, event: ScaleEvent) -> None:
         """Apply a scale event.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from noted_time.rules.domain import Domain, Domains
-from noted_time.rules.state import BEFORE_ALL_TIME
+from noted_time.rules.state import BEFORE_ALL_TIME, Track
 from noted_time.values import (
     Advance,
     Decision,
@@ -82,7 +82,9 @@ def would(
     and `expire`) followed by one `advance`.
     """
     number = domains.numbers[domain.name]
-    out = removed | _timed_out(domains, writer_timeout_ms, now)
+    out = removed
+    if writer_timeout_ms is not None:
+        out = _timed_out(domains, removed, writer_timeout_ms, now)
     step = domain.step_without(out)
     if step is not None and step.flush:
         highest = _highest_without(domains, domain, number, removed)
@@ -112,17 +114,25 @@ def _waits(members: Collection[str], out: AbstractSet[str]) -> bool:
     return any(writer not in out for writer in members)
 
 
-def _timed_out(domains: Domains, writer_timeout_ms: int | None, now: int) -> set[str]:
-    """Return the writers that would be excluded at once under another writer timeout."""
-    if writer_timeout_ms is None:
-        return set()
-    return {
-        writer
-        for each in domains
-        for waited_for in (each.holders, each.late)
-        for writer, track in waited_for.items()
-        if track.times_out_at(writer_timeout_ms) <= now
-    }
+def _timed_out(domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int) -> set[str]:
+    """Return the removed, and who would be excluded at once under another writer timeout."""
+    out, found = set(removed), set[str]()
+    while True:
+        for number, domain in enumerate(domains):
+            leading = _highest_without(domains, domain, number, removed) if removed else None
+
+            def is_out(track: Track, began: int = now, leading: int | None = leading) -> bool:
+                if track.member.writer in out:
+                    return True
+                leads = leading is not None and track.time >= leading
+                return track.times_out_at(timeout_ms, began, leads=leads) <= now
+
+            waited_for = (*domain.holders.values(), *domain.late.values())
+            found |= {t.member.writer for t in waited_for if is_out(t, t.began)}
+            found |= {t.member.writer for t in domain.next_out(is_out)}
+        if found <= out:
+            return out
+        out.update(found)
 
 
 def _highest_without(domains: Domains, domain: Domain, number: int, gone: AbstractSet[str]) -> int:

@@ -39,6 +39,25 @@ async def test_time_advances_without_a_silent_writer(store: Watched, time: Given
         assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(5, ("silent",))]
 
 
+async def test_writers_that_die_together_are_passed_together(
+    store: Watched, time: GivenTime
+) -> None:
+    """After one timeout, by one mark that names them all; the ledger has them in one entry."""
+    async with serving(store, time, writer_timeout_ms=5000, mark_interval_ms=1000) as controller:
+        await deliver(controller, Note("a", 1), Note("b", 2), Note("c", 3), Note("alive", 4))
+        serve_for(controller, time, 1100)
+        await until(lambda: len(marks_of(controller)) == 1)
+        serve_for(controller, time, 3500)
+        await deliver(controller, Note("alive", 9))
+        serve_for(controller, time, 600)
+        await until(lambda: len(marks_of(controller)) == 2)
+
+        assert [(m.lower, m.excluded) for m in marks_of(controller)] == [
+            (1, ()),
+            (9, ("a", "b", "c")),
+        ]
+
+
 async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
     """An hour that passed at once, in which no writer was heard, counts as a second at most."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:

@@ -28,8 +28,9 @@ class Noted:
 class Writer:
     """Everything one writer ever noted; `began` holds the time since which it holds each domain.
 
-    Notes before `begun_at` no longer count for a domain's times, and everything written by then
-    (`floor`) is in every later cut.
+    `overtaken` has since when a later time than its own has been noted in a domain. Notes before
+    `begun_at` no longer count for a domain's times, and everything written by then (`floor`) is in
+    every later cut.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Writer:
     returned_late: set[str] = field(default_factory=set)
     began: dict[str, int] = field(default_factory=dict)
     late_since: dict[str, int] = field(default_factory=dict)
+    overtaken: dict[str, int] = field(default_factory=dict)
     begun_at: dict[str, int] = field(default_factory=dict)
     floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
@@ -131,6 +133,7 @@ class Model:
         self.missing: dict[str, dict[str, int]] = {domain: {} for domain in settings.domains}
         self.went_without: dict[str, list[dict[str, int]]] = {}
         self.upper: dict[str, int] = {}
+        self.peak: dict[str, int] = {}
         self.unbounded: set[str] = set()
         self.scales: list[ScaleEvent] = []
 
@@ -276,6 +279,8 @@ class Model:
 
     def settle(self, now: int) -> None:
         """Record for every writer and domain what has become true at `now`."""
+        for domain in self.marks:
+            self.peak[domain] = max(self.peak.get(domain, NEVER), self._highest(domain))
         for writer in self.writers.values():
             if writer.state != "live":
                 writer.returned_late.clear()
@@ -286,6 +291,8 @@ class Model:
             writer.began = {k: writer.began.get(k, now) for k in held}
             late = {k for k in writer.returned_late if writer.vouches(k)}
             writer.late_since = {k: writer.late_since.get(k, now) for k in late}
+            behind = {k for k in self.marks if writer.time(k) < self.peak.get(k, NEVER)}
+            writer.overtaken = {k: writer.overtaken.get(k, now) for k in behind}
         for domain in self.marks:
             self.upper[domain] = max(self.upper.get(domain, NEVER), self._largest(domain))
 
@@ -298,6 +305,8 @@ class Model:
         if writer.excluded != "removed":
             self.leave_out(writer, now, "removed")
             writer.hold_until = 0
+            self.peak.clear()
+            self.settle(now)
             for domain in self.marks:
                 largest = max(self.lower(domain), self._largest(domain))
                 if largest < self.upper[domain]:
@@ -314,10 +323,14 @@ class Model:
 
     def due(self, writer: Writer) -> int | None:
         """Return when the writer is excluded if it stays silent, `None` if it holds nothing."""
+        began = (*writer.began.items(), *writer.late_since.items())
+        return min((self._out_at(writer, *each) for each in began), default=None)
+
+    def _out_at(self, writer: Writer, domain: str, began: int) -> int:
+        """Return when its silence has lasted for its timeout, if it began to hold at `began`."""
         timeout = writer.timeout_ms or self.settings.writer_timeout_ms
-        since = [*writer.began.values(), *writer.late_since.values()]
-        dues = [max(writer.noted_at, began) + timeout for began in since]
-        return max(min(dues), writer.hold_until) if dues else None
+        silent_since = max(writer.noted_at, min(began, writer.overtaken.get(domain, began)))
+        return max(silent_since + timeout, writer.hold_until)
 
     def leave_out(self, writer: Writer, now: int, reason: ExclusionReason = "timed_out") -> None:
         """Advance without the writer."""
@@ -330,12 +343,32 @@ class Model:
         self.settle(now)
 
     def expire(self, now: int) -> set[str]:
-        """Exclude the holders that were silent for the writer timeout; return their names."""
-        dues = {name: self.due(writer) for name, writer in self.writers.items()}
-        out = {name for name, due in dues.items() if due is not None and due <= now}
-        for name in out:
-            self.leave_out(self.writers[name], now)
+        """Exclude those that were silent for the writer timeout; return their names.
+
+        First the holders, then those that would hold next, until one is left that was not silent.
+        """
+        out: set[str] = set()
+        while due := self._due_holders(now) | self._due_next(now):
+            for name in due:
+                self.leave_out(self.writers[name], now)
+            out |= due
         return out
+
+    def _due_holders(self, now: int) -> set[str]:
+        dues = {name: self.due(writer) for name, writer in self.writers.items()}
+        return {name for name, due in dues.items() if due is not None and due <= now}
+
+    def _due_next(self, now: int) -> set[str]:
+        """Return those at the least time of a domain without holders, if all were silent."""
+        due = set()
+        for domain in self.marks:
+            ahead = [w for w in self.writers.values() if w.counts(domain)]
+            if not any(domain in writer.began for writer in ahead):
+                least = min((writer.time(domain) for writer in ahead), default=NEVER)
+                first = [writer for writer in ahead if writer.time(domain) == least]
+                if all(self._out_at(writer, domain, now) <= now for writer in first):
+                    due |= {writer.name for writer in first}
+        return due
 
     def waiting_for(self, domain: str) -> set[str]:
         """Return the names of those that hold the domain, or keep its highest time from a flush."""

@@ -16,6 +16,7 @@ from noted_time.rules.state import (
     BEFORE_ALL_TIME,
     Absences,
     Ahead,
+    Lead,
     Member,
     MemberRecord,
     Role,
@@ -50,6 +51,8 @@ class Domain:
         self.tracks: Callable[[], Iterable[Track]] = tuple
         self._highest = BEFORE_ALL_TIME
         self._is_highest_old = False
+        self._peak = BEFORE_ALL_TIME
+        self._leader = Track(Member(""), Lead())
         self.upper = last.upper if last else BEFORE_ALL_TIME
         self.undeclared = 0
         self.is_unbounded = False
@@ -66,7 +69,9 @@ class Domain:
 
     # Notes: plain code without small calls, since every note passes through it
 
-    def note(self, track: Track, time: int | None, max_time: int | None) -> None:  # noqa: C901
+    def note(  # noqa: C901, PLR0912
+        self, track: Track, time: int | None, max_time: int | None, now: int
+    ) -> None:
         """Record the time that the member noted and the largest event time that it wrote."""
         if max_time is not None:
             if max_time == time:
@@ -84,8 +89,22 @@ class Domain:
             track.returned_late = False
         if time > track.time:  # noqa: PLR1730
             track.time = time
-        if time > self._highest:  # noqa: PLR1730
+        if time >= self._highest:
             self._highest = time
+            leader = self._leader
+            lead = leader.lead
+            if time > self._peak:
+                self._peak = time
+                if isinstance(lead, Lead):
+                    lead.ended = now
+                elif leader is not track:
+                    leader.lead = now
+                track.lead = None
+                self._leader = track
+            elif time == self._peak and leader is not track:
+                if lead is None:
+                    lead = leader.lead = Lead()
+                track.lead = lead
         if track.max_time is None:
             if time > self.upper:  # noqa: PLR1730
                 self.upper = time
@@ -96,6 +115,11 @@ class Domain:
         if not track.is_undeclared:
             track.is_undeclared = True
             self.undeclared += 1
+
+    def enter(self, member: Member) -> Track:
+        """Return the track of a member that has noted nothing of the domain, or starts again."""
+        lead = self._leader.lead if self._peak == BEFORE_ALL_TIME else BEFORE_ALL_TIME
+        return Track(member, lead, vouched=member.vouches_for(self.name))
 
     def place(self, track: Track, timeout_ms: int, now: int) -> None:
         """Set the track's role by its member's state and time."""
@@ -184,6 +208,11 @@ class Domain:
         The removed member's rows stay below the cut, so the upper no longer bounds them.
         """
         self.take_times_back()
+        if self.highest < self._peak:
+            self._peak, self._leader = self.highest, Track(Member(""), Lead())
+            for track in self._standing():
+                if track.time == self._peak:
+                    track.lead = self._leader.lead
         largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
         if largest < self.upper:
             self.upper, self.is_unbounded = largest, True
@@ -201,8 +230,8 @@ class Domain:
         self.undeclared -= old.is_undeclared
         self.cut.add(BEFORE_ALL_TIME, member.position)
         old.member = Member(member.writer, "finished")
-        vouched = member.vouches_for(self.name)
-        new = Track(member, max_time=max_time, vouched=vouched, exclusion=old.exclusion)
+        new = self.enter(member)
+        new.max_time, new.exclusion = max_time, old.exclusion
         if member.wrote and (old.is_undeclared or max_time is None):
             self.wrote_undeclared(new)
         return new
@@ -211,7 +240,7 @@ class Domain:
         """Restore a member's track from its record; its position is known already."""
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
-        self.note(track, time, max_time)
+        self.note(track, time, max_time, record.noted_at)
         if self.name in record.undeclared or (track.member.wrote and max_time is None):
             self.wrote_undeclared(track)
         track.returned_late = self.name in record.returned_late
@@ -226,8 +255,11 @@ class Domain:
         elif record.excluded != "removed":
             self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
 
-    def restored(self) -> None:
-        """Repair the upper once all members are restored: a removed member may have declared it."""
+    def restored(self, heard: int) -> None:
+        """Repair, once all members are restored, what a removed member may have declared.
+
+        `heard` is when any member last noted: those that are behind had been overtaken by then.
+        """
         self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
@@ -236,6 +268,9 @@ class Domain:
             self.withdraw()
             if not is_spoilt:
                 self.upper = upper
+        for track in self.tracks():
+            if track.time < self._peak:
+                track.lead = heard
 
     # Advancing
 
@@ -269,12 +304,21 @@ class Domain:
         """Return how far the watermark could advance if members of these names were not live."""
         if self.is_sealed or any(writer not in names for writer in self.holders):
             return None
-        least = self._ahead.first_time_without(names)
+        _, least = self._ahead.pass_over(lambda track: track.member.writer in names)
         if least is not None:
             return Advance(least)
         if self.highest <= self.lower or any(writer not in names for writer in self.late):
             return None
         return Advance(self.highest, flush=True)
+
+    def next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
+        """Return the members ahead that are out as soon as they hold; none if another holds.
+
+        They are passed with those before them, so the next mark is not at their time (S19).
+        """
+        if not all(map(is_out, self.holders.values())):
+            return []
+        return self._ahead.pass_over(is_out)[0]
 
     def is_bound(self, cut: Mapping[int, int]) -> bool:
         """Whether no event that the cut covers has a time above the upper."""

@@ -83,7 +83,7 @@ class Domains:
 
     def join(self, member: Member) -> Member:
         """Count a new member and give it a track in each domain; returns it."""
-        tracks = [Track(member, vouched=member.vouches_for(each.name)) for each in self]
+        tracks = [each.enter(member) for each in self]
         member.first, member.others = tracks[0], tuple(tracks[1:])
         self.census.count(member)
         return member
@@ -121,8 +121,8 @@ class Domains:
         track = member.others[number - 1] if number else member.first
         last = track.time
         if note.max_times:
-            self._declare(member, note.max_times)
-        domain.note(track, note.time, note.max_time)
+            self._declare(member, note.max_times, now)
+        domain.note(track, note.time, note.max_time, now)
         if note.late is not None:
             domain.report_late(track, member.report_late(domain.name, note.late))
         # the first note after its return may be above the lower; its answer still has the exclusion
@@ -175,11 +175,11 @@ class Domains:
             for domain, track in left:
                 domain.wrote_undeclared(track)
 
-    def _declare(self, member: Member, max_times: Mapping[str, int]) -> None:
+    def _declare(self, member: Member, max_times: Mapping[str, int], now: int) -> None:
         for name, max_time in max_times.items():
             number = self.numbers[name]
             track = member.others[number - 1] if number else member.first
-            self.by_number[number].note(track, None, max_time)
+            self.by_number[number].note(track, None, max_time, now)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         """Change the membership; returns whether the member is waited for from now on."""
@@ -254,10 +254,20 @@ class Domains:
         return widens
 
     def overdue(self, now: int) -> dict[str, Member]:
-        """Return the members that were silent for longer than their timeout, by their names."""
+        """Return the members that were silent for their timeout, by their names.
+
+        They hold time back, or would do so as soon as those before them no longer do.
+        """
         timeout_ms = self.settings.writer_timeout_ms
-        overdue = chain(*(domain.timeouts.overdue(now, timeout_ms) for domain in self))
-        return {member.writer: member for member in overdue}
+        holders = chain(*(domain.timeouts.overdue(now, timeout_ms) for domain in self))
+        out = {member.writer: member for member in holders}
+
+        def is_out(track: Track) -> bool:
+            return track.member.writer in out or track.times_out_at(timeout_ms, now) <= now
+
+        for domain in self:
+            out |= {track.member.writer: track.member for track in domain.next_out(is_out)}
+        return out
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
         """Exclude a member at its last position; the times of a removed member do not count."""
@@ -320,7 +330,7 @@ class Domains:
         """Add a domain, held from now on by every live member that vouches for all domains."""
         self._add(domain)
         for member in self.members.values():
-            track = Track(member, vouched=member.vouches_for(domain.name))
+            track = domain.enter(member)
             member.others += (track,)
             domain.cut.add(track.time, member.position)
             if member.wrote:

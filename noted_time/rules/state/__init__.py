@@ -3,6 +3,7 @@
 from noted_time.rules.state.member import (
     BEFORE_ALL_TIME,
     Census,
+    Lead,
     Member,
     MemberRecord,
     Role,

@@ -141,15 +141,28 @@ class Member:
 
 
 @dataclass(slots=True, eq=False)
+class Lead:
+    """What several members at the highest time share: when (service clock) they were overtaken.
+
+    So overtaking all of them costs as much as overtaking one.
+    """
+
+    ended: int | None = None
+
+
+@dataclass(slots=True, eq=False)
 class Track:
     """The standing of one member in one domain.
 
-    `began` is the service time at which it last began to hold time back, or to be late. `exclusion`
+    `began` is the service time at which it last began to hold time back, or to be late. `lead` is
+    when another member noted a later time (`None`: none did), or has that for several; after a note
+    of its own it may be too early. `exclusion`
     is why it is excluded; `is_unrecorded`: no mark has named it yet. The last three tell which of
     the domain's queues have an entry for it, so that each has at most one.
     """
 
     member: Member
+    lead: Lead | int | None
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
     vouched: bool = True
@@ -163,14 +176,26 @@ class Track:
     in_absences: bool = False
     timeout_queued: int | None = None
 
-    def times_out_at(self, timeout_ms: int) -> int:
+    @property
+    def overtaken(self) -> int | None:
+        """When another member noted a later time, or some moment before its last note."""
+        return self.lead.ended if isinstance(self.lead, Lead) else self.lead
+
+    def times_out_at(
+        self, timeout_ms: int, began: int | None = None, *, leads: bool = False
+    ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
         Its timeout, by default the stream's, counts from its last accepted note or the moment it
-        began to hold, whichever is later; an operator may hold it for longer.
+        was overtaken, whichever is later, but at latest from when it began to hold (S19), given as
+        `began` if it would only hold then. `leads` supposes that it was not overtaken. An operator
+        may hold it for longer.
         """
-        member, terms = self.member, self.member.terms
-        silent_since = max(member.noted_at, self.began)
+        member, terms, overtaken = self.member, self.member.terms, self.overtaken
+        since = self.began if began is None else began
+        if overtaken is not None and overtaken < since and not leads:
+            since = overtaken
+        silent_since = max(member.noted_at, since)
         if terms is NO_TERMS:
             return silent_since + timeout_ms
         own = timeout_ms if terms.timeout_ms is None else terms.timeout_ms

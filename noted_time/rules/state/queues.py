@@ -7,7 +7,6 @@ and queued again if it was too early. So nothing scans all members.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
@@ -103,16 +102,17 @@ class Ahead(TimeQueue["Track"]):
             self.pop()
         return None
 
-    def first_time_without(self, names: AbstractSet[str]) -> int | None:
-        """Return the least time of the members ahead, except those of these names."""
+    def pass_over(self, passes: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
+        """Return the least time at which some member does not pass, and the members before it.
+
+        The time is `None` if all pass. Nothing changes.
+        """
         put_aside: list[Track] = []
-        while (first := self.first_time()) is not None:
-            if self.at_least()[-1].member.writer not in names:
-                break
+        while (first := self.first_time()) is not None and passes(self.at_least()[-1]):
             put_aside.append(self.at_least().pop())
         for track in put_aside:
             self.push(track.time, track)
-        return first
+        return [track for track in put_aside if track.time != first], first
 
 
 class Timeouts:
