@@ -1,10 +1,12 @@
 package notedtime;
 
-import java.io.IOException;
+import java.io.*;
 import java.lang.System.Logger.Level;
 import java.lang.management.ManagementFactory;
 import java.net.URI;
 import java.net.http.*;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.*;
 import java.util.*;
 import java.util.concurrent.*;
@@ -31,8 +33,11 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     private static final System.Logger LOG = System.getLogger("noted_time.interceptor");
     private static final long NEVER = Long.MIN_VALUE, MS = 1_000_000;
     private static final int CLOSE_MS = 10_000, ANSWER_MS = 5_000, LOOKS = 60, SET_BACK_MS = 10_000;
+    private static final int ANSWER_BYTES = 65_536, KINDS = 20;
+    private static final int LINES_A_MINUTE = 20, LINE = 1_000;
     private static final Set<String> SETTINGS = new TreeSet<>(Set.of("url", "writer", "token",
         "delay.ms", "order", "period.ms", "timeout.ms", "domain"));
+    private static final String NUMBER = "(-?+\\d++)", WORD = "'(\\w{1,64}+)'";
     private static final String OBSERVE = "have `noted-time observe kafka` note for the topic";
 
     private final Map<String, Topic> topics = new ConcurrentHashMap<>();
@@ -42,7 +47,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     private HttpClient http;
     private String client, writer, label, token, domain;
     private boolean byStamps;
-    private long delay, period, timeout, sequence, closeBy;
+    private long delay, period, timeout, sequence, closeBy, minute, lines;
     private Thread thread;
     private volatile boolean on;
 
@@ -219,12 +224,26 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     }
 
     private void run() {
+        try {
+            begin();
+            work();
+        } catch (Throwable error) {
+            on = false;
+            LOG.log(Level.ERROR, "noted time: nothing is noted by producer " + client + ": "
+                + error);
+        }
+    }
+
+    private void begin() {
         http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)  // without upgrades
             .connectTimeout(Duration.ofMillis(ANSWER_MS)).build();
         String[] process = (ManagementFactory.getRuntimeMXBean().getName() + "@").split("@", 3);
         label = (process[1] + ":" + process[0]).replaceAll("[^A-Za-z0-9._:-]", "-");
         String name = client + "-" + label.replace(':', '-') + "-" + session.substring(0, 4);
         if (writer.isEmpty()) writer = name.substring(Math.max(0, name.length() - 249));
+    }
+
+    private void work() {
         while (on) {
             long next = System.nanoTime() + period * MS;
             for (Topic topic : topics.values()) {
@@ -250,27 +269,36 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (topic.failures > 0) say(Level.INFO, topic, "notes are accepted again");
             topic.troubles.clear();
             topic.failures = 0;
-        } catch (Exception | LinkageError error) {
+        } catch (Throwable error) {  // an Error, too: no fault of one note ends the thread
             if (topic.stopped) return true;
             String why = error instanceof IOException ? error.getMessage() : error.toString();
-            if (topic.troubles.add(why.split(":")[0])) say(Level.WARNING, topic, "retrying: "
-                + why);
+            if (topic.troubles.size() < KINDS && topic.troubles.add(why.split(":")[0]))
+                say(Level.WARNING, topic, "retrying: " + why);
             double backoff = Math.min(5_000, 100L << Math.min(topic.failures++, 6));
             topic.due = System.nanoTime() + (long) (backoff * (0.5 + Math.random() / 2) * MS);
         }
         return topic.failures == 0;
     }
 
+    /** Logs a line, but of warnings and what follows them only some a minute. */
     private void say(Level level, Topic topic, String what) {
-        LOG.log(level, "noted time: writer " + writer + " of " + topic.name + ": " + what);
+        if (level != Level.ERROR) {
+            long now = System.nanoTime() / (60_000 * MS);
+            lines = now == minute ? lines + 1 : 1;
+            minute = now;
+            if (lines > LINES_A_MINUTE) return;
+            if (lines == LINES_A_MINUTE) what += " (no more warnings are logged in this minute)";
+        }
+        LOG.log(level, "noted time: writer " + writer + " of " + topic.name + ": "
+            + what.substring(0, Math.min(what.length(), LINE)).replaceAll("\\p{Cntrl}", " "));
     }
 
     /** Takes the name over: from then on no former process notes under it. */
     private void join(Topic topic) throws Exception {
         String answer = post(topic, (timeout > 0 ? ",'timeout_ms':" + timeout : "")
             + (domain.isEmpty() ? "" : ",'domains':['" + domain + "']"));
-        String time = "'" + (domain.isEmpty() ? "default" : domain) + "':(-?\\d+)";
-        long known = number(time, found("'times':\\{([^}]*)", answer, ""), NEVER);
+        String time = "'" + (domain.isEmpty() ? "default" : domain) + "':" + NUMBER;
+        long known = number(time, found("'times':\\{([^}]*+)", answer, ""), NEVER);
         synchronized (topic) {
             topic.claim(topic.noted = Math.max(topic.claimed, known));
             if (topic.leastLate >= topic.lateBelow) topic.late = 0;
@@ -356,17 +384,22 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
                 .ofString((note + "}]}").replace('\'', '"')));
             if (!token.isEmpty()) asked.header("authorization", "Bearer " + token);
             try {
-                var answer = http.send(asked.build(), HttpResponse.BodyHandlers.ofString());
-                String body = answer.body(), code = found("'code':'(\\w+)", body, "");
-                String status = found("'status':'(\\w+)", body, code);
-                if (status.equals("accepted")) return accepted(topic, body);
+                var collected = new Answer();  // now, as its time begins before the connection does
+                var answer = http.send(asked.build(), any -> collected);
+                String type = answer.headers().firstValue("content-type").orElse("no type");
+                String body = type.split(";")[0].endsWith("json") ? answer.body() : "";
+                String status = found("'status':" + WORD, body, found("'code':" + WORD, body, ""));
+                if (answer.statusCode() == 200 && status.equals("accepted"))
+                    return accepted(topic, body);
                 if (answer.statusCode() < 500 && !status.isEmpty()) {
                     failed = refused(topic, status, body);
                     break;
                 }
-                failed = "no controller answers: status " + answer.statusCode() + " of " + url;
+                failed = "no controller answers: status " + answer.statusCode() + " of " + url
+                    + ", " + type.substring(0, Math.min(type.length(), 64));
             } catch (IOException error) {
-                failed = "no controller answers: " + url + ": " + error;
+                failed = "no controller answers: " + url + ": " + (error.getCause() instanceof
+                    TimeoutException ? "no whole answer in " + ANSWER_MS + " ms" : error);
             }
             Collections.rotate(urls, -1);
         }
@@ -374,40 +407,74 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     }
 
     private String accepted(Topic topic, String answer) {
+        long lower = number("'lower':" + NUMBER, answer, NEVER);
         topic.tookOver = true;
         synchronized (topic) {
-            topic.lower = Math.max(topic.lower, number("'lower':(-?\\d+)", answer, NEVER));
+            topic.lower = Math.max(topic.lower, lower);
             topic.claim(topic.claimed);
         }
-        long since = number("'since':(\\d+)", answer, 0);
+        long since = number("'since':" + NUMBER, answer, 0);
         if (since > 0 && topic.said.add("" + since)) say(Level.WARNING, topic, "the watermark "
             + "advances without it since " + Instant.ofEpochMilli(since) + " ("
-            + found("'reason':'(\\w+)", answer, "") + "): what it sends below its lower is late");
+            + found("'reason':" + WORD, answer, "") + "): what it sends below its lower is late");
         return answer;
     }
 
     /** Returns a sentence of why a note was refused, after which the next one may be accepted. */
     private String refused(Topic topic, String status, String answer) {
-        long last = number("'last':(-?\\d+)", answer, 0);
-        long since = number("'since':(\\d+)", answer, 0);
+        long last = number("'last':" + NUMBER, answer, 0);
+        long since = number("'since':" + NUMBER, answer, 0);
         synchronized (topic) {
             topic.claim(status.equals("invalid_time") ? last : topic.noted);
         }
-        topic.declares &= !found("'field':'(\\w+)", answer, "").equals("max_time");
+        topic.declares &= !found("'field':" + WORD, answer, "").equals("max_time");
         if (status.equals("superseded")) sequence = Math.max(sequence, last);
         if (status.equals("sealed")) topic.stop("the stream is sealed");
-        if (status.equals("fenced")) topic.stop("another process, " + found("'label':'([^']*)",
-            answer, "?") + ", took the name over at " + Instant.ofEpochMilli(since) + ", and no "
-            + "note covers what this one sends: end it, or give it a noted.time.writer of its own");
+        if (status.equals("fenced")) topic.stop("another process, "
+            + found("'label':'([^']{0,128}+)", answer, "?") + ", took the name over at "
+            + Instant.ofEpochMilli(since) + ", and no note covers what this one sends: end it, or "
+            + "give it a noted.time.writer of its own");
         if (!status.equals("invalid_position"))
-            return status + ": " + found(".*'detail':'((?:[^'\\\\]|\\\\.)*)", answer, "refused");
+            return status + ": " + found("'detail':'((?:[^'\\\\]|\\\\.){0,500}+)",
+                answer.substring(Math.max(0, answer.lastIndexOf("\"detail\""))), "refused");
         topic.joined = false;
         return status + ": the topic ends below what was noted: it was deleted and created again, "
             + "or lost records: delete and create its stream, too";
     }
 
+    /** Collects an answer as text, of 64 kB at most and within the time for one; else it is cut. */
+    private static final class Answer implements HttpResponse.BodySubscriber<String> {
+        private final CompletableFuture<String> text = new CompletableFuture<>();
+        private final ByteArrayOutputStream read = new ByteArrayOutputStream();
+
+        Answer() { text.orTimeout(ANSWER_MS, TimeUnit.MILLISECONDS); }
+
+        @Override public CompletionStage<String> getBody() { return text; }
+
+        @Override public void onSubscribe(Flow.Subscription body) {
+            text.whenComplete((any, error) -> { if (error != null) body.cancel(); });
+            body.request(Long.MAX_VALUE);
+        }
+
+        @Override public void onNext(List<ByteBuffer> pieces) {
+            for (ByteBuffer piece : pieces) {
+                if (read.size() + piece.remaining() > ANSWER_BYTES)
+                    text.completeExceptionally(new IOException("its answer is over 64 kB"));
+                if (text.isDone()) return;
+                byte[] bytes = new byte[piece.remaining()];
+                piece.get(bytes);
+                read.writeBytes(bytes);
+            }
+        }
+
+        @Override public void onError(Throwable error) { text.completeExceptionally(error); }
+
+        @Override public void onComplete() { text.complete(read.toString(StandardCharsets.UTF_8)); }
+    }
+
+    /** Returns what a pattern finds, which never goes back: an answer may be of any text. */
     private static String found(String pattern, String text, String otherwise) {
-        String regex = pattern.replace("':", "\":\\s*").replace('\'', '"');
+        String regex = pattern.replace("':", "\":\\s*+").replace('\'', '"');
         Matcher matcher = Pattern.compile(regex, Pattern.DOTALL).matcher(text);
         return matcher.find() ? matcher.group(1) : otherwise;
     }

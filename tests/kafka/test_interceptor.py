@@ -11,6 +11,7 @@ from noted_time import Rejected
 from tests.support import java
 from tests.support.calls import HOUR_MS
 from tests.support.gates import Guarded
+from tests.support.hostile import STALLS, Answer, HostileServer, answer, dripping
 from tests.support.java import JavaProducer
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import all_marks, judged
@@ -262,6 +263,71 @@ def test_what_is_sent_before_there_is_a_stream_is_covered_by_the_first_note(
     assert producer.log().count("notes are accepted again") == 1
     (row,) = served.get(f"{topic}/writers")["writers"]
     assert (row["state"], row["timeout_ms"]) == ("idle", 90_000)
+
+
+OF_JSON = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999999999999\r\n\r\n"
+)
+ACCEPTED = b'{"refused": 0, "results": [{"status": "accepted", "lower": null}]}'
+MIB = 2**20
+
+
+def refusal(code: str, detail: str) -> bytes:
+    """Return a refusal of every note."""
+    return answer(b'{"code": "%b", "detail": "%b"}' % (code.encode(), detail.encode()), 422)
+
+
+HOSTILE: dict[str, Callable[[], Answer]] = {
+    "refuses in 60 kB": lambda: iter([refusal("lengthy", "x" * 60_000)]),
+    "accepts in a 500": lambda: iter([answer(ACCEPTED, 500)]),
+    "accepts in a page": lambda: iter([answer(ACCEPTED, kind="text/html")]),
+    "accepts below a number of 30 digits": lambda: iter(
+        [answer(ACCEPTED.replace(b"null", b"9" * 30))]
+    ),
+    "sends for ever": lambda: iter([OF_JSON, *[b" " * MIB] * 1000, STALLS]),
+    "stalls in its head": lambda: iter([OF_JSON[:-2], STALLS]),
+    "drips its body": lambda: dripping(OF_JSON),
+}
+
+
+def test_after_any_hostile_answer_the_notes_continue(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Each is given up in time, holds no memory, and is no acceptance; the log has few lines."""
+    with HostileServer(served.url, *HOSTILE.values()) as server:
+        producer = start(url=server.url)
+        send_until_noted([producer], served, topic)
+        producer.close()
+
+    *failed, accepted = server.requests[: len(HOSTILE) + 1]
+    assert len(server.sent) == len(HOSTILE)
+    assert max(server.sent) < 100 * MIB
+    assert all(b'"takes_over":true' in each for each in (*failed, accepted))
+    assert judged(broker, topic, controller=served).violations == ()
+    log = producer.log()
+    kinds = ["lengthy: xxx", "no controller answers", "java.lang.NumberFormatException"]
+    assert [log.count(f"retrying: {kind}") for kind in kinds] == [1, 1, 1]
+    assert log.count("notes are accepted again") == 1
+    assert len(max(log.splitlines(), key=len)) < 1200
+
+
+def test_a_controller_that_fails_now_and_then_fills_no_log(
+    served: Served, topic: str, start: Start
+) -> None:
+    """Of fifty troubles, each another, some lines are logged; the last says that more follow."""
+
+    def trouble(number: int) -> Callable[[], Answer]:
+        return lambda: iter([refusal(f"trouble_{number}", "as planned")])
+
+    planned = [each for n in range(25) for each in (trouble(n), lambda: iter([answer(ACCEPTED)]))]
+    with HostileServer(served.url, *planned) as server:
+        producer = start(url=server.url)
+        send_until_noted([producer], served, topic)
+        producer.close()
+
+    said = producer.log().count("noted time: writer berlin")
+    assert 0 < said < 2 * 20 + 1
+    assert "no more warnings are logged in this minute" in producer.log()
 
 
 def test_a_token_is_sent_and_never_logged(broker: Broker, tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""A server in the place of a controller that answers as planned, and then as the controller."""
+
+import socket
+import socketserver
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Self
+from urllib.parse import urlsplit
+
+Answer = Iterator[bytes]
+STALLS = b""
+"""Of an answer: nothing follows, and the connection stays open until the client closes it."""
+
+
+def answer(body: bytes, status: int = 200, kind: str = "application/json") -> bytes:
+    """Return an answer of HTTP with this body."""
+    head = f"HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def dripping(begun: bytes, byte: bytes = b" ") -> Answer:
+    """Yield the begin of an answer and then, one by one, bytes of it for ever."""
+    yield begun
+    while True:
+        time.sleep(0.1)
+        yield byte
+
+
+class _Requests(socketserver.BaseRequestHandler):
+    """Answers the requests of one connection."""
+
+    server: "HostileServer"
+
+    def handle(self) -> None:
+        """Answer each as planned; what has no plan goes to the controller."""
+        with suppress(OSError):
+            while request := self._read():
+                self.server.requests.append(request)
+                if not self.server.planned:
+                    self.request.sendall(self._relayed(request))
+                    continue
+                self._give(self.server.planned.popleft()())
+
+    def _give(self, pieces: Answer) -> None:
+        """Send an answer until the client closes the connection; counts it then."""
+        sent = 0
+        try:
+            for piece in pieces:
+                if piece == STALLS:
+                    self.request.recv(1)
+                self.request.sendall(piece)
+                sent += len(piece)
+        except OSError:
+            pass
+        self.server.sent.append(sent)
+
+    def _read(self) -> bytes:
+        """Return a request, nothing at the end of the connection."""
+        read = b""
+        while b"\r\n\r\n" not in read:
+            if not (piece := self.request.recv(65_536)):
+                return b""
+            read += piece
+        head, _, body = read.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split()[0])
+        while len(body) < length:
+            body += self.request.recv(65_536)
+        return head + b"\r\n\r\n" + body
+
+    def _relayed(self, request: bytes) -> bytes:
+        """Return the controller's answer to a request."""
+        with socket.create_connection(self.server.controller) as connection:
+            connection.sendall(request.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
+            return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+class HostileServer(socketserver.ThreadingTCPServer):
+    """Gives the planned answers, one to each request, and those of a controller after them.
+
+    `requests` are those that came, `sent` how many bytes of each planned answer were sent.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, controller: str, *planned: Callable[[], Answer]) -> None:
+        super().__init__(("127.0.0.1", 0), _Requests)
+        at = urlsplit(controller)
+        assert at.hostname
+        assert at.port
+        self.controller = (at.hostname, at.port)
+        self.planned = deque(planned)
+        self.requests: list[bytes] = []
+        self.sent: list[int] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
