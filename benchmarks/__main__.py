@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.figures import Figure, Run, as_json, lines
+from examples.descendants import end_with_this_process
 
 BENCHMARKS = {
     "single": "single_notes",
@@ -51,6 +52,7 @@ def bench(
     unknown = [name for name in chosen if name not in ALL]
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
+    end_with_this_process()
     figures = measured(chosen, quick=quick)
     typer.echo("\n".join(lines(figures)))
     if json_file is not None:

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
+from examples.descendants import end_with_this_process
 from spark_integration.versions import PYTHON_SOURCES
 from tests.support import spark_versions
 from tests.support.distribution import Together, rank_of
@@ -34,6 +35,9 @@ SHORT_LIVED = (
 """Each Java here ends before it would gain from what it optimizes: a third less CPU time."""
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
+
+# A run that is cut off leaves no broker, no database and no Spark behind.
+end_with_this_process()
 
 # How hard properties are tried: `./run test --hypothesis-profile=deep` tries many more examples.
 # Here and not beside them, as pytest looks for the profile before it collects any test.

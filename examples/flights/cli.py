@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from examples.descendants import end_with_this_process
 from examples.flights import demo, observers, report
 from examples.flights.data import read_flights
 from examples.flights.stage import DATABASE, Result, bars_on, staged
@@ -92,6 +93,7 @@ def flights(  # noqa: PLR0913 - the options of a command
     Ends with status 1 if noted time lost a row, or the story did not keep its promise.
     The controller's database stays in OUT, so that the flights can be looked at.
     """
+    end_with_this_process()
     console = Console()
     with _ending_in_order(console):
         _refuse_options_of_the_comparison(context, story)

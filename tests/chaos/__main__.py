@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from examples.descendants import end_with_this_process
 from noted_time import NotedTimeError
 from tests.chaos import trial
 from tests.chaos.faults import FAULTS
@@ -67,6 +68,7 @@ def chaos(  # noqa: PLR0913 - the options of a command
     build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 if the cause may be that
     the machine was too busy to run the trial.
     """
+    end_with_this_process()
     kafka = kafka or relayed
     faults = _known(fault, KAFKA_FAULTS if kafka else FAULTS)
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed

@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from examples.descendants import end_with_this_process
 from examples.flights import replay
 from examples.flights.data import read_flights
 from examples.flights.kafka import KEPT_FOR_EVER, record
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a cluster, and the flights query on it, until Ctrl-C; returns the exit status."""
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, interrupt)
+    end_with_this_process()
     try:
         _run(given)
     except KeyboardInterrupt:

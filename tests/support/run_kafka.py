@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from confluent_kafka import KafkaException
 
+from examples.descendants import end_with_this_process
 from noted_time import NotedTimeError, Rejected
 from tests.support import kafka
 
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     """Fetch the jars, and run a broker until Ctrl-C; returns the exit status."""
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, interrupt)
+    end_with_this_process()
     try:
         kafka.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
         if not given.fetch:

@@ -1,0 +1,91 @@
+"""Ends all that a process started, and what that started, once the process itself has ended.
+
+What is started inherits a mark in its environment. A watcher, in a process of its own, reads from a
+pipe that only the marked process has open, and so learns of its end, even by `kill -9`. Then it
+ends every process with the mark. It runs this file, which therefore imports the standard library
+alone.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+MARK = "STARTED_UNDER"
+"""The environment variable of the marks: one for each process that ends what it started."""
+
+PROCESSES = Path("/proc")
+LOOK_S = 0.1
+GRACE_S = 3.0
+PATIENCE_S = 60.0
+
+_watchers: list[subprocess.Popen[bytes]] = []
+
+
+def end_with_this_process() -> None:
+    """Have all that this process starts from now on end when it ends, however it ends.
+
+    A second call does nothing. Neither does one on Windows.
+    """
+    if _watchers or os.name == "nt":
+        return
+    words = [sys.executable, "-I", "-S", __file__]
+    unmarked = {name: value for name, value in os.environ.items() if name != MARK}
+    watcher = subprocess.Popen(  # noqa: S603 - this file
+        words,
+        cwd="/",
+        env=unmarked,  # it outlives what an outer watcher ends
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _watchers.append(watcher)
+    mark = secrets.token_hex(8)
+    os.environ[MARK] = f"{os.environ.get(MARK, '')} {mark}".strip()
+    pipe = watcher.stdin
+    assert pipe is not None  # noqa: S101 - as asked for
+    pipe.write(f"{mark}\n".encode())
+    pipe.flush()
+    os.register_at_fork(after_in_child=pipe.close)
+
+
+def marked(mark: str) -> set[int]:
+    """Return the ids of all processes with a mark in their environment."""
+    if (PROCESSES / "self" / "environ").exists():
+        return {
+            int(each.parent.name) for each in PROCESSES.glob("[0-9]*/environ") if _has(each, mark)
+        }
+    listed = ["ps", "-A", "-E", "-ww", "-o", "pid=,command="]  # macOS
+    shown = subprocess.check_output(listed, text=True, errors="replace")  # noqa: S603 - these words
+    return {int(line.split()[0]) for line in shown.splitlines() if mark in line}
+
+
+def _has(environ: Path, mark: str) -> bool:
+    with suppress(OSError):  # it ended meanwhile, or belongs to someone else
+        return mark.encode() in environ.read_bytes()
+    return False
+
+
+def _watch() -> None:
+    """Wait for the end of the process that started this one; ask what it left to end, then kill."""
+    mark = sys.stdin.readline().strip()
+    sys.stdin.read()
+    ended, asked = time.monotonic(), set[int]()
+    while mark and (left := marked(mark)) and time.monotonic() < ended + PATIENCE_S:
+        is_late = time.monotonic() > ended + GRACE_S
+        for each in left if is_late else left - asked:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL if is_late else signal.SIGTERM)
+        asked |= left
+        time.sleep(LOOK_S)
+
+
+if __name__ == "__main__":
+    _watch()
