@@ -12,7 +12,7 @@ from controller.aggregation.order import behind, reader_lags, segment_times
 from controller.aggregation.stream import StreamState
 from controller.api import shapes
 from controller.api.answer_shapes import made_of
-from controller.api.bounded import page_of
+from controller.api.bounded import EncodedMarks, page_of
 from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.reader_answers import (
@@ -39,6 +39,7 @@ router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBL
 GROUP = "/reader-groups/{group}"
 READER = GROUP + "/readers/{reader}"
 Wait = Annotated[int, Query(ge=0, le=30_000)]
+encoded_marks = EncodedMarks()
 PathName = Annotated[shapes.Name, Path()]
 
 
@@ -60,7 +61,8 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     found = await controller.polls.marks(
         stream, domain, after=after, wait_ms=wait_ms, asker=call.asker
     )
-    page, state = await page_of(found.marks, limit), found.stream
+    marks = encoded_marks.following(found.history, found.after)
+    page, state = await page_of(marks, limit), found.stream
     answer = MarksAnswer(
         stream_id=state.id,
         scale_events=len(state.scale_events),

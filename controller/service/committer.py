@@ -246,9 +246,9 @@ class Committer:
         self._failures, self._proved_at = 0, monotonic()
         self._metrics.committed(batch, perf_counter() - begun)
         self.streams.publish(batch)
-        changed = {appended.stream_id for appended in batch.marks} | set(batch.dropped)
-        changed |= {each.id for each in batch.streams if each.seal}
-        for stream_id in changed:
+        for each in batch.marks:
+            self._notifier.appended(each.stream_id, each.domain, each.mark)
+        for stream_id in {*batch.dropped, *(each.id for each in batch.streams if each.seal)}:
             self._notifier.notify(stream_id)
         log_changes(self.streams, batch)
 

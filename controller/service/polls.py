@@ -3,33 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, insort
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, count, islice
+from typing import Literal, NamedTuple, TypeAlias
 
 from controller.aggregation.shares import NOBODY, Asker, Shares
 from controller.aggregation.stream import StreamState
 from controller.service.limits import Limits
 from controller.service.metrics import Metrics
-from noted_time import CompleteWindow, Mark
+from noted_time import CompleteWindow, Mark, MarkHistory
 from noted_time.reading import Tiling, check_time, check_windows, complete_windows
 from noted_time.values import NotCompleteYet
 
+_Poll: TypeAlias = tuple[int, int, asyncio.Future[None]]
+"""What a poll waits for, its number, and what wakes it."""
+
+NOBODY_WAITS: Mapping[tuple[str, str], list[_Poll]] = {}
+
+AT_A_TIME = 16
+"""How many polls are woken before other tasks have a turn: an answer takes some 0.2 ms."""
+
+
+class Awaited(NamedTuple):
+    """A mark that a poll waits for: one whose `field` is at least that value."""
+
+    stream_id: str
+    domain: str
+    field: Literal["seq", "lower"]
+    least: int
+
 
 class LongPollNotifier:
-    """Wakes the long polls of a stream when it has new marks, and all of them at shutdown."""
+    """Wakes the long polls of a stream that a new mark answers, and all of them at shutdown.
+
+    The polls for a field of a domain's marks are in the order of what they wait for.
+    """
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._waiting: dict[str, defaultdict[tuple[str, str], list[_Poll]]] = {}
+        self._due: deque[_Poll] = deque()
+        self._numbers = count()
         self._count = 0
         self._shut_down = False
 
     def __len__(self) -> int:
         return self._count
 
-    async def wait(self, stream_id: str, seconds: float) -> bool:
-        """Wait until the stream is notified; false when `seconds` passed or after the shutdown.
+    async def wait(self, awaited: Awaited, seconds: float) -> bool:
+        """Wait for such a mark; false when `seconds` passed or after the shutdown.
 
         No await lies between the caller's look at the marks and the entry in the list, so no
         notification is lost.
@@ -37,7 +61,9 @@ class LongPollNotifier:
         if self._shut_down:
             return False
         woken = asyncio.get_running_loop().create_future()
-        self._waiting[stream_id].add(woken)
+        poll = awaited.least, next(self._numbers), woken
+        queues = self._waiting.setdefault(awaited.stream_id, defaultdict(list))
+        insort(queues[awaited.domain, awaited.field], poll)
         self._count += 1
         try:
             async with asyncio.timeout(seconds):
@@ -45,18 +71,26 @@ class LongPollNotifier:
         except TimeoutError:
             return False
         finally:
-            self._forget(stream_id, woken)
+            self._forget(awaited, poll)
         return not self._shut_down
 
+    def appended(self, stream_id: str, domain: str, mark: Mark) -> None:
+        """Wake the polls that a new mark answers."""
+        queues = self._waiting.get(stream_id, NOBODY_WAITS)
+        for field, value in (("seq", mark.seq), ("lower", mark.lower)):
+            if queue := queues.get((domain, field)):
+                answered = bisect_left(queue, (value + 1,))
+                self._wake(queue[:answered])
+                del queue[:answered]
+
     def notify(self, stream_id: str) -> None:
-        """Wake all that wait for the stream."""
-        for woken in self._waiting.get(stream_id, ()):
-            if not woken.done():
-                woken.set_result(None)
+        """Wake all that wait for the stream, to look again."""
+        for queue in self._waiting.pop(stream_id, {}).values():
+            self._wake(queue)
 
     def notify_all(self) -> None:
-        """Wake all, to read again."""
-        for stream_id in self._waiting:
+        """Wake all, to look again."""
+        for stream_id in [*self._waiting]:
             self.notify(stream_id)
 
     def shutdown(self) -> None:
@@ -64,24 +98,47 @@ class LongPollNotifier:
         self._shut_down = True
         self.notify_all()
 
-    def _forget(self, stream_id: str, woken: asyncio.Future[None]) -> None:
-        waiting = self._waiting[stream_id]
-        waiting.discard(woken)
+    def _wake(self, polls: Iterable[_Poll]) -> None:
+        is_waking = bool(self._due)
+        self._due.extend(polls)
+        if not is_waking:
+            self._wake_some()
+
+    def _wake_some(self) -> None:
+        for _ in range(min(AT_A_TIME, len(self._due))):
+            *_, woken = self._due.popleft()
+            if not woken.done():
+                woken.set_result(None)
+        if self._due:
+            asyncio.get_running_loop().call_soon(self._wake_some)
+
+    def _forget(self, awaited: Awaited, poll: _Poll) -> None:
         self._count -= 1
-        if not waiting:
-            del self._waiting[stream_id]
+        queues = self._waiting.get(awaited.stream_id, NOBODY_WAITS)
+        queue = queues.get((awaited.domain, awaited.field), [])
+        at = bisect_left(queue, poll)
+        if queue[at : at + 1] == [poll]:
+            del queue[at]
+        if not any(queues.values()):
+            self._waiting.pop(awaited.stream_id, None)
 
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """What a poll for marks found, and its stream; each mark is built when it is asked for.
+    """What a poll for marks found, the present ones after a seq, and their stream.
 
     If `quiet`, the stream waits for no writer, and no mark follows until one is live again.
     """
 
     stream: StreamState
-    marks: Iterator[Mark]
+    history: MarkHistory
+    after: int
     quiet: bool
+
+    @property
+    def marks(self) -> Iterator[Mark]:
+        """The marks, each built when it is asked for."""
+        return self.history.following(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +185,10 @@ class LongPolls:
             stream = self._stream(name)
             history = stream.history(domain)
             is_over = history.last_seq > after or stream.final_cut is not None
-            if is_over or not await self._notified(stream, deadline - _now(), asker):
-                running = stream.aggregator.domains[stream.settings.domain_or_default(domain)]
-                return NewMarks(stream, history.following(after), running.is_quiet)
+            awaited = _awaited(stream, domain, "seq", after + 1)
+            if is_over or not await self._notified(awaited, deadline - _now(), asker):
+                running = stream.aggregator.domains[awaited.domain]
+                return NewMarks(stream, history, after, running.is_quiet)
 
     async def cut(
         self, name: str, domain: str | None, complete_to: int, wait_ms: int, asker: Asker = NOBODY
@@ -149,7 +207,8 @@ class LongPolls:
                 return history.complete_to(complete_to)
             except NotCompleteYet:
                 is_over = stream.final_cut is not None
-                if is_over or not await self._notified(stream, deadline - _now(), asker):
+                awaited = _awaited(stream, domain, "lower", complete_to)
+                if is_over or not await self._notified(awaited, deadline - _now(), asker):
                     raise
 
     async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
@@ -177,17 +236,27 @@ class LongPolls:
             found = complete_windows(history, tiling, after=after, limit=limit, missing=missing)
             first = [*islice(found, 1)]
             is_over = first or stream.final_cut is not None
-            if is_over or not await self._notified(stream, deadline - _now(), asker):
+            if after is None:
+                awaited = _awaited(stream, domain, "seq", history.last_seq + 1)
+            else:
+                awaited = _awaited(stream, domain, "lower", tiling.first_end(after))
+            if is_over or not await self._notified(awaited, deadline - _now(), asker):
                 return CompleteWindows(stream, chain(first, found))
 
-    async def _notified(self, stream: StreamState, seconds: float, asker: Asker) -> bool:
-        """Wait until the stream has new marks; false when `seconds` passed or at the shutdown."""
+    async def _notified(self, awaited: Awaited, seconds: float, asker: Asker) -> bool:
+        """Wait until there is such a mark; false when `seconds` passed or at the shutdown."""
         if seconds <= 0:
             return False
         if not self._shares.has_room(asker):
             raise self._metrics.overload(f"{len(self)} long polls wait already; try again")
         with self._shares.place(asker):
-            return await self._notifier.wait(stream.id, seconds)
+            return await self._notifier.wait(awaited, seconds)
+
+
+def _awaited(
+    stream: StreamState, domain: str | None, field: Literal["seq", "lower"], least: int
+) -> Awaited:
+    return Awaited(stream.id, stream.settings.domain_or_default(domain), field, least)
 
 
 def _now() -> float:

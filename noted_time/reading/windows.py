@@ -42,6 +42,15 @@ class Tiling:
         """Return the start of the window that `time` lies in."""
         return time - (time - self.origin) % self.size_ms
 
+    def first_end(self, after: int) -> int:
+        """Return the end of the first window after a time, as `complete_windows` gives it.
+
+        >>> Tiling(10).first_end(20), Tiling(10).first_end(29)
+        (30, 30)
+        """
+        start = self.start_of(max(after, LEAST_TIME))
+        return start + self.size_ms * (2 if start < LEAST_TIME else 1)
+
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindow:
@@ -107,9 +116,7 @@ def complete_windows(
     if first is None or last is None:
         return iter(())
     start = tiling.start_of(first.lower) - tiling.size_ms if after is None else after
-    start = tiling.start_of(max(start, LEAST_TIME))
-    if start < LEAST_TIME:
-        start += tiling.size_ms
+    start = tiling.first_end(start) - tiling.size_ms
     reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
     count = min(limit, max(0, reached // tiling.size_ms))
     starts = [start + n * tiling.size_ms for n in range(count)]

@@ -9,9 +9,11 @@ import pytest
 
 from controller.api import bounded
 from controller.service import views
+from noted_time import Mark, MarkHistory
 from reader_client import ReaderClient
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
+from tests.support.controllers import until
 from tests.support.http import Caller
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -100,6 +102,26 @@ async def test_others_have_their_turn_while_an_answer_is_made(
     beside.cancel()
 
     assert turns >= MARKS - 1
+
+
+async def test_a_mark_is_encoded_once_however_many_polls_it_answers(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each gets the same answer; a poll costs no copy of the mark."""
+    built: list[int] = []
+    mark = MarkHistory.mark
+
+    def counted(history: MarkHistory, seq: int) -> Mark:
+        built.append(seq)
+        return mark(history, seq)
+
+    monkeypatch.setattr(MarkHistory, "mark", counted)
+    polls = [asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000)) for _ in range(20)]
+    await until(lambda: len(call.controller.polls) == len(polls))
+    await call.note({"writer": "a", "time": 5, "position": {"0": 10}})
+    answers = {(await each).text for each in polls}
+
+    assert (built, len(answers)) == ([1], 1)
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@ import asyncio
 from time import perf_counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.service.controller import Controller
-from controller.service.polls import LongPollNotifier, NewMarks
-from noted_time import Note
+from controller.service.polls import AT_A_TIME, Awaited, LongPollNotifier, NewMarks
+from noted_time import Mark, Note, StreamCut
+from noted_time.reading import Tiling
 from noted_time.values import UnknownStream
 from tests.support.controllers import WatchedMemory, deliver, serving, until
 
@@ -102,6 +105,9 @@ async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> N
         assert (len(controller._notifier), dict(controller._notifier._waiting)) == (0, {})
 
 
+S, LATER = Awaited("s", "default", "seq", 1), 9
+
+
 async def test_no_ring_is_lost() -> None:
     """Ten thousand rings at random moments: a reader that looks, then waits, misses none."""
     notifier, rung, seen = LongPollNotifier(), 0, 0
@@ -112,7 +118,7 @@ async def test_no_ring_is_lost() -> None:
             if seen < rung:
                 seen = rung
             else:
-                assert await notifier.wait("s", 5.0)
+                assert await notifier.wait(S, 5.0)
 
     reader = asyncio.create_task(read())
     for turn in range(10_000):
@@ -128,7 +134,8 @@ async def test_no_ring_is_lost() -> None:
 async def test_a_notifier_wakes_all_waiters() -> None:
     """Every poll of the stream is woken, and those of others sleep on."""
     notifier = LongPollNotifier()
-    waits = [asyncio.create_task(notifier.wait(name, 5.0)) for name in ("s", "s", "s", "t")]
+    awaited = (S, S, S._replace(least=LATER), S._replace(stream_id="t"))
+    waits = [asyncio.create_task(notifier.wait(each, 5.0)) for each in awaited]
     await asyncio.sleep(0)
     notifier.notify("s")
     await asyncio.sleep(0.01)
@@ -136,3 +143,66 @@ async def test_a_notifier_wakes_all_waiters() -> None:
     notifier.shutdown()
 
     assert (woken, await waits[3]) == ([True, True, True, False], False)
+
+
+fields = st.sampled_from(["seq", "lower"])
+waits_for = st.builds(Awaited, st.just("s"), st.sampled_from("ab"), fields, st.integers(0, 6))
+
+
+@given(waits=st.lists(waits_for, max_size=40), seq=st.integers(0, 6), lower=st.integers(0, 6))
+def test_a_mark_wakes_the_polls_that_it_answers_and_no_other(
+    waits: list[Awaited], seq: int, lower: int
+) -> None:
+    """By the field that each waits for, in that domain."""
+
+    async def wake() -> list[bool]:
+        notifier = LongPollNotifier()
+        tasks = [asyncio.create_task(notifier.wait(each, 5.0)) for each in waits]
+        await asyncio.sleep(0)
+        notifier.appended("s", "a", Mark(seq, lower, lower, StreamCut({})))
+        for _ in range(len(waits) + 3):
+            await asyncio.sleep(0)
+        woken = [each.done() for each in tasks]
+        notifier.shutdown()
+        await asyncio.gather(*tasks)
+        assert notifier._waiting == {}
+        return woken
+
+    value = {"seq": seq, "lower": lower}
+    answered = [each.domain == "a" and each.least <= value[each.field] for each in waits]
+    assert asyncio.run(wake()) == answered
+
+
+async def test_polls_are_woken_a_few_at_a_time() -> None:
+    """So a mark that many wait for does not keep notes waiting: other tasks have turns between."""
+    notifier, turns = LongPollNotifier(), 0
+    done: list[int] = []
+
+    async def wait() -> None:
+        await notifier.wait(S, 5.0)
+        done.append(turns)
+
+    waits = [asyncio.create_task(wait()) for _ in range(20 * AT_A_TIME)]
+    await asyncio.sleep(0)
+    notifier.appended("s", "default", Mark(1, 5, 5, StreamCut({})))
+    while not all(each.done() for each in waits):
+        turns += 1
+        await asyncio.sleep(0)
+    most = max(done.count(turn) for turn in done)
+
+    assert (len(done), most) == (20 * AT_A_TIME, AT_A_TIME)
+
+
+async def test_a_poll_for_windows_waits_for_the_end_of_the_first(memory: WatchedMemory) -> None:
+    """A mark before it does not even wake the poll."""
+    async with serving(memory) as controller:
+        waits = controller.polls.windows("s", None, Tiling(10), after=0, limit=9, wait_ms=30_000)
+        poll = asyncio.create_task(waits)
+        await until(lambda: len(controller._notifier) == 1)
+        before = controller._notifier._waiting[controller.stream("s").id].copy()
+        await deliver(controller, Note("a", 9))
+        asleep = controller._notifier._waiting[controller.stream("s").id] == before
+        await deliver(controller, Note("a", 10))
+        found = [each.end for each in (await poll).windows]
+
+        assert (asleep, found) == (True, [10])
