@@ -225,6 +225,8 @@ class Additions:
     ) -> None:
         self.takes_over = process is not None
         self.took_over: tuple[str, ...] = ()
+        self.held: str | None = None
+        """Why the writer lives and does not note."""
         self._process = process or Process(None, "")
         self.total = 0
         """The number of late rows so far."""
@@ -253,7 +255,7 @@ class Additions:
             label=self._process.label,
         )
         if note.state == "live":
-            note = replace(note, domains=self._domains, timeout_ms=self._timeout_ms)
+            note = replace(note, domains=self._domains, timeout_ms=self._timeout_ms, held=self.held)
         return note
 
     def takes_over_again(self, held: Session) -> bool:

@@ -161,6 +161,11 @@ class Outbox:
         """Note that the writer is finished and its position is final."""
         return self._changed("finished", position)
 
+    def hold(self, reason: str | None) -> int:
+        """Note that the writer is live, and from now on why it does not note, if it does not."""
+        self._additions.held = reason
+        return self._changed("live", {})
+
     def wrote(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:

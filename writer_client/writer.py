@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from noted_time.client import Backoff, own_chance
-from noted_time.values import LateRows, Rejected, State, Time, checked_name, unix_ms_of
+from noted_time.values import HELD_LENGTH, LateRows, Rejected, State, Time, checked_name, unix_ms_of
 from writer_client.claims import NOWHERE, Process, checked_domains
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
@@ -195,6 +195,17 @@ class Writer(ABC, Generic[Network]):
         """Note that time need not wait for the writer until it notes, writes or joins again."""
         with self._noting():
             self._outbox.idle(position)
+
+    def hold(self, reason: str | None) -> None:
+        """Report that the writer lives and cannot note, and why, for people; `None` ends that.
+
+        Repeat it within the writer's timeout: `explain`, the page and `noted-time writers` then
+        show "alive, but …" with the reason, which is cut to one line of 200 characters.
+        """
+        line = filter(str.isprintable, " ".join((reason or "").split()))
+        shown = "".join(line)[:HELD_LENGTH]
+        with self._noting():
+            self._outbox.hold(shown or None)
 
     def wrote(
         self,

@@ -57,7 +57,8 @@ class WriterRow:
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
     For a member that never noted, `noted_at` is since when it has been expected. Until `held_until`
-    an operator keeps it from timing out. `session` is the process that has its name.
+    an operator keeps it from timing out. `session` is the process that has its name, and `held` is
+    why it lives and does not note.
     `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
     holder of the domain asked for.
     """
@@ -76,6 +77,7 @@ class WriterRow:
     held_until: int | None
     late: Mapping[str, LateRows]
     session: HeldName | None
+    held: str | None
     times_out_in_ms: int | None
     lower_without: int | None
 
@@ -251,6 +253,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,
         late=record.late,
+        held=record.held,
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,

@@ -27,6 +27,9 @@ REASON_WORDS = {
 NAMED = 5
 """Maximum number of writers named in a sentence."""
 
+HEARD_MS = 60_000
+"""A writer that said so within this time is alive: the producer repeats it every ten seconds."""
+
 MOST_SUPPOSED = 100
 """Maximum number of holders that a dry run leaves out together."""
 
@@ -59,6 +62,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
         yield _waiting_reader(reader, decision)
     if isinstance(decision, Hold):
         yield _holding(stream, decision, now, lower)
+        yield from _held(stream, decision, now)
     yield from _others(states, decision, domain if len(domains) > 1 else None)
     if isinstance(decision, Quiet) and states["excluded"] and not states["live"] + states["idle"]:
         yield ABANDONED
@@ -127,6 +131,16 @@ def _holding(stream: StreamState, decision: Hold, now: Moment, lower: int | None
         return f"{first.writer} has held it for {held}: it {said}."
     names = listed([each.writer for each in decision.waiting_for[:NAMED]], decision.holders)
     return f"They are {names}. {first.writer} has held it longest, for {held}: it {said}."
+
+
+def _held(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
+    """Yield why writers that hold the watermark do not note, as they said themselves."""
+    for waiting in decision.waiting_for[:NAMED]:
+        member = stream.aggregator.member(waiting.writer)
+        if member.held is not None:
+            is_heard = now.wall - (member.heard_at or 0) < HEARD_MS
+            said = "is alive, but" if is_heard else "reported before it fell silent:"
+            yield f"{member.writer} {said} {member.held}."
 
 
 def _noted(first: Waiting, lower: int | None) -> str:

@@ -30,6 +30,7 @@ from controller.api.faults import (
 from controller.api.shapes import LINE, MOST_DOMAINS, REF, SEGMENTS
 from noted_time.values import (
     FORMER_KEPT,
+    HELD_LENGTH,
     LABEL_LENGTH,
     MAX_INT64,
     MAX_NOTES_PER_REQUEST,
@@ -77,8 +78,8 @@ def _first_line(value: type) -> str:
 _late_rows = _struct("NotedLateRows", _first_line(LateRows), ("rows", Number), ("least", Int64))
 
 
-def _bounded(name: Any, session: Any, label: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the types of the fields of a note that have bounds, given those of three texts."""
+def _bounded(name: Any, session: Any, label: Any, held: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the types of the fields of a note that have bounds, given those of four texts."""
     position = Meta(
         max_length=SEGMENTS_PER_POSITION,
         extra_json_schema={"propertyNames": {"pattern": SEGMENT}},
@@ -120,6 +121,9 @@ def _bounded(name: Any, session: Any, label: Any) -> dict[str, Any]:  # noqa: AN
             "the sessions from which it had taken the name; if one of them has it, it takes it "
             "over once more",
         ),
+        "held": _described(
+            held | None, "why it lives and does not note, for people; a note without it ends that"
+        ),
     }
 
 
@@ -147,6 +151,7 @@ FAST = _body(
         Annotated[str, Meta(min_length=1, max_length=249)],
         Annotated[str, Meta(min_length=1, max_length=SESSION_LENGTH)],
         Annotated[str, Meta(max_length=LABEL_LENGTH)],
+        Annotated[str, Meta(min_length=1, max_length=HELD_LENGTH)],
     )
 )
 """Without patterns, which would take more than all the rest; `decode` checks the characters."""
@@ -156,6 +161,7 @@ EXACT = _body(
         Annotated[str, Meta(pattern=NAME, description=MUST_BE_A_NAME.removeprefix("must be "))],
         Annotated[str, Meta(pattern=SESSION)],
         Annotated[str, Meta(pattern=ONE_LINE, max_length=LABEL_LENGTH)],
+        Annotated[str, Meta(pattern=ONE_LINE, min_length=1, max_length=HELD_LENGTH)],
     )
 )
 
@@ -190,7 +196,7 @@ def decode(body: bytes) -> list[Note]:
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOTS.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
-    if not _is_line("".join([note.label for note in notes])):
+    if not _is_line("".join([note.label + (note.held or "") for note in notes])):
         raise msgspec.ValidationError(MUST_BE_A_LINE)
     return notes
 

@@ -28,9 +28,15 @@ def _session(writer: Json) -> str | None:
     return session.get("label") or session.get("session")
 
 
+def _state(writer: Json) -> str:
+    """Return the state, and why the writer does not note if it said so."""
+    held = writer.get("held")
+    return f"{writer['state']}: alive, but {held}" if held else str(writer["state"])
+
+
 WRITERS: Columns = {
     "writer": "writer",
-    "state": "state",
+    "state": _state,
     "times": lambda row: " ".join(f"{k}={shown_time(v)}" for k, v in row["times"].items()),
     "position": lambda row: shown_position(row["position"]),
     "noted at": lambda row: shown_time(row["noted_at"]),

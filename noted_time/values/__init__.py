@@ -72,6 +72,7 @@ from noted_time.values.membership import (
     Terms,
 )
 from noted_time.values.note import (
+    HELD_LENGTH,
     LARGEST_TIME,
     LEAST_TIME,
     MAX_NOTES_PER_REQUEST,

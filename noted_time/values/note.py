@@ -18,6 +18,8 @@ MAX_NOTES_PER_REQUEST = 1000
 UNCHANGED = 0
 """The `timeout_ms` of a note that does not change it; a timeout is never 0."""
 
+HELD_LENGTH = 200
+
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """The times that may be noted; the ends of int64 stand for before and after all time."""
 
@@ -35,7 +37,8 @@ class Note:
     >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
-         takes_over=False, label='', max_times=None, took_over=None)
+         takes_over=False, label='', max_times=None, took_over=None,
+         held=None)
     """
 
     writer: str
@@ -74,6 +77,8 @@ class Note:
     took_over: tuple[str, ...] | None = None
     """The sessions from which it had taken the name; if one of them has it, it takes it over again.
     """
+    held: str | None = None
+    """Why the writer lives and does not note, for people; a note without it ends that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,19 @@ def test_a_stream_whose_writers_are_all_excluded_is_an_alarm(
     expect(visit.open_stream("b")).to_contain_text("has not finished is excluded")
 
 
+def test_a_writer_that_lives_and_cannot_note_says_why(visiting: Visiting, empty: Served) -> None:
+    """In its row, and in the sentences; moments are those of the reader's zone."""
+    empty.make("held")
+    held = "1 event was not delivered since 2013-01-01T12:04:00Z"
+    empty.post("held", {"writer": "w"}, {"writer": "w", "held": held})
+    visit = visiting(empty.url)
+    page = visit.open_stream("held")
+
+    expect(visit.rows("Writers").first).to_contain_text("alive, but 1 event was not delivered")
+    expect(visit.rows("Writers").first.locator(".hint")).not_to_contain_text("Z")
+    expect(page).to_contain_text("w is alive, but 1 event was not delivered since")
+
+
 def test_an_idle_observer_one_that_ended_and_one_excluded_are_told_apart(
     visit: Visit, seed: Calls
 ) -> None:

@@ -58,6 +58,18 @@ async def test_writers_that_die_together_are_passed_together(
         ]
 
 
+async def test_why_a_writer_does_not_note_outlasts_a_restart(
+    store: Watched, time: GivenTime
+) -> None:
+    """It is stored with the member."""
+    async with serving(store, time) as controller:
+        await deliver(controller, Note("a", 5, {0: 1}), Note("a", held="1 event was lost"))
+    async with running(store.reopened(), time) as controller:
+        row = inspection.writer_row(controller.stream("s"), "a", None, controller.now)
+
+    assert (row.held, row.state, row.times) == ("1 event was lost", "live", {"default": 5})
+
+
 async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
     """An hour that passed at once, in which no writer was heard, counts as a second at most."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:

@@ -25,6 +25,22 @@ def test_a_timeout_and_domains_are_taken(served: Served, stream: str) -> None:
     assert terms == [(5_400_000, ["order", "ship"])] * 2
 
 
+def test_a_writer_reports_why_it_does_not_note(served: Served, stream: str) -> None:
+    """Until it says that this is over, or leaves; what is no text of one line is left out."""
+    shown = []
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        for reason in ("one event\n\u202eis lost ", "x" * 300, None, "again"):
+            client.hold(reason)
+            client.flush()
+            shown.append(served.call("GET", f"/{stream}/writers/UA")["held"])
+        client.idle()
+        client.flush()
+        shown.append(served.call("GET", f"/{stream}/writers/UA")["held"])
+
+    assert shown == ["one event is lost", "x" * 200, None, "again", None]
+
+
 def test_a_stream_that_was_made_again_learns_the_terms_too(served: Served, stream: str) -> None:
     """They go along with every live note."""
     with WriterClient(served.url, stream, "UA", timeout_ms=5_400_000) as client:

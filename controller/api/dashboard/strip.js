@@ -2,7 +2,7 @@
 
 import { h } from "./elements.js";
 import {
-  button, cell, chooser, HELD_MS, pages, pill, searchBox, section, soft, table, tr, when, whenBeyond,
+  button, cell, chooser, HELD_MS, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
 } from "./parts.js";
 import { chosen, domain, may, PAGE, state } from "./state.js";
 import { apart, counted, greatest, inWords, isUnix, lasting, least, listed, minus, share, shownPosition }
@@ -53,7 +53,7 @@ function writerRow(row, lower, scale, now) {
     { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
   return tr(writer,
     cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", session.label)),
-    cell("State.bare", pill(writerState(row, holds, now))),
+    cell("State.bare", pill(writerState(row, holds, now)), row.held && h("div.hint", said(`alive, but ${row.held}`))),
     cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holds))),
     cell("Noted", when(time)),
     cell("Last heard.n", isUnix(heard) ? h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`) : ""),

@@ -109,6 +109,7 @@ class Domains:
         member.heard_at = now + self.unix_ahead
         if note.sequence is not None:
             member.sequence = note.sequence
+        member.held = note.held
         if note.session is not None and note.session != member.session.id:
             since = now + self.unix_ahead
             took_over = note.took_over or ()

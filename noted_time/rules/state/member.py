@@ -57,6 +57,7 @@ class Member:
     first: Track = field(init=False)
     others: tuple[Track, ...] = ()
     late: dict[str, LateRows] | None = None
+    held: str | None = None
     is_queued_as_gone: bool = False
     counted_as: Standing | None = None
 
@@ -135,6 +136,7 @@ class Member:
         self.since = record.since
         self.heard_at = record.heard_at
         self.sequence = record.sequence
+        self.held = record.held
         self.session = record.session
         self.late = dict(record.late) or None
         self.position.update(record.position)
@@ -248,7 +250,7 @@ class MemberRecord(NamedTuple):
     that notes under its name, with its predecessors. `heard_at` is the time of its last accepted
     note in Unix ms, `None` if it never noted, and `exclusions` says by domain why and since when
     (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times, but not
-    those of its last rows.
+    those of its last rows. `held` is why it lives and does not note, as it said in its last note.
     """
 
     writer: str
@@ -267,6 +269,7 @@ class MemberRecord(NamedTuple):
     heard_at: int | None = None
     exclusions: Mapping[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
+    held: str | None = None
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -309,6 +312,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.heard_at,
         exclusions,
         undeclared,
+        member.held,
     )
 
 

@@ -51,6 +51,25 @@ async def test_one_holder_is_explained_as_an_operator_would(call: Caller, time: 
     ]
 
 
+async def test_a_writer_that_lives_and_cannot_note_says_why(call: Caller, time: GivenTime) -> None:
+    """Its signs of life keep it a member, and the first note without a reason ends it."""
+    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
+    held = "1 event was not delivered since 2013-01-01T12:04:00Z"
+    for _ in range(3):
+        serve_for(call.controller, time, 42_000)
+        await call.note({"writer": "lima", "held": held})
+    alive, row = await said(call), (await call.get(f"{S}/writers/lima")).json()
+    serve_for(call.controller, time, 59_000)
+    time.passes(10_000)
+    silent = await said(call)
+    await note(call, lima=NINE_25 + 1)
+
+    assert f"lima is alive, but {held}." in alive
+    assert (row["state"], row["held"]) == ("live", held)
+    assert f"lima reported before it fell silent: {held}." in silent
+    assert (await call.get(f"{S}/writers/lima")).json()["held"] is None
+
+
 async def test_of_several_holders_the_longest_is_named(call: Caller) -> None:
     """All of them have to go before the watermark advances, so it counts without all of them."""
     names = ("accra", "berlin", "cairo", "delhi", "lima", "quito", "tunis")
