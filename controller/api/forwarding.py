@@ -49,7 +49,7 @@ HOLD_S = 8.0
 """For how long a request waits for an owner that answers: two leases and a little."""
 
 ANSWER_S = 4.0
-"""How long an owner may take: one that is silent for longer has been replaced."""
+"""How long an owner may take to answer: one that takes longer has been replaced."""
 
 CONNECT_S = 1.0
 LOOK_AGAIN_S = 0.1
@@ -194,6 +194,7 @@ class Forwarding:
             headers=[*(each for each in request.scope["headers"] if each[0] in SENT), MARKED],
             timeout=httpx.Timeout(ANSWER_S + request.waits_s, connect=CONNECT_S),
         )
+        sent = asyncio.wait_for(sent, CONNECT_S + ANSWER_S + request.waits_s)
         if not request.waits_s:
             return await sent
         reply = asyncio.create_task(sent)
@@ -274,11 +275,12 @@ class _Peer:
     async def _post(self, items: list[Item]) -> list[Answer]:
         """Return the answers to a frame, `NOT_MINE` for each request that is to be sent again."""
         try:
-            reply = await self.http_client.post(
-                f"{self._url}{PATH}",
-                content=_encoder.encode(items),
-                headers=[await self._secret.header()],
-            )
+            async with asyncio.timeout(CONNECT_S + ANSWER_S):
+                reply = await self.http_client.post(
+                    f"{self._url}{PATH}",
+                    content=_encoder.encode(items),
+                    headers=[await self._secret.header()],
+                )
             if reply.status_code == httpx.codes.FORBIDDEN:
                 await self._secret.refresh()
             reply.raise_for_status()

@@ -5,12 +5,10 @@ It is not exported by `noted_time.client`, so that code without a network does n
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
-import socket
 import ssl
-import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from functools import cache
 from typing import Any, TypeVar
 
@@ -28,12 +26,18 @@ from noted_time.client.asking import (
     run_async,
 )
 from noted_time.client.controllers import Controllers, authorization
+from noted_time.client.lines import Lines
 from noted_time.values import Rejected
 
 Result = TypeVar("Result")
 
 ANSWER_S = 10.0
-"""How much longer an answer may take than the controller is asked to wait."""
+"""How much longer a whole answer may take than the controller is asked to wait."""
+
+LATE = "the answer did not end in time"
+
+BYTES_PER_S = 64 * 1024
+"""An answer may take a second longer for each of so many bytes, as long ones do on slow lines."""
 
 
 class Transport:
@@ -57,10 +61,7 @@ class Transport:
         """
         self.controllers = _controllers(url)
         self._timeout_s = timeout_s
-        self._sockets: set[socket.socket] = set()
-        self._hung_up = False
-        self._lock = threading.Lock()
-        self._http = httpx.Client(transport=transport, **_options(token, transport))
+        self._lines = Lines({"transport": transport, **_options(token, transport)})
 
     def ask(self, question: Question) -> dict[str, Any]:
         """Return the body of the answer of the first controller that answers."""
@@ -71,39 +72,28 @@ class Transport:
         return run(routine, self._send)
 
     def hang_up(self) -> None:
-        """End the long polls under way: their calls raise `Unreachable`.
-
-        Closing a socket does not wake the thread that reads from it; shutting it down does.
-        """
-        with self._lock:
-            self._hung_up = True
-            for each in self._sockets:
-                _shut(each)
+        """End the calls under way, as long polls: they and later ones raise `Unreachable`."""
+        self._lines.end()
 
     def close(self) -> None:
         """Give the connections back."""
-        self._http.close()
+        self._lines.close()
 
     def _send(self, asked: Asked) -> Reply:
-        options = _request(asked, self._timeout_s) | {"extensions": {"trace": self._trace}}
-        try:
-            with self._http.stream(**options) as answer:
-                incoming = Incoming(answer.status_code, answer.headers)
-                for part in answer.iter_bytes():
-                    incoming.add(part)
-                return incoming.reply()
-        except (httpx.HTTPError, RuntimeError) as error:  # the latter if the client was closed
-            raise no_answer(asked, error) from error
-
-    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember the socket of each new connection; TLS replaces it with another."""
-        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            connected = info["return_value"].get_extra_info("socket")
-            with self._lock:
-                self._sockets = {each for each in self._sockets if each.fileno() >= 0}
-                self._sockets.add(connected)
-                if self._hung_up:
-                    _shut(connected)
+        options = _request(asked, self._timeout_s)
+        with self._lines.line(options["timeout"]) as line:
+            options["extensions"] = {"trace": line.trace}
+            try:
+                with line.http.stream(**options) as answer:
+                    incoming = Incoming(answer.status_code, answer.headers)
+                    for part in answer.iter_bytes():
+                        incoming.add(part)
+                        line.ends_at += len(part) / BYTES_PER_S
+            except (httpx.HTTPError, RuntimeError) as error:  # the latter if the client was closed
+                raise no_answer(asked, TimeoutError(LATE) if line.is_late else error) from error
+            if line.is_late:  # a body without a length ends with its connection
+                raise no_answer(asked, TimeoutError(LATE))
+            return incoming.reply()
 
 
 class AsyncTransport:
@@ -135,14 +125,20 @@ class AsyncTransport:
         await self._http.aclose()
 
     async def _send(self, asked: Asked) -> Reply:
+        options = _request(asked, self._timeout_s)
+        ends_at = asyncio.get_running_loop().time() + options["timeout"]
         try:
-            async with self._http.stream(**_request(asked, self._timeout_s)) as answer:
+            async with asyncio.timeout_at(ends_at) as end, self._http.stream(**options) as answer:
                 incoming = Incoming(answer.status_code, answer.headers)
                 async for part in answer.aiter_bytes():
                     incoming.add(part)
+                    ends_at += len(part) / BYTES_PER_S
+                    end.reschedule(ends_at)
                 return incoming.reply()
         except httpx.HTTPError as error:
             raise no_answer(asked, error) from error
+        except TimeoutError as error:
+            raise no_answer(asked, TimeoutError(LATE)) from error
 
 
 def _request(asked: Asked, timeout_s: float) -> dict[str, Any]:
@@ -182,8 +178,3 @@ def _controllers(urls: str) -> Controllers:
         if not host:
             raise Rejected(f"{url!r} names no host: use http://127.0.0.1:7464")
     return controllers
-
-
-def _shut(connected: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connected.shutdown(socket.SHUT_RDWR)

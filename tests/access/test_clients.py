@@ -87,7 +87,7 @@ def test_a_client_does_not_show_its_token_to_people() -> None:
         ReaderClient(URL, "s", token=TOKEN, transport=Answers()) as reader,
     ):
         transports = [writer._transport, reader._transport]
-        https = [each._http for each in transports]
+        https = [each.http for every in transports for each in every._lines._lines]
         parts = [writer, reader, *transports, *https]
         shown = [repr(part) for part in (*parts, *(http.headers for http in https))]
 

@@ -1,34 +1,60 @@
 """What answers in place of a controller costs a client little, whichever client it is."""
 
+import asyncio
 import gzip
 import threading
+import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from controller.cli.calling import Caller
 from noted_time import Unreachable
-from noted_time.client.asking import MOST_BYTES
-from noted_time.client.transport import Transport
+from noted_time.client.asking import MOST_BYTES, Question
+from noted_time.client.transport import LATE, AsyncTransport, Transport
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
+from tests.support.waiting import wait_until
 from writer_client import AsyncWriterClient, WriterClient
 
 BOMB = gzip.compress(b" " * 256 * MIB)
 PART = b" " * MIB
+HUNG_UP = threading.Event()
+"""That a client hung up on an answer."""
+
+
+DRIPS = {
+    "header": (b"HTTP/1.1 200 OK\r\nx: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
+    "interim": (b"", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"),
+    "body": (b"HTTP/1.1 200 OK\r\ncontent-length: 62\r\n\r\n", b"{}"),
+    "endless": (b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{", b"}"),
+}
+"""How answers begin and end that are dripped in between: 60 spaces, or interim answers."""
+
+DROPS = 60
 
 
 class Hostile(BaseHTTPRequestHandler):
-    """Answers each request with more than a client can hold, compressed or as it is."""
+    """Answers each request with more than a client can hold, compressed or as it is.
+
+    Or within six seconds, of which none is without a byte.
+    """
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """Answer by what the path begins with."""
         self.rfile.read(int(self.headers.get("content-length", 0)))
+        kind = self.path.split("/")[1]
+        if kind in DRIPS:
+            self.drip(kind)
+            return
+        if kind == "quick":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            return
         self.send_response(200)
         if self.path.startswith("/packed"):
             self.send_header("content-encoding", "gzip")
@@ -43,6 +69,20 @@ class Hostile(BaseHTTPRequestHandler):
                 self.wfile.write(PART)
         except OSError:
             self.close_connection = True
+
+    def drip(self, kind: str) -> None:
+        """Answer slowly, until the client hangs up."""
+        begin, end = DRIPS[kind]
+        drop = b"HTTP/1.1 103 Early Hints\r\n\r\n" if kind == "interim" else b" "
+        try:
+            self.wfile.write(begin)
+            for _ in range(DROPS):
+                self.wfile.write(drop)
+                time.sleep(0.1)
+            self.wfile.write(end)
+        except OSError:
+            HUNG_UP.set()
+        self.close_connection = kind == "endless"
 
     do_POST = do_PUT = do_GET  # noqa: N815 - the names that the server looks for
 
@@ -112,3 +152,74 @@ async def test_an_answer_beyond_the_bound_is_not_read(
     tracemalloc.stop()
 
     assert peak < 2 * MOST_BYTES + 16 * MIB
+
+
+async def ask(url: str) -> None:
+    """Ask by the connections of threads."""
+    with closing(Transport(url, timeout_s=1)) as transport:
+        transport.ask(Question("GET", "/v1/streams"))
+
+
+async def ask_again(url: str) -> None:
+    """Ask over a connection that is open from the question before."""
+    base, _, kind = url.rpartition("/")
+    with closing(Transport(base, timeout_s=1)) as transport:
+        transport.ask(Question("GET", "/quick"))
+        transport.ask(Question("GET", f"/{kind}"))
+
+
+async def ask_on_a_loop(url: str) -> None:
+    """Ask by the connections of tasks."""
+    transport = AsyncTransport(url, timeout_s=1)
+    try:
+        await transport.ask(Question("GET", "/v1/streams"))
+    finally:
+        await transport.close()
+
+
+@pytest.mark.parametrize("call", [ask, ask_again, ask_on_a_loop])
+@pytest.mark.parametrize("kind", DRIPS)
+async def test_an_answer_that_drips_ends_in_time(
+    url: str, call: Callable[[str], Awaitable[None]], kind: str
+) -> None:
+    """Whichever part of it does, though no byte is late: the call hangs up."""
+    HUNG_UP.clear()
+    with pytest.raises(Unreachable, match=LATE):
+        await call(f"{url}/{kind}")
+
+    assert await asyncio.to_thread(HUNG_UP.wait, 90)
+
+
+@pytest.mark.parametrize("kind", DRIPS)
+def test_a_writer_posts_again_after_an_answer_that_drips(
+    url: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Within its `request_timeout_ms`: the thread that sends is not held."""
+    client = WriterClient(f"{url}/{kind}", "s", "UA", request_timeout_ms=1000)
+    client.note_time(5, {0: 1})
+    wait_until(lambda: LATE in caplog.text)
+    with suppress(Unreachable):
+        client.close(0.01)
+
+
+def test_a_call_that_was_late_takes_none_of_the_others_with_it(url: str) -> None:
+    """Each has a connection of its own, and later ones are made again."""
+    with closing(Transport(url, timeout_s=1)) as transport:
+        late = threading.Thread(target=late_answer, args=(transport,))
+        late.start()
+        while late.is_alive():
+            assert transport.ask(Question("GET", "/quick")) == {}
+        assert transport.ask(Question("GET", "/quick")) == {}
+
+
+def late_answer(transport: Transport) -> None:
+    """Ask for an answer that drips."""
+    with pytest.raises(Unreachable, match=LATE):
+        transport.ask(Question("GET", "/body"))
+
+
+def test_a_long_answer_may_take_longer(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """By its bytes, as long pages do on slow lines."""
+    monkeypatch.setattr("noted_time.client.transport.BYTES_PER_S", 0.1)
+    with closing(Transport(url, timeout_s=1)) as transport:
+        assert transport.ask(Question("GET", "/body")) == {}

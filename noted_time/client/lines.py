@@ -1,0 +1,126 @@
+"""Connections of threads, each for one call at a time, and calls that end in time.
+
+httpx bounds how long each read takes, not how long all of them do: an answer of one byte a second
+never ends. So a thread shuts the socket of a call that is not over in time, which ends its reads.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any
+
+import httpx
+
+OPENED = ("connect_tcp.complete", "start_tls.complete")
+"""The ends of the events of httpx after which a connection has another socket."""
+
+
+class Line:
+    """At most one connection, which another thread may end; `is_late` once a call took too long."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self.http = http
+        self.ends_at = 0.0
+        self.is_over = self.is_late = False
+        self._socket: socket.socket | None = None
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Remember the socket of a new connection; TLS replaces it with another."""
+        if event.endswith(OPENED):
+            self._socket = info["return_value"].get_extra_info("socket")
+            if self.is_over:
+                self.end()
+
+    def end(self) -> None:
+        """End the call under way, and any later one as soon as it is connected.
+
+        Closing a socket does not wake the thread that reads from it; shutting it down does.
+        """
+        self.is_over = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class Lines:
+    """As many lines as calls were ever made at once."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """Take the options of an httpx client."""
+        self._options = {**options, "limits": httpx.Limits(max_connections=1)}
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._lines = [Line(httpx.Client(**self._options))]
+        self._idle = [*self._lines]
+
+    @contextmanager
+    def line(self, seconds: float) -> Iterator[Line]:
+        """Give a line for one call, which ends after so many seconds."""
+        with self._lock:
+            if not self._idle:
+                self._idle.append(Line(httpx.Client(**self._options)))
+                self._lines += self._idle
+            line = self._idle.pop()
+            line.is_over, line.is_late = self._is_over, False
+        line.ends_at = monotonic() + seconds
+        _watch.add(line)
+        try:
+            yield line
+        finally:
+            _watch.remove(line)
+            with self._lock:
+                self._idle.append(line)
+
+    def end(self) -> None:
+        """End the calls under way and all later ones."""
+        with self._lock:
+            self._is_over = True
+            for each in self._lines:
+                each.end()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        for each in self._lines:
+            each.http.close()
+
+
+class _Watch:
+    """Ends the calls that are late: one thread for all of a process, started by the first call."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._lines: set[Line] = set()
+        self._thread: threading.Thread | None = None
+        self._wakes_at = float("inf")
+
+    def add(self, line: Line) -> None:
+        with self._changed:
+            self._lines.add(line)
+            if self._thread is None or not self._thread.is_alive():  # as after a fork
+                self._thread = threading.Thread(target=self._run, name="noted calls", daemon=True)
+                self._thread.start()
+            elif line.ends_at < self._wakes_at:
+                self._changed.notify()
+
+    def remove(self, line: Line) -> None:
+        with self._changed:
+            self._lines.remove(line)
+
+    def _run(self) -> None:
+        with self._changed:
+            while True:
+                now = monotonic()
+                for line in self._lines:
+                    if line.ends_at <= now and not line.is_late:
+                        line.is_late = True
+                        line.end()
+                waiting = [line.ends_at for line in self._lines if not line.is_late]
+                self._wakes_at = min(waiting, default=float("inf"))
+                self._changed.wait(self._wakes_at - now if waiting else None)
+
+
+_watch = _Watch()
