@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time as clocks
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import attrgetter
@@ -13,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from confluent_kafka import Message
 
-from noted_time.kafka.reading import TopicReader, log
+from noted_time.kafka.reading import TopicReader
 from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, shown_time, unix_ms_of
 from writer_client.kafka_ends import SameTopic
 from writer_client.posting import unix_ms
@@ -21,7 +20,6 @@ from writer_client.posting import unix_ms
 TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]
 
-REPORT_S = 60.0
 AHEAD_MS = 3_600_000
 """A stream takes no times further ahead either, unless its `max_time_ahead_ms` says so."""
 
@@ -67,8 +65,11 @@ class KafkaFields:
         self._newest: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
-        self.unusable = 0
-        self._report_at = 0.0
+
+    @property
+    def unusable(self) -> int:
+        """How many records were passed over."""
+        return self._reader.unusable
 
     def __call__(self) -> tuple[Mapping[int, int], Mapping[int, int | None], int | None]:
         """Return how far each partition was read, and the newest time of each with new records.
@@ -91,12 +92,12 @@ class KafkaFields:
             try:
                 time = time_of(message)
             except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
-                self._unusable(partition, offset, unreadable)
+                self._reader.pass_over(partition, offset, unreadable)
             else:
                 if time > latest:
                     self._largest = max(time, self._largest)
                     ahead = f"{shown_time(time)} is ahead of this clock"
-                    self._unusable(partition, offset, Rejected(ahead))
+                    self._reader.pass_over(partition, offset, Rejected(ahead))
                 elif time > newest.get(partition, LEAST_TIME - 1):
                     newest[partition] = time
         behind = dict.fromkeys(self._reader.behind(ends))
@@ -128,23 +129,6 @@ class KafkaFields:
         """Return the offset at which an observer begins that has noted nothing of a partition."""
         self._has_skipped |= self._start == "latest" and end > 0
         return end if self._start == "latest" else 0
-
-    def _unusable(self, partition: int, offset: int, reason: Exception) -> None:
-        """Count a record, and name it now and then."""
-        self.unusable += 1
-        now = clocks.monotonic()
-        if now < self._report_at:
-            return
-        log.warning(
-            "Kafka topic %r, partition %d, offset %d: the record has no time that can be read (%s);"
-            " %d such records so far are passed over",
-            self._topic.name,
-            partition,
-            offset,
-            reason,
-            self.unusable,
-        )
-        self._report_at = now + REPORT_S
 
 
 def time_in(field: str) -> Callable[[Message], int]:

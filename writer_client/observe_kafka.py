@@ -319,8 +319,15 @@ def _broker_times(topic: GivenTopic) -> Looks:
 
 def _resolved(topic: GivenTopic) -> Looks:
     from writer_client import KafkaResolved  # noqa: PLC0415 - it needs confluent-kafka
+    from writer_client.kafka_fields import AHEAD_MS  # noqa: PLC0415 - likewise
 
-    return KafkaResolved(topic.config, topic.name, known=topic.known, among=topic.among)
+    return KafkaResolved(
+        topic.config,
+        topic.name,
+        known=topic.known,
+        among=topic.among,
+        ahead_ms=AHEAD_MS if topic.ahead_ms is None else topic.ahead_ms,
+    )
 
 
 WAYS: Mapping[TopicTime, Way[GivenTopic]] = {
@@ -335,5 +342,5 @@ WAYS: Mapping[TopicTime, Way[GivenTopic]] = {
         _fields, Noting.event_time, required=("field", "delay"), optional=("idle", "from", "ahead")
     ),
     TopicTime.BROKER_TIME: Way(_broker_times, Noting.exact, optional=("skew", "lag")),
-    TopicTime.RESOLVED: Way(_resolved, Noting.exact),
+    TopicTime.RESOLVED: Way(_resolved, Noting.exact, optional=("ahead",)),
 }

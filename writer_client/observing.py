@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from noted_time.client.rounds import Rounds
 from noted_time.values import (
+    LARGEST_TIME,
     Fenced,
     InvalidNote,
     NotObservable,
@@ -201,7 +202,8 @@ class EventTimeNoter(Observer):
         for segment in found:
             self._clocks.add(segment, now=now)
         larger = (self._largest, *(seen[2:] or newest.values()))
-        self._largest = max((time for time in larger if time is not None), default=None)
+        known = (min(time, LARGEST_TIME) for time in larger if time is not None)
+        self._largest = max(known, default=None)
         self._say(self._clocks.events(newest, now=now), ends, now)
 
     def _say(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:

@@ -5,7 +5,6 @@ It is not exported by `noted_time.client`, so that code without a network does n
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
 from collections.abc import Generator
@@ -125,6 +124,8 @@ class AsyncTransport:
         await self._http.aclose()
 
     async def _send(self, asked: Asked) -> Reply:
+        import asyncio  # noqa: PLC0415 - Spark's planning processes use only the other transport
+
         options = _request(asked, self._timeout_s)
         ends_at = asyncio.get_running_loop().time() + options["timeout"]
         try:

@@ -17,6 +17,10 @@ log = logging.getLogger("noted_time.observer")
 LOOK_S = 2.0
 """How long a look may read: meanwhile its observer notes nothing."""
 
+REPORT_S = 60.0
+SHOWN = 200
+"""Maximum number of characters of a reason in the log: it may repeat what is in the record."""
+
 WAIT_S = 0.05
 BATCH = 5000
 END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
@@ -38,7 +42,8 @@ SETTINGS: Mapping[str, Any] = {
 class TopicReader:
     """Reads the records of a topic as read_committed consumers see them, outside of any group.
 
-    `position` is how far each partition was read, to an exclusive offset. `close` it in the end.
+    `position` is how far each partition was read, to an exclusive offset. `unusable` counts the
+    records that were passed over. `close` it in the end.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -46,6 +51,8 @@ class TopicReader:
         self._topic = topic
         self._consumer = Consumer({**topic.connection, **SETTINGS})
         self._gone: set[int] = set()
+        self.unusable = 0
+        self._report_at = 0.0
 
     def begin(self, partition: int, offset: int) -> None:
         """Read a partition from that offset on."""
@@ -61,6 +68,18 @@ class TopicReader:
             del self.position[partition]
             self._gone.discard(partition)
         return left
+
+    def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
+        """Count a record without a time, and name one at most once a minute."""
+        self.unusable += 1
+        now = clocks.monotonic()
+        if now >= self._report_at:
+            self._report_at = now + REPORT_S
+            log.warning(
+                "Kafka topic %r, partition %d, offset %d: the record has no time that can be read "
+                "(%s); %d such records so far are passed over",
+                *(self._topic.name, partition, offset, str(reason)[:SHOWN], self.unusable),
+            )
 
     def behind(self, ends: Mapping[int, int]) -> list[int]:
         """Return the partitions that were not read to these ends."""

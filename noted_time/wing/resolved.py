@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from noted_time.values import Rejected
+from noted_time.values import LARGEST_TIME, Rejected, shown_time
 
 RESOLVED = b'"resolved"'
 """In the value of each such record; few others have it, and those are parsed to tell them apart."""
@@ -16,7 +16,9 @@ HLC = re.compile(r"(\d{13,19})\.\d{10}")
 NS_IN_MS = 1_000_000
 
 
-def resolved_time(key: bytes | None, value: bytes | None) -> int | None:
+def resolved_time(
+    key: bytes | None, value: bytes | None, *, latest: int = LARGEST_TIME
+) -> int | None:
     """Return the time in ms that a record of a changefeed resolves, `None` for all others.
 
     Each row that comes later in the same partition was changed at that time or after it, unless it
@@ -29,19 +31,23 @@ def resolved_time(key: bytes | None, value: bytes | None) -> int | None:
     >>> resolved_time(b"[7]", b'{"after":{"id":7,"resolved":"no"}}')
 
     The second is that of the envelopes `bare`, `row` and `enriched`. Raises `Rejected` for a record
-    without a key that names `resolved` in any other way, as one from another tool may.
+    without a key that names `resolved` in any other way, as one from another tool may, and for one
+    that resolves a time after the `latest`.
     """
     if key or value is None or RESOLVED not in value:
         return None
     try:
         found = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     match found:
         case {"resolved": str(time), **rest} | {"__crdb__": {"resolved": str(time)}, **rest}:
             matched = None if rest else HLC.fullmatch(time)
             if matched is not None:
-                return int(matched[1]) // NS_IN_MS
+                resolved = int(matched[1]) // NS_IN_MS
+                if resolved > latest:
+                    raise Rejected(f"resolves {shown_time(resolved)}, ahead of this clock")
+                return resolved
         case {"after": _} | {"before": _}:
             return None
     raise Rejected(f"is not a resolved record of CockroachDB: {value[:80]!r}")

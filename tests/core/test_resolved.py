@@ -32,9 +32,20 @@ def test_rows_resolve_nothing(key: bytes | None, value: bytes | None) -> None:
         b'{"resolved":null}',
         b'["resolved"]',
         b'{"resolved":',
+        b'{"resolved":' + b"[" * 100_000,
+        b'{"resolved":' + b"1" * 5_000 + b"}",
     ],
 )
 def test_what_only_looks_like_one_is_refused(value: bytes) -> None:
     """Its time would be a guess."""
     with pytest.raises(Rejected, match="is not a resolved record of CockroachDB"):
         resolved_time(None, value)
+
+
+def test_a_time_that_is_too_late_is_refused() -> None:
+    """It would move the partition's time there for good."""
+    value = b'{"resolved":"1790000000123456789.0000000000"}'
+    with pytest.raises(Rejected, match=r"resolves 2026-09-21T14:13:20\.123Z, ahead of this clock"):
+        resolved_time(None, value, latest=1790000000122)
+
+    assert resolved_time(None, value, latest=1790000000123) == 1790000000123

@@ -228,6 +228,26 @@ def test_a_record_from_the_future_is_named(
     assert "partition 0: the record at offset 1 has the timestamp 20" in named[0]
 
 
+def test_a_record_from_the_end_of_time_does_not_end_its_observer(
+    broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No larger time can be noted, so the upper of marks is no bound then; time advances."""
+    topic, end = "end-of-time", 2**63 - 1
+    broker.create(topic, 1, {"message.timestamp.after.max.ms": end})
+    served.make(topic)
+    broker.send(topic, [(0, "a", 1000), (0, "b", end)])
+    lowers = []
+    for now in (5000, 6000):  # the second is a restart
+        with WriterClient(served.url, topic, "observer") as client:
+            times = KafkaTimes(broker.config, topic, clock=lambda: now)  # noqa: B023 - at once
+            noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
+            noter.look()
+            lowers.append(client.flush().lower)
+
+    assert lowers == [5000, 6000]
+    assert f"the record at offset 1 has the timestamp {end}" in caplog.text
+
+
 def test_an_observer_warns_of_transactions_whose_markers_count(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:

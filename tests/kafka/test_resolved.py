@@ -9,6 +9,8 @@ from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from writer_client import EventTimeNoter, KafkaResolved, WriterClient
+from writer_client.kafka_fields import AHEAD_MS
+from writer_client.posting import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
@@ -92,6 +94,24 @@ def test_resolved_records_are_noted_exactly_over_growth_and_restarts(
     assert times.unusable == 1
     assert "no resolved record in partitions [1]: time holds" in caplog.text
     assert 'is not a resolved record of CockroachDB: b\'{"resolved": "yesterday"}\'' in caplog.text
+
+
+def test_poison_in_a_changefeed_is_passed_over_and_counted(
+    broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A record nested too deeply, and one that resolves the future: what follows is noted."""
+    broker.create(topic := "resolved-poison", 1)
+    served.make(topic)
+    feed = Feed(broker, topic)
+    broker.send(topic, [(0, '{"resolved":' + "[" * 100_000, 0)])
+    feed.send(0, {"resolved": hlc(unix_ms() + 2 * AHEAD_MS)})
+    feed.resolve(0, ms=7)
+    with WriterClient(served.url, topic, "observer") as client:
+        times = KafkaResolved(broker.config, topic)
+        EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0).look()
+
+        assert (client.flush().lower, times.unusable) == (NOON + 7, 2)
+    assert "partition 0, offset 0: the record has no time that can be read" in caplog.text
 
 
 def test_only_the_partitions_that_a_process_has_are_read(broker: Broker) -> None:
