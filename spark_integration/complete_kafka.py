@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import CompleteWindow, Recreated, Rejected, Unreachable
 from noted_time.client import position_to_wire
-from noted_time.values import Time, checked_name, waited_for
+from noted_time.values import Time, checked_name, shown_time, waited_for
 from spark_integration.complete_window import AT_ONCE_S, OnMissing, complete_window, log
 from spark_integration.jars import check_connector
 from spark_integration.kafka_read import (
@@ -233,7 +233,7 @@ def _begun(
         named = "; ".join(f"partition {p}, {each.start} to {each.end}" for p, each in lost.items())
         message = (
             f"topic {topic.name!r}: records were deleted that may have been in the window from "
-            f"{window.start} to {window.end}: {named}"
+            f"{shown_time(window.start)} to {shown_time(window.end)}: {named}"
         )
         if deleted == "fail":
             remedy = "read it sooner, or keep records for longer (retention.ms)"

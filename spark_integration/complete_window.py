@@ -9,7 +9,7 @@ from typing import Literal
 
 from noted_time import CompleteWindow, Rejected, WritersMissing
 from noted_time.client.transport import Transport
-from noted_time.values import Time, checked_name
+from noted_time.values import Time, checked_name, shown_time
 from reader_client.answers import windows_answer
 from reader_client.questions import complete_to, windows_from
 from spark_integration.options import check_one_of
@@ -42,7 +42,8 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but t
     """
     times = time_ms(start), time_ms(end)
     if times[0] >= times[1]:
-        raise Rejected(f"no window: its start {times[0]} is not below its end {times[1]}")
+        first, last = map(shown_time, times)
+        raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
     check_one_of("missing", missing, OnMissing)
     with closing(Transport(controller_url, token=token)) as transport:
@@ -50,7 +51,8 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but t
     if window.missing and missing == "fail":
         raise WritersMissing(window.missing)
     if window.missing and missing == "warn":
-        log.warning("stream %r from %d to %d: %s", stream, *times, window.missing.sentence)
+        named = map(shown_time, times)
+        log.warning("stream %r from %s to %s: %s", stream, *named, window.missing.sentence)
     return window
 
 

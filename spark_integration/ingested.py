@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from noted_time import Mark, Rejected, Unreachable
+from noted_time.values import shown_time
 from spark_integration.admission import Slice, slices
 from spark_integration.log_files import Files, LogFile
 from spark_integration.log_query import INGESTED
@@ -119,8 +120,8 @@ class IngestionMarks:
         segment, start = next((s, start) for s, start, _ in grown if start < below.get(s, 0))
         raise Rejected(
             f"{self.subject}: rows {start} to {below[segment]} of segment {segment} came in before "
-            f"mark {mark.seq} (lower {mark.lower}), the first one still kept, so their {INGESTED} "
-            'is not known: Ingestion(unstamped="null") makes it null'
+            f"mark {mark.seq} (lower {shown_time(mark.lower)}), the first one still kept, so their "
+            f'{INGESTED} is not known: Ingestion(unstamped="null") makes it null'
         )
 
     def slices(

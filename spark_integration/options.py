@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from noted_time import BacklogPolicy, Rejected
-from noted_time.values import Time, checked_name
+from noted_time.values import Time, checked_name, shown_time
 from spark_integration.time_range import TimeRange, time_ms
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class ReadRange:
         check_one_of("on_seal", self.on_seal, OnSeal)
         first, last = self.times.start_at, self.times.end_at
         if first is not None and last is not None and first >= last:
-            raise Rejected(f"no range of time: start_at {first} is not below end_at {last}")
+            shown = f"start_at {shown_time(first)} is not below end_at {shown_time(last)}"
+            raise Rejected(f"no range of time: {shown}")
 
     @property
     def times(self) -> TimeRange:

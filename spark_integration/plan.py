@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from noted_time import Mark
-from noted_time.values import waited_for
+from noted_time.values import shown_time, waited_for
 from noted_time.wing import UNKNOWN, Backlog, BacklogState
 from spark_integration.admission import Unread, shares
 from spark_integration.offsets import LogOffset, Released
@@ -56,7 +56,7 @@ class Watermark:
             return cls(None, "no mark has its cut read")
         if released.sealed:
             return cls(released.lower, "the sealed stream is read to its end")
-        because = f"the cut of mark {released.seq} is read: lower {released.lower}"
+        because = f"the cut of mark {released.seq} is read: lower {shown_time(released.lower)}"
         lower = released.lower - lag_ms
         if lag_ms:
             because += f", less {lag_ms} ms (max_event_time_lag_ms)"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, Succession
-from noted_time.values import State, reaches
+from noted_time.values import State, reaches, shown_time
 from spark_integration.marks_feed import MarksFeed
 from spark_integration.offsets import Released
 from spark_integration.options import OnSeal
@@ -140,8 +140,8 @@ class Releaser:
             return mark.cut.offsets
         raise Rejected(
             f"{self._feed.subject}: marks {before + 1} to {mark.seq - 1} are no longer kept, so it "
-            f"is not known how much of the log is complete to {time}; the first mark that is kept "
-            f"has the lower {mark.lower}"
+            f"is not known how much of the log is complete to {shown_time(time)}; the first mark "
+            f"that is kept has the lower {shown_time(mark.lower)}"
         )
 
     def close(self) -> None:
@@ -151,7 +151,9 @@ class Releaser:
     def _leave_out(self, mark: Mark) -> None:
         if not self._leaving_out:
             self._leaving_out = True
-            log.warning(LEFT_OUT, self._feed.subject, mark.seq, f" with lower {mark.lower}")
+            log.warning(
+                LEFT_OUT, self._feed.subject, mark.seq, f" with lower {shown_time(mark.lower)}"
+            )
 
     def _append(self, mark: Mark) -> None:
         self._leaving_out = False

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noted_time import Rejected
-from noted_time.values import Time, unix_ms_of
+from noted_time.values import Time, shown_time, unix_ms_of
 from spark_integration.log_files import LogFile, row_groups
 from spark_integration.watermark import instant, is_watermark
 
@@ -52,8 +52,9 @@ class TimeRange:
         """
         if self.end_at not in {None, asked.end_at}:
             raise Rejected(
-                f"the query was started with end_at={self.end_at}, and left out what lies beyond: "
-                f"for end_at={asked.end_at}, start one with a new checkpoint"
+                f"the query was started with end_at={shown_time(self.end_at)}, and left out what "
+                f"lies beyond: for end_at={shown_time(asked.end_at)}, start one with a new "
+                "checkpoint"
             )
         return replace(self, end_at=asked.end_at)
 
@@ -111,7 +112,8 @@ def first_offsets(
         if known < first:
             raise Rejected(
                 f"segment {segment}: offsets {known} to {first} are gone, which may have held rows "
-                f"of start_at {start_at} or later: leave it out to begin with what there is"
+                f"of start_at {shown_time(start_at)} or later: leave it out to begin with what "
+                "there is"
             )
     return {segment: _first_offset(run, event_time, start_at) for segment, run in begun.items()}
 

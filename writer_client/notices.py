@@ -138,7 +138,7 @@ class Notices:
                 "%s: notes not delivered to %s: %d (last time %s); the last error: %s",
                 self._url,
                 calls,
-                last,
+                shown_time(last),
                 error or "no answer in time",
             )
 

@@ -17,6 +17,7 @@ from controller.service.clocks import Clocks
 from controller.store.port import Change, LedgerEntry, Reading
 from noted_time import Rejected
 from noted_time.reading import Point
+from noted_time.values import shown_time
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class Views:
         if start is None:
             start = end if trend.first_at is None else min(trend.first_at, end)
         elif start >= end:
-            raise Rejected(f"`from` {start} is not before `to` {end}")
+            raise Rejected(f"`from` {shown_time(start)} is not before `to` {shown_time(end)}")
         found = await asyncio.to_thread(trend.points, start, end, points)
         return Period(now, start, end, trend.first_at, trend.lower_before(start), found)
 

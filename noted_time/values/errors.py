@@ -95,13 +95,18 @@ class InvalidNote(Rejected):
             why = f"{beyond.sentence(last)} (at most {{last}} now)"
         if first and status in BEHIND_ANOTHER:
             why += _EARLIER
-        names = ", ".join(last) if isinstance(last, tuple) else last
-        super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=names)}")
+        shown: object = ", ".join(last) if isinstance(last, tuple) else last
+        if status in TIMES and isinstance(last, int):
+            shown = shown_time(last)
+        super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=shown)}")
         self.writer = writer
         self.status = status
         self.last = last
         self.beyond = beyond
 
+
+TIMES = ("invalid_time", "too_far_ahead")
+"""The statuses whose `last` is a time."""
 
 BEHIND_ANOTHER = ("invalid_time", "invalid_position")
 
@@ -138,7 +143,7 @@ class ImplausibleTime(Rejected):
     def __init__(self, time: int, lower: int) -> None:
         super().__init__(
             f"is {time} in seconds? The times of the stream are in milliseconds, "
-            f"so ask for {time * 1000}; the lower is {lower}"
+            f"so ask for {time * 1000}; the lower is {shown_time(lower)}"
         )
         self.time = time
         self.lower = lower
@@ -172,8 +177,9 @@ class InvalidFinalTime(Rejected):
     """A final time is not above the last lower of its domain, or is an end of int64."""
 
     def __init__(self, domain: str, time: int, lower: int | None) -> None:
-        what = "is an end of int64" if lower is None or time > lower else f"is not above {lower}"
-        super().__init__(f"final time {time} of domain {domain!r} {what}")
+        is_end = lower is None or time > lower
+        what = "is an end of int64" if is_end else f"is not above {shown_time(lower)}"
+        super().__init__(f"final time {shown_time(time)} of domain {domain!r} {what}")
         self.domain = domain
         self.lower = lower
 

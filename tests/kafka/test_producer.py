@@ -20,6 +20,7 @@ from noted_time import (
     UnknownStream,
     Unreachable,
 )
+from noted_time.values import shown_time
 from tests.support.calls import Calls
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import Verdict, judged
@@ -159,7 +160,7 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
         producer.note_time(NOON + 10)
     with producer.transaction():
         producer.produce("sold", event_time=NOON + 10)
-        with pytest.raises(InvalidNote, match=f"last is {NOON + 10}"):
+        with pytest.raises(InvalidNote, match=f"last is {shown_time(NOON + 10)}"):
             producer.note_time(NOON + 5)
         producer.note_time(NOON + 20)
 

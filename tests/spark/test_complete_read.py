@@ -18,11 +18,13 @@ from noted_time.client import position_from_wire
 from noted_time.wing import file_name, segment_directory
 from spark_integration import read_complete
 from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
+from spark_integration.complete_window import complete_window
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape
 from spark_integration.sources import options_of
 from tests.support.hourly_log import HOUR, HourlyLog, written
 from tests.support.page import Runner, examples, text_of
+from tests.support.served import Served
 
 pytestmark = pytest.mark.shows("read_complete")
 
@@ -255,6 +257,21 @@ def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
 
     assert quiet == []
     assert caplog.messages == ["stream 'flights' from 5 to 9: without depot (removed)"]
+
+
+def test_a_window_is_named_by_its_times(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    """Not in milliseconds, which nobody reads."""
+    ten = 1_357_034_400_000
+    served.post("flights", *({"writer": name, "time": ten} for name in ("shop", "depot")))
+    served.call("DELETE", "/flights/writers/depot")
+    served.post("flights", {"writer": "shop", "time": ten + HOUR})
+    asked: dict[str, Any] = {"controller_url": served.url, "token": None, "domain": None}
+    with caplog.at_level("WARNING"):
+        complete_window("flights", ten, ten + HOUR, timeout=0, missing="warn", **asked)
+    with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not below its end 2013-"):
+        complete_window("flights", ten + HOUR, ten, timeout=0, missing="warn", **asked)
+
+    assert "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z: without depot" in caplog.text
 
 
 @pytest.mark.spark
