@@ -22,7 +22,7 @@ from spark_integration.kafka_read import (
     is_committed,
     timed,
 )
-from spark_integration.options import check_one_of
+from spark_integration.options import check_one_of, check_promised
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,6 +104,7 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     check_one_of("deleted", deleted, OnDeleted)
+    check_promised(domain, event_time)
     check_connector(spark)
     chosen = checked_options(options, "read_complete_kafka", *RANGE)
     there = Topic(client_config(bootstrap, chosen, client), checked_name("topic", topic))
@@ -112,6 +113,7 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
         start,
         end,
         controller_url=controller_url,
+        event_time=event_time,
         token=token,
         domain=domain,
         timeout=timeout,

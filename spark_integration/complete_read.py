@@ -61,6 +61,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         start,
         end,
         controller_url=controller_url,
+        event_time=event_time,
         token=token,
         domain=domain,
         timeout=timeout,

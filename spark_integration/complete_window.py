@@ -9,10 +9,10 @@ from typing import Literal
 
 from noted_time import CompleteWindow, Rejected, WritersMissing
 from noted_time.client.transport import Transport
-from noted_time.values import Time, checked_name, shown_time
-from reader_client.answers import windows_answer
-from reader_client.questions import complete_to, windows_from
-from spark_integration.options import check_one_of
+from noted_time.values import Time, checked_name, shown_time, unnamed_domain
+from reader_client.answers import stream_answer, windows_answer
+from reader_client.questions import about_stream, complete_to, windows_from
+from spark_integration.options import check_one_of, check_promised
 from spark_integration.time_range import time_ms
 
 log = logging.getLogger("noted_time.spark")
@@ -29,6 +29,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but t
     end: Time,
     *,
     controller_url: str,
+    event_time: str,
     token: str | None,
     domain: str | None,
     timeout: float,
@@ -46,7 +47,11 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but t
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
     check_one_of("missing", missing, OnMissing)
+    check_promised(domain, event_time)
     with closing(Transport(controller_url, token=token)) as transport:
+        if domain is None:
+            domain = unnamed_domain(stream_answer(transport.ask(about_stream(stream))).domains)
+            check_promised(domain, event_time)
         window = _wait_for(transport, stream, times, domain, timeout)
     if window.missing and missing == "fail":
         raise WritersMissing(window.missing)

@@ -19,10 +19,9 @@ from noted_time import Mark, Rejected, Unreachable
 from noted_time.values import shown_time
 from spark_integration.admission import Slice, slices
 from spark_integration.log_files import Files, LogFile
-from spark_integration.log_query import INGESTED
 from spark_integration.marks_feed import Marks, MarksFeed
 from spark_integration.offsets import LogOffset, Released
-from spark_integration.options import Unstamped
+from spark_integration.options import INGESTED, Unstamped
 from spark_integration.plan import Plan
 from spark_integration.watermark import is_watermark
 

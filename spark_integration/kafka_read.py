@@ -17,7 +17,7 @@ from spark_integration.jars import check_connector
 from spark_integration.marks_feed import check_known
 from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.noted_watermark import check_events, check_time, events_under, marks_of
-from spark_integration.options import OnSeal, check_one_of
+from spark_integration.options import OnSeal, check_one_of, check_promised
 from spark_integration.positions import KafkaTopic
 from spark_integration.topic_marks import MarksWanted, check_exact
 from spark_integration.versions import require
@@ -106,6 +106,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     is no mark of the stream.
     """
     check_one_of("marks", marks, Marks)
+    check_promised(domain, event_time)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     check_one_of("on_seal", on_seal, OnSeal)
     streams = _streams(topic, stream)
@@ -123,7 +124,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
         connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
         asked = MarksWanted(
             streams,
-            _domains(spark, streams, domain, controller_url, token),
+            _domains(spark, streams, (domain, event_time), controller_url, token),
             {**connection, "kafka.bootstrap.servers": bootstrap},
             strict=strict,
             on_seal=on_seal,
@@ -147,7 +148,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     config = client_config(bootstrap, chosen, client)
     if isinstance(spark, SparkSession):
         _check_there(streams, config)
-    _domains(spark, streams, domain, controller_url, token)
+    _domains(spark, streams, (domain, event_time), controller_url, token)
     rows = marks_of(spark, query, token, config)
     return events_under([rows], events, event_time, dedup_retention_ms)
 
@@ -259,18 +260,19 @@ def _check_there(topics: Mapping[str, str], config: Mapping[str, str]) -> None:
 def _domains(
     spark: SparkSession,
     streams: Iterable[str],
-    domain: str | None,
+    asked: tuple[str | None, str],
     controller_url: str | None,
     token: str | None,
 ) -> dict[str, str | None]:
-    """Return the domain of each stream, `None` if that is not known.
+    """Return the domain of each stream, `None` if that is not known; asked for by column too.
 
     Raises if the controller knows no such stream or domain; with Spark Connect it is not asked.
     """
+    domain = asked[0]
     if controller_url is None or not isinstance(spark, SparkSession):
         return dict.fromkeys(streams, domain)
     with closing(Transport(controller_url, token=token)) as transport:
-        known = {stream: check_known(transport, stream, domain) for stream in streams}
+        known = {stream: check_known(transport, stream, *asked) for stream in streams}
         return {stream: found.domain if found else domain for stream, found in known.items()}
 
 

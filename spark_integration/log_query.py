@@ -13,6 +13,7 @@ from noted_time.values import checked_name
 from noted_time.wing import INGESTION
 from spark_integration.offsets import Json, LogOffset
 from spark_integration.options import (
+    INGESTED,
     Align,
     Batches,
     CatchUp,
@@ -20,11 +21,14 @@ from spark_integration.options import (
     Ingestion,
     Option,
     ReadRange,
+    check_promised,
 )
 from spark_integration.time_range import ALL_TIMES
 
-INGESTED = "_ingested"
-"""The column with the time at which a row came in."""
+STAMPS = (
+    f"leave event_time out, and the watermark is that of {INGESTED}; or pass "
+    "Ingestion(max_event_time_lag_ms=…)"
+)
 
 FIELDS: dict[type[Option], str] = {
     ReadRange: "range",
@@ -149,9 +153,7 @@ def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | 
         return event_time
     if is_stamp and max_lag_ms is not None:
         raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")
-    if not is_stamp and max_lag_ms is None:
-        raise Rejected(
-            f"marks of ingestion promise nothing of {event_time!r}: leave event_time out, and the "
-            f"watermark is that of {INGESTED}; or pass Ingestion(max_event_time_lag_ms=…)"
-        )
-    return event_time or INGESTED
+    column = event_time or INGESTED
+    if max_lag_ms is None:
+        check_promised(domain, column, STAMPS)
+    return column

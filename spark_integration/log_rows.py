@@ -27,7 +27,8 @@ from noted_time import Rejected
 from spark_integration.admission import Slice
 from spark_integration.late_rows import LATE, are_late
 from spark_integration.log_files import LogFiles, UnreadableFile
-from spark_integration.log_query import INGESTED, LogQuery
+from spark_integration.log_query import LogQuery
+from spark_integration.options import INGESTED
 from spark_integration.time_range import TimeRange
 from spark_integration.watermark import INSTANT, MARK_TIME, instant
 

@@ -27,6 +27,7 @@ from reader_client.questions import Steps, about_stream
 from reader_client.repeating import Health, Repeating
 from reader_client.wakeup import News
 from spark_integration.offsets import Released
+from spark_integration.options import check_promised
 
 WAIT_MS = 10_000
 CATCH_UP_S = 5.0
@@ -150,6 +151,7 @@ class ControllerFeed:
             if self._domain is None:
                 domains = stream_answer((yield about_stream(self._stream))).domains
                 self._domain = unnamed_domain(domains)
+                check_promised(self._domain, None)
             following = Following(
                 self._stream,
                 [self._domain],
@@ -193,14 +195,19 @@ class Known(NamedTuple):
 
 
 def check_known(
-    transport: Transport, name: str, domain: str | None, end_at: Time | None = None
+    transport: Transport,
+    name: str,
+    domain: str | None,
+    event_time: str,
+    end_at: Time | None = None,
 ) -> Known | None:
     """Return the domain that is meant; raises if the controller does not know it, or the stream.
 
     Returns `None` if the controller is unreachable.
 
-    Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in
-    seconds: the query would end at once, without a row.
+    Raises `UnexpectedAnswer` if it is not a controller, `Rejected` if the domain that nobody named
+    is one of ingestion and `event_time` a column of which it promises nothing, and
+    `ImplausibleTime` for an `end_at` in seconds: the query would end at once, without a row.
     """
     try:
         stream = transport.ask(about_stream(name))
@@ -213,6 +220,8 @@ def check_known(
     chosen = domain or unnamed_domain(domains)
     if chosen not in domains:
         raise UnknownDomain(chosen, domains)
+    if domain is None:
+        check_promised(chosen, event_time)
     last = stream["marks"].get(chosen)
     if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
         check_time(end_at, last["lower"])

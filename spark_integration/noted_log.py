@@ -82,7 +82,8 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     )  # otherwise the Connect server looks for log and controller
     with closing(Transport(controller_url, token=token)) as transport:
         if is_here:
-            known = check_known(transport, query.stream, query.domain, query.range.end_at)
+            of = (query.stream, query.domain, query.event_time)
+            known = check_known(transport, *of, query.range.end_at)
             query = replace(query, is_only=known is not None and known.is_only)
     events = _parsed(query.columns.schema)
     schema = scan_schema(query, events) if is_here or events is not None else None

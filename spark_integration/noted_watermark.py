@@ -14,7 +14,7 @@ from noted_time import Rejected
 from noted_time.values import checked_name
 from spark_integration.checkpoint_files import place_of
 from spark_integration.marks_query import MarksQuery
-from spark_integration.options import OnSeal, check_one_of
+from spark_integration.options import OnSeal, check_one_of, check_promised
 from spark_integration.positions import KafkaTopic, PositionOf
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
@@ -52,6 +52,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     or union the results.
     """
     check_one_of("on_seal", on_seal, OnSeal)
+    check_promised(domain, event_time)
     query = MarksQuery(
         {checked_name("stream", stream): position or KafkaTopic(stream)},
         controller_url,

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from noted_time import BacklogPolicy, Rejected
 from noted_time.values import Time, checked_name, shown_time
+from noted_time.wing import INGESTION
 from spark_integration.time_range import TimeRange, time_ms
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+INGESTED = "_ingested"
+"""The column with the time at which a row came in."""
+
+EVENT_TIMES = (
+    "name the domain of the event times (domain=), which the writers note, or an observer by "
+    "broker-time, timestamp or field"
+)
 
 Late = Literal["drop", "keep"]
 OnSeal = Literal["close", "hold"]
@@ -148,6 +157,22 @@ class Ingestion:
             raise Rejected(
                 f"max_event_time_lag_ms must be 0 or more, not {self.max_event_time_lag_ms}"
             )
+
+
+def check_promised(domain: str | None, event_time: str | None, remedy: str = EVENT_TIMES) -> None:
+    """Raise `Rejected` if marks are of ingestion and the column is another time than that.
+
+    >>> check_promised("ingestion", "_ingested"), check_promised("default", "departure")
+    (None, None)
+    >>> check_promised("ingestion", "timestamp")
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: marks of ingestion say when rows came in, and promise nothing of ...
+    """
+    if domain == INGESTION and event_time != INGESTED:
+        column = "event times" if event_time is None else repr(event_time)
+        said = f"marks of ingestion say when rows came in, and promise nothing of {column}"
+        raise Rejected(f"{said}: {remedy}")
 
 
 Option = ReadRange | Columns | Batches | CatchUp | Align | Ingestion

@@ -1,7 +1,8 @@
-"""What `read_noted_log` refuses in the call: one sentence, before a query or Java is at work."""
+"""What the readers refuse in the call: one sentence, before a query or Java is at work."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
@@ -27,11 +28,17 @@ from spark_integration import (
     Columns,
     Ingestion,
     ReadRange,
+    read_complete,
+    read_complete_kafka,
+    read_noted_kafka,
     read_noted_log,
+    with_noted_watermark,
 )
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
+from spark_integration.marks_feed import ControllerFeed
+from spark_integration.offsets import Released
 from spark_integration.options import Option
 from spark_integration.sources import options_of
 from tests.support.noted_stream import NotedStream
@@ -158,6 +165,75 @@ def test_an_option_refuses_values_that_it_does_not_know(
     """When it is created, by the name of the value."""
     with pytest.raises(Rejected, match=sentence):
         option(**values)
+
+
+NO_EVENTS: Any = None
+ALL: dict[str, Callable[..., object]] = {
+    "read_noted_log": lambda url, **asked: read_noted_log(
+        WITHOUT_JAVA, "log", "seen", controller_url=url, **asked
+    ),
+    "read_noted_kafka": lambda url, **asked: read_noted_kafka(
+        WITHOUT_JAVA, "seen", bootstrap="127.0.0.1:9", controller_url=url, **asked
+    ),
+    "with_noted_watermark": lambda url, **asked: with_noted_watermark(
+        NO_EVENTS, stream="seen", controller_url=url, checkpoint_location="c", **asked
+    ),
+    "read_complete": lambda url, **asked: read_complete(
+        WITHOUT_JAVA, "log", "seen", 0, 1, controller_url=url, **asked
+    ),
+    "read_complete_kafka": lambda url, **asked: read_complete_kafka(
+        WITHOUT_JAVA, "seen", 0, 1, bootstrap="127.0.0.1:9", controller_url=url, **asked
+    ),
+}
+"""All that promises something of a column by the marks of a domain."""
+
+
+@pytest.mark.parametrize("call", ALL)
+def test_marks_of_ingestion_are_refused_for_another_column(call: str) -> None:
+    """They say when rows came in: rows that are older by that column lie beyond their cuts."""
+    for column in "departure", "timestamp":
+        with pytest.raises(Rejected, match=f"ingestion say .* promise nothing of '{column}'"):
+            ALL[call]("http://127.0.0.1:9", domain="ingestion", event_time=column)
+
+
+@pytest.mark.parametrize("marks", ["ahead", "committed", "topic"])
+def test_marks_of_ingestion_are_refused_wherever_they_come_from(marks: Any) -> None:  # noqa: ANN401
+    """Also from a noted topic."""
+    with pytest.raises(Rejected, match="promise nothing of 'timestamp': name the domain of the"):
+        ALL["read_noted_kafka"](
+            "http://127.0.0.1:9", domain="ingestion", event_time="timestamp", marks=marks
+        )
+
+
+@pytest.mark.parametrize("call", ["read_noted_log", "read_complete"])
+def test_marks_of_ingestion_are_refused_where_nobody_names_them(call: str, served: Served) -> None:
+    """As the only domain of a stream is meant then."""
+    served.create("seen", domains=["ingestion"])
+    served.note("seen", 10, {"0": 1}, domain="ingestion")
+    with pytest.raises(Rejected, match="promise nothing of 'departure'"):
+        ALL[call](served.url, event_time="departure")
+
+
+def test_a_query_that_is_planned_elsewhere_refuses_them_too(served: Served) -> None:
+    """A Connect server asks the controller once the query starts, and a mark moves time."""
+    served.create("seen", domains=["ingestion"])
+    served.note("seen", 10, {"0": 1}, domain="ingestion")
+    feed = ControllerFeed(served.url, "seen", None)
+    with pytest.raises(Rejected, match="promise nothing of event times"):
+        feed.begin(Released())
+
+
+def test_the_column_of_ingestion_itself_is_taken(served: Served) -> None:
+    """By its name, and by none; and a column that lags by what the query allows for."""
+    served.create("seen", domains=["default", "ingestion"])
+    asked: dict[str, Any] = {"domain": "ingestion", "controller_url": served.url}
+    taken = [
+        LogQuery.asked("log", "seen", (), **asked).event_time,
+        LogQuery.asked("log", "seen", (), event_time="_ingested", **asked).event_time,
+        LogQuery.asked("log", "seen", [Ingestion(5000)], event_time="at", **asked).event_time,
+    ]
+
+    assert taken == ["_ingested", "_ingested", "at"]
 
 
 def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:

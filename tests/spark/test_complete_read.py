@@ -265,7 +265,8 @@ def test_a_window_is_named_by_its_times(served: Served, caplog: pytest.LogCaptur
     served.post("flights", *({"writer": name, "time": ten} for name in ("shop", "depot")))
     served.call("DELETE", "/flights/writers/depot")
     served.post("flights", {"writer": "shop", "time": ten + HOUR})
-    asked: dict[str, Any] = {"controller_url": served.url, "token": None, "domain": None}
+    asked: dict[str, Any] = {"controller_url": served.url, "event_time": "at"}
+    asked |= {"token": None, "domain": None}
     with caplog.at_level("WARNING"):
         complete_window("flights", ten, ten + HOUR, timeout=0, missing="warn", **asked)
     with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not below its end 2013-"):

@@ -19,6 +19,7 @@ from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
+from writer_client import EventTimeNoter, KafkaBrokerTimes, WriterClient
 
 pytestmark = [
     pytest.mark.spark,
@@ -173,6 +174,30 @@ def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock, isolati
     assert eventually(lambda: clock.counts, [(0, 4), (1, 5)])
     assert held == [(0, 4)]
     query.stop()
+
+
+def test_stamps_of_the_broker_are_event_times_by_their_own_observer(clock: Clock) -> None:
+    """With LogAppendTime; `ingestion` does not cover them, as records are visible only later."""
+    clock.broker.create(clock.name, 2, {"message.timestamp.type": "LogAppendTime"})
+    with WriterClient(clock.url, clock.name, "observer") as client:
+        times = KafkaBrokerTimes(clock.broker.config, clock.name, skew_ms=0)
+        noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
+        noter.look()
+        for _ in range(2):
+            clock.broker.send(clock.name, [(partition, "landed", 0) for partition in (0, 1)])
+        stamps = Topic(clock.broker.config, clock.name).largest_times()
+
+        def are_noted() -> bool:
+            noter.look()
+            return (client.flush().lower or 0) >= min(stamps.values())
+
+        wait_until(are_noted)
+    clock.marks.seal()
+    with pytest.raises(Rejected, match="marks of ingestion say when rows came in"):
+        clock.read(domain="ingestion")
+    clock.run()
+
+    assert sum(int(str(count)) for _, count in clock.output.rows) == 4
 
 
 def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: Clock) -> None:
