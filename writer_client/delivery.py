@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Literal
 
 from noted_time.values import (
     LARGEST_TIME,
@@ -31,6 +31,14 @@ from writer_client.writer import Writer
 
 NEVER = MIN_INT64
 """Below all event times."""
+
+
+OnFailure = Literal["raise", "hold"]
+"""What `forgive` does with the notes that were held: `raise` drops them, `hold` has them leave.
+
+Whoever handles failures in a callback has produced those events again by then. Whoever is raised an
+error begins with `forgive`, and notes again.
+"""
 
 
 class Phase(Enum):
@@ -129,12 +137,14 @@ class DeliveryTracker:
         *,
         domain: str | None = None,
         look_again: Callable[[], object] | None = None,
+        on_failure: OnFailure = "hold",
     ) -> None:
         self.lock = threading.RLock()
         """Held by each call; while it is held, no other thread produces or notes."""
         self._client = client
         self._domain = domain
         self._look_again = look_again
+        self._drops_notes = on_failure == "raise"
         self._open = Epoch(self)
         self._epochs = deque([self._open])
         self.phase = Phase.CLEAR
@@ -143,7 +153,7 @@ class DeliveryTracker:
         self._doubtful = self._open
         self._noted: int | None = None
         self._left: int | None = None
-        self._failed, self._reason = 0, ""
+        self.failed, self._reason = 0, ""
         self._settled = Epoch(self)
         self._counted = 0
         self._late_below = self._bound()
@@ -193,7 +203,7 @@ class DeliveryTracker:
     def is_waiting(self) -> bool:
         """Whether notes wait for nothing but deliveries."""
         with self.lock:
-            return len(self._epochs) > 1 and self.phase is Phase.CLEAR and not self._failed
+            return len(self._epochs) > 1 and self.phase is Phase.CLEAR and not self.failed
 
     def note(self, time: Time) -> None:
         """Promise that all events with a time below `time` were produced by now.
@@ -230,7 +240,7 @@ class DeliveryTracker:
 
         What failed is produced again before the notes that are held for it leave.
         """
-        noted, domain = None if self._failed else self._noted, self._domain
+        noted, domain = None if self.failed else self._noted, self._domain
         times = (noted, self._client.known_time(domain), self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NEVER)
 
@@ -296,13 +306,12 @@ class DeliveryTracker:
                 return
             aborted = self._doubtful if self.phase is Phase.UNRESOLVED else self._open
             at = self._epochs.index(aborted)
-            self._failed -= aborted.failures
+            self.failed -= aborted.failures
             self._epochs[at] = Epoch(self)
             self._open = self._epochs[-1]
             for epoch in list(self._epochs)[at:]:
                 epoch.note = None
-            held = (each.note for each in reversed(self._epochs) if each.note is not None)
-            self._noted = next(held, self._left)
+            self._noted = self._last_held()
             self.phase = Phase.CLEAR
             self.settle()
 
@@ -312,9 +321,9 @@ class DeliveryTracker:
         """Count the failure of an event; `Epoch.failed` calls it."""
         with self.lock:
             if epoch in self._epochs:  # else its transaction was aborted
-                self._reason = self._reason if self._failed else str(error)
+                self._reason = self._reason if self.failed else str(error)
                 epoch.failures += 1
-                self._failed += 1
+                self.failed += 1
                 self._late_below = self._bound()
 
     def unplaced(self, epoch: Epoch) -> None:
@@ -329,10 +338,13 @@ class DeliveryTracker:
     def failure(self) -> DeliveryFailed | None:
         """The error for events that failed and were not forgiven, `None` without any."""
         with self.lock:
-            if not self._failed:
+            if not self.failed:
                 return None
             aborts, writer = self.phase is Phase.OPEN, self._client.writer
-            return DeliveryFailed(writer, self._failed, self._reason, is_aborted=aborts)
+            drops = self._drops_notes
+            return DeliveryFailed(
+                writer, self.failed, self._reason, is_aborted=aborts, drops_notes=drops
+            )
 
     def check(self) -> None:
         """Raise `DeliveryFailed` if events failed and that was not forgiven."""
@@ -343,22 +355,32 @@ class DeliveryTracker:
     def forgive(self) -> None:
         """Forget failures: the events were produced again by now, or never will be.
 
-        All notes since the first failure wait for what was produced until now, in one note.
+        All notes since the first failure wait for what was produced until now, in one note. With
+        `on_failure="raise"` they are dropped: note again once the events were produced again.
         """
         with self.lock:
             held = list(self._epochs)
             while held and not held[0].failures:
                 del held[0]
             times = [epoch.note for epoch in held if epoch.note is not None]
+            if self._drops_notes:
+                times = []
             for epoch in held:
                 epoch.sent -= epoch.failures
                 epoch.failures, epoch.note = 0, None
-            self._failed = 0
+            self.failed = 0
             if times and self.phase is Phase.OPEN:
                 self._open.note = times[-1]
             elif times:
                 self._close(times[-1])
+            elif self._drops_notes:
+                self._noted = self._last_held()
             self.settle()
+
+    def _last_held(self) -> int | None:
+        """Return the last time that is held, or has left."""
+        held = (each.note for each in reversed(self._epochs) if each.note is not None)
+        return next(held, self._left)
 
     # How epochs end
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time as clocks
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from noted_time.values import (
     ClientFailed,
+    DeliveryFailed,
     Fenced,
     NotedTimeError,
     Recreated,
     Rejected,
     Session,
     Unreachable,
+    shown_time,
 )
 from writer_client.answers import Found
 from writer_client.client import WriterClient
-from writer_client.delivery import DeliveryTracker
+from writer_client.delivery import DeliveryTracker, OnFailure
 from writer_client.kafka_ends import TopicEnds
 from writer_client.posting import unix_ms
 
@@ -43,6 +48,19 @@ FENCED = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - libr
 FATAL = KafkaError._FATAL  # noqa: SLF001 - likewise
 
 
+WARN_S, SIGN_S = 60.0, 10.0
+"""How often a warning names what failed, and at least the controller learns that it lives."""
+
+
+@dataclass(slots=True)
+class Failing:
+    """Events failed `since` that moment in Unix ms; when that is said again."""
+
+    since: int
+    warn_at: float = 0.0
+    sign_at: float = 0.0
+
+
 class Deliveries:
     """A producer of Kafka's whose deliveries are reported to the tracker of `client`.
 
@@ -51,18 +69,26 @@ class Deliveries:
     """
 
     def __init__(
-        self, kafka: Producer, client: WriterClient, ends: TopicEnds, domain: str | None
+        self,
+        kafka: Producer,
+        client: WriterClient,
+        ends: TopicEnds,
+        domain: str | None,
+        on_failure: OnFailure,
     ) -> None:
         self.kafka = kafka
         self.client = client
-        self.tracker = DeliveryTracker(client, domain=domain, look_again=self.begin)
+        self.tracker = DeliveryTracker(
+            client, domain=domain, look_again=self.begin, on_failure=on_failure
+        )
+        self.raises = on_failure == "raise"
         self.fault: NotedTimeError | None = None
         self.polls = 0
         """How many times reports were looked for."""
         self.reporting = threading.RLock()
         """Held by the one thread that has deliveries reported."""
         self._ends = ends
-        self._complained = False
+        self._failing: Failing | None = None
 
     def begin(self) -> None:
         """Join, and look the ends of the topic up once no other process may note."""
@@ -83,6 +109,8 @@ class Deliveries:
         if self.client.is_fenced:
             self.tracker.count_rows()
         self.client.check()
+        if self.raises:
+            self.tracker.check()
 
     def poll(self, timeout_s: float) -> None:
         """Have deliveries reported, and note what may leave."""
@@ -121,10 +149,28 @@ class Deliveries:
             return  # the client says so whenever it is asked
         except NotedTimeError as error:
             self.fault = self.fault or error
-        failure = self.tracker.failure
-        if failure is not None and not self._complained:
+        if self.tracker.failed or self._failing is not None:
+            with suppress(Rejected):  # it cannot note any more
+                self._say(self.tracker.failure, clocks.monotonic())
+
+    def _say(self, failure: DeliveryFailed | None, now: float) -> None:
+        """Log that events failed, and have the controller know that the writer lives."""
+        failing = self._failing
+        if failure is None:
+            self._failing = None
+            self.client.hold(None)
+            return
+        if failing is None:
+            self._failing = failing = Failing(unix_ms())
+        if now >= failing.warn_at:
+            failing.warn_at = math.inf if self.raises else now + WARN_S
             log.warning("%s", failure)
-        self._complained = failure is not None
+        if now >= failing.sign_at:
+            timeout_s = (self.client.known_timeout_ms or math.inf) / 1000
+            failing.sign_at = now + min(SIGN_S, timeout_s / 3)
+            events = "1 event was" if failure.failed == 1 else f"{failure.failed} events were"
+            since = shown_time(failing.since // 1000 * 1000)
+            self.client.hold(f"{events} not delivered since {since}")
 
     def named(self, error: KafkaException) -> NotedTimeError:
         """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""

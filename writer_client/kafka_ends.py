@@ -46,9 +46,9 @@ class TopicEnds:
         timeout_s: float = 10.0,
     ) -> None:
         """Connect with the configuration of any client of librdkafka; `domain` is the events'."""
-        self._topic = Topic(config, topic)
+        self.topic = Topic(config, topic)
         self._domain = domain
-        self._id = self._topic.look(timeout_s=timeout_s).id
+        self._id = self.topic.look(timeout_s=timeout_s).id
 
     def look_up(self, known: Mapping[int, int]) -> Found:
         """Return the ends, also of what was not committed, and the largest timestamp below them.
@@ -56,12 +56,12 @@ class TopicEnds:
         `known` is the writer's position at the controller: a partition that ends before it is not
         the one that was noted.
         """
-        look = _whole(self._topic, self._topic.look())
+        look = _whole(self.topic, self.topic.look())
         behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
         if behind or look.id != self._id:
             fact = f"it ends at {behind}, and {dict(known)} was noted"
-            raise Recreated(f"Kafka topic {self._topic.name!r}", fact)
-        times = self._topic.largest_times()
+            raise Recreated(f"Kafka topic {self.topic.name!r}", fact)
+        times = self.topic.largest_times()
         new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
         return Found(look.ends, {self._domain: max(new)} if new else {})
 

@@ -20,8 +20,8 @@ from noted_time.values import (
 )
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
-from writer_client.delivery import Epoch, Phase
-from writer_client.kafka_config import checked, created, take_over
+from writer_client.delivery import Epoch, OnFailure, Phase
+from writer_client.kafka_config import Headers, Limits, checked, created, take_over
 from writer_client.kafka_deliveries import SLICE_S, Deliveries, log
 from writer_client.kafka_ends import TopicEnds
 from writer_client.kafka_transactions import COMMIT_S, Transactions
@@ -38,7 +38,6 @@ IDLE_S, WAITING_S = 1.0, 0.005
 """How often reports are looked for while no event is produced: with no note that waits, or one."""
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
-Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 
 
 class KafkaNotedProducer:
@@ -81,6 +80,7 @@ class KafkaNotedProducer:
         timeout_ms: int | None = None,
         token: str | None = None,
         on_excluded: Callable[[Exclusion], object] | None = None,
+        on_failure: OnFailure = "raise",
         auto: bool = False,
         delay_ms: int = 0,
         note_period_ms: int = 1000,
@@ -90,6 +90,11 @@ class KafkaNotedProducer:
 
         `domain` is the one that event times are of, by default the only one of the stream; the
         writer vouches for no other. `timeout_ms`, `token` and `on_excluded` are `WriterClient`'s.
+
+        After an event was not delivered, every call raises `DeliveryFailed` until `forgive()`. With
+        `on_failure="hold"`, for programs that handle failures in `on_delivery`, events and notes
+        are taken further, and a warning names the failure each minute. In both cases notes are
+        held, and the controller is shown that the writer lives and why it does not note.
 
         With `auto`, `clock()` less `delay_ms` is noted every `note_period_ms`, never beyond an
         event that was produced and not delivered. Events are then to be stamped with this clock,
@@ -115,7 +120,8 @@ class KafkaNotedProducer:
         )
         """The client that notes: its state, the stream's lower, the position noted."""
         open_clients.discard(self.client)  # it is closed after what was produced is delivered
-        self._deliveries = Deliveries(self._producer, self.client, ends, domain)
+        self._deliveries = Deliveries(self._producer, self.client, ends, domain, on_failure)
+        self._limits = Limits(ends.topic, config)
         self._tracker = self._deliveries.tracker
         self._transactions = Transactions(self._deliveries)
         self._produced, self._produce = self._tracker.produced, self._producer.produce
@@ -167,17 +173,22 @@ class KafkaNotedProducer:
         """Produce an event; waits only while librdkafka's queue is full.
 
         `on_delivery(error, message)` is called with the outcome; what it raises is logged. Raises,
-        before anything is sent, `Fenced` if another process took over, and `Rejected` for an event
-        that cannot be sent: outside a transaction if there are any, larger than librdkafka takes,
-        or with a time of 0, which Kafka takes for now, or below.
+        before anything is sent, `Fenced` if another process took over, `DeliveryFailed` (see
+        `on_failure`), and `Rejected` for an event that would be refused: outside a transaction if
+        there are any, larger than the client or the topic takes, with a time that is further from
+        now than the topic allows, or of 0, which Kafka takes for now, or below.
 
         The first event after `idle` or `finish` joins again, as creating the producer does.
         """
         stamp = event_time if type(event_time) is int else unix_ms_of(event_time)
         if not 0 < stamp < LARGEST_TIME:
             raise Rejected(f"event_time {stamp} is no timestamp for Kafka: it has to be above 0")
-        if self._deliveries.fault is not None or self.client.is_fenced:
+        if self._deliveries.fault is not None or self.client.is_fenced or self._tracker.failed:
             self.check()
+        limits = self._limits
+        size = (len(value) if value else 0) + (len(key) if key else 0)
+        if not limits.earliest <= stamp <= limits.latest or size > limits.light or headers:
+            limits.check(stamp, value, key, headers)
         if self._is_transactional and self._tracker.phase is not Phase.OPEN:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
         part = -1 if partition is None else partition
@@ -217,12 +228,11 @@ class KafkaNotedProducer:
 
         The note leaves once they are delivered, in a transaction once it is committed: of several
         notes in one, the last. Raises `InvalidNote` if time goes back (also behind what a former
-        process noted, see `time`), `DeliveryFailed` while notes are held, and `Fenced`.
+        process noted, see `time`), `DeliveryFailed` (see `on_failure`), and `Fenced`.
         """
         if self._period_s is not None:
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
-        self._tracker.check()
         self._tracker.note(time)
         self.check()
         if self._tracker.is_waiting:
@@ -241,9 +251,11 @@ class KafkaNotedProducer:
         return self.client.flush(max(0.0, until - clocks.monotonic()))
 
     def forgive(self) -> None:
-        """Say that what failed was produced again by now, or is given up.
+        """Continue after a failure; the notes that were held for it are dropped.
 
-        The notes that were held for it leave, in one, once all produced until now is delivered.
+        Produce what failed again, if it is not given up, and then note again. With
+        `on_failure="hold"` that was done by now: the notes leave, in one, once all produced until
+        now is delivered.
         """
         self._is_held = False
         self._tracker.forgive()
@@ -251,7 +263,7 @@ class KafkaNotedProducer:
         self._wake.set()
 
     def check(self) -> None:
-        """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
+        """Raise what every call raises: `Fenced`, `ClientFailed`, `Rejected`, `DeliveryFailed`."""
         self._deliveries.check()
 
     # Transactions
@@ -416,7 +428,8 @@ class KafkaNotedProducer:
             return
         self._next_beat = now + self._period_s
         with self._tracker.lock:
-            if self._tracker.rests or self._is_held or self._closed or self._deliveries.fault:
+            holds = self._tracker.rests or self._is_held or self._tracker.failed
+            if holds or self._closed or self._deliveries.fault:
                 return
             time, last = unix_ms_of(self._clock()) - self._delay_ms, self._tracker.time
             if last is None or time >= last:

@@ -402,12 +402,23 @@ class DeliveryFailed(NotedTimeError):
     its batch.
     """
 
-    def __init__(self, writer: str, failed: int, reason: str, *, is_aborted: bool = False) -> None:
-        remedy = (
-            "the transaction was aborted: produce all of its events again"
-            if is_aborted
-            else "its notes are held: produce what failed again, then call forgive()"
-        )
+    def __init__(
+        self,
+        writer: str,
+        failed: int,
+        reason: str,
+        *,
+        is_aborted: bool = False,
+        drops_notes: bool = False,
+    ) -> None:
+        remedy = "its notes are held: produce what failed again, then call forgive()"
+        if is_aborted:
+            remedy = "the transaction was aborted: produce all of its events again"
+        elif drops_notes:
+            remedy = (
+                "its notes are held: call forgive(), which drops them, produce what failed again, "
+                "and note time again"
+            )
         super().__init__(
             f"events of writer {writer!r} were not delivered: {failed}, the first because of "
             f"{reason}; {remedy}"

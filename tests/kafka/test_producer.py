@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, Producer
+from typer.testing import CliRunner
 
+from controller.cli.app import app
 from noted_time import (
     DeliveryFailed,
     Fenced,
@@ -28,7 +31,13 @@ from tests.support.page import Session
 from tests.support.processes import ServeProcess, environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
-from writer_client import KafkaNotedProducer, kafka_producer, kafka_transactions
+from writer_client import (
+    KafkaNotedProducer,
+    kafka_deliveries,
+    kafka_producer,
+    kafka_transactions,
+)
+from writer_client.posting import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
@@ -198,31 +207,76 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
 
 
 def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
-    broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
+    broker: Broker,
+    served: Served,
+    topic: str,
+    start: Start,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Until what failed was produced again; the next note and the log report it."""
-    broker.create(topic, 1, {"max.message.bytes": 2000})
+    """Until what failed was produced again, by a program that handles it; the log repeats it."""
+    broker.create(topic, 1)
     failed: list[bytes | None] = []
-    producer = start(config={"linger.ms": 50})
-    for n in range(5):
-        producer.produce(
-            b"x" * (5000 if n == 3 else 10 + n),
-            event_time=NOON + n,
-            on_delivery=lambda error, message: failed.append(message.value()) if error else None,
-        )
-    producer.note_time(NOON + 10)
-    with pytest.raises(DeliveryFailed, match=r"not delivered: 5, .* size too large.*forgive"):
-        producer.flush(60)
-    with pytest.raises(DeliveryFailed):
+    producer = start(config={"linger.ms": 50}, on_failure="hold")
+    broker.set(topic, "max.message.bytes", 2000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka_deliveries, "WARN_S", 0.0)
+        for n in range(5):
+            producer.produce(
+                b"x" * (5000 if n == 3 else 10 + n),
+                event_time=NOON + n,
+                on_delivery=lambda error, sent: failed.append(sent.value()) if error else None,
+            )
+        producer.note_time(NOON + 10)
+        with pytest.raises(DeliveryFailed, match=r"not delivered: 5, .* size too large.*forgive"):
+            producer.flush(60)
         producer.note_time(NOON + 20)
+        wait_until(lambda: caplog.text.count("not delivered: 5") > 1)
     assert lower(served, topic) is None
     for n, value in enumerate(failed):
         producer.produce((value or b"")[:100], event_time=NOON + n)
     producer.forgive()
 
-    assert producer.flush(60).lower == NOON + 10
+    assert producer.flush(60).lower == NOON + 20
     assert faultless(broker, served, topic).records == 5
-    assert "not delivered" in caplog.text
+
+
+def test_after_an_event_failed_every_call_raises_it_and_the_writer_is_shown_to_live(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Until it is forgiven: then what was noted meanwhile is dropped, and noted again."""
+    producer = start(timeout_ms=3000)
+    start("lima").note_time(NOON + 50)
+    producer.note_time(NOON)
+    broker.set(topic, "max.message.bytes", 2000)
+    producer.produce(b"x" * 5000, event_time=NOON + 1)
+    producer.note_time(NOON + 10)
+    wait_until(lambda: served.get(f"{topic}/writers/berlin")["held"])
+    calls: list[Callable[[], object]] = [
+        lambda: producer.produce("b", event_time=NOON + 2),
+        lambda: producer.note_time(NOON + 20),
+        lambda: producer.flush(60),
+        lambda: producer.finish(60),
+    ]
+    for call in calls:
+        with pytest.raises(DeliveryFailed, match=r"not delivered: 1, .*drops them"):
+            call()
+    heard = served.get(f"{topic}/writers/berlin")["noted_at"]
+    wait_until(lambda: served.get(f"{topic}/writers/berlin")["noted_at"] > heard + 5000)
+    row, explained = served.get(f"{topic}/writers/berlin"), served.get(f"{topic}/explain")
+    words = ["writers", topic, "berlin", "--url", served.url]
+    shown = CliRunner().invoke(app, words, env={"COLUMNS": None}).output
+    producer.forgive()
+    assert producer.time == NOON
+    producer.produce("x", event_time=NOON + 1)
+    producer.note_time(NOON + 20)
+
+    assert producer.flush(60).lower == NOON + 20
+    assert served.get(f"{topic}/writers/berlin")["held"] is None
+    assert row["state"] == "live"
+    alive = "alive, but 1 event was not delivered since 20"
+    assert any(f"berlin is {alive}" in sentence for sentence in explained["sentences"])
+    assert alive in " ".join(shown.split())
+    assert faultless(broker, served, topic).records == 1
 
 
 def test_of_two_producers_of_one_name_the_younger_continues(
@@ -502,17 +556,67 @@ def test_a_start_that_cannot_work_says_why(
         KafkaNotedProducer(broker.config, topic, served.url, "berlin", stream="other")
 
 
-def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(start: Start) -> None:
-    """Kafka takes a timestamp of 0 for now, and fails a whole batch for what is too large."""
+def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    """Before it is sent, with the limit: Kafka takes 0 for now, and fails a whole batch."""
+    now = unix_ms()
+    broker.create(topic, 1, {"message.timestamp.before.max.ms": 600_000, "max.message.bytes": 3000})
     producer = start()
     for time in (0, -1, 2**63):
         with pytest.raises(Rejected, match=f"event_time {time} is no timestamp"):
             producer.produce("a", event_time=time)
-    with pytest.raises(Rejected, match="Message size too large"):
-        producer.produce(b"x" * 2_000_000, event_time=NOON)
-    producer.note_time(NOON)
+    refused: list[tuple[int, int, str]] = [
+        (now + 7_200_000, 1, r"ahead of this clock, .*message.timestamp.after.max.ms=3600000"),
+        (now - 700_000, 1, r"behind this clock, .*message.timestamp.before.max.ms=600000"),
+        (now, 2_000_000, r"has 2000000 bytes, .*message.max.bytes=1000000"),
+        (now, 3_000, r"takes 30\d\d bytes, .*max.message.bytes=3000"),
+    ]
+    for time, size, says in refused:
+        with pytest.raises(Rejected, match=f"the event was not sent: .*{says}"):
+            producer.produce(b"x" * size, event_time=time)
+    broker.set(topic, "message.timestamp.after.max.ms", 9_000_000)
+    assert eventually(lambda: took(producer, now + 7_200_000), expected=True)
+    producer.note_time(now)
 
-    assert producer.flush(60).lower == NOON
+    assert producer.flush(60).lower == now
+
+
+def took(producer: KafkaNotedProducer, time: int) -> bool:
+    """Produce an event; returns whether that was accepted."""
+    try:
+        producer.produce("a", event_time=time)
+    except Rejected:
+        return False
+    return True
+
+
+def test_the_largest_event_that_is_not_refused_is_delivered(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    """And with one byte more the broker would refuse it: key, value and headers are counted."""
+    broker.create(topic, 1, {"max.message.bytes": 3000})
+    producer, bare = start(), Producer(broker.config)
+    errors: list[int] = []
+    several: dict[str, str | bytes | None] = {"a": b"b" * 70, "c": None}
+    for headers in (None, several):
+        size, sent = 3000, False
+        while not sent:
+            size -= 1
+            with suppress(Rejected):
+                producer.produce(b"x" * size, event_time=NOON, key="k" * 65, headers=headers)
+                sent = True
+        producer.flush(60)
+        bare.produce(
+            topic,
+            b"x" * (size + 1),
+            key="k" * 65,
+            headers=headers,
+            on_delivery=lambda error, _: errors.append(error.code() if error else 0),
+        )
+        bare.flush(60)
+
+    assert errors == [KafkaError.MSG_SIZE_TOO_LARGE] * 2
 
 
 def test_a_topic_that_stamps_its_records_itself_is_named_in_the_log(

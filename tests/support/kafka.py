@@ -18,6 +18,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     NewPartitions,
     NewTopic,
     ResourcePatternType,
@@ -231,6 +234,12 @@ class Broker:
         new = NewTopic(topic, partitions, config=config, **placed)
         self.change(lambda admin: admin.create_topics([new]))
         self._wait_for(topic, partitions)
+
+    def set(self, topic: str, name: str, value: int) -> None:
+        """Change a setting of a topic."""
+        entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
+        of = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self.change(lambda admin: admin.incremental_alter_configs([of]))
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, but for Kafka's own."""

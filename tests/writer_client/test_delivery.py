@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noted_time import DeliveryFailed, Rejected
 from noted_time.values import Time, unix_ms_of
 from writer_client import DeliveryTracker
-from writer_client.delivery import Epoch
+from writer_client.delivery import Epoch, OnFailure
 from writer_client.writer import Writer
 
 OFTEN = ("produce", "produce", "count", "send", "deliver", "deliver", "note", "note")
@@ -88,7 +88,9 @@ class Program:
 
     def __init__(self, seed: int) -> None:
         self.client = Noting()
-        self.tracker = DeliveryTracker(self.client)
+        self.raises = bool(seed % 2)
+        on_failure: OnFailure = "raise" if self.raises else "hold"
+        self.tracker = DeliveryTracker(self.client, on_failure=on_failure)
         self.chance = random.Random(seed)
         self.ends = [0, 0]
         self.counted: list[Event] = []
@@ -229,10 +231,12 @@ class Program:
         self.lost = failures(self.tracker)
 
     def forgive(self) -> None:
-        """Produce again what failed, and say so."""
-        self.repeat()
+        """Produce again what failed, and say so; or say so first, and note again."""
         self.lost = 0
+        if not self.raises:
+            self.repeat()
         self.tracker.forgive()
+        self.repeat()
 
 
 def failures(tracker: DeliveryTracker) -> int:
@@ -284,6 +288,24 @@ def test_a_note_leaves_when_the_last_event_before_it_is_delivered() -> None:
 
     assert held == []
     assert client.left == [Left(10, {0: 6, 1: 4}, 9), Left(20, {0: 8, 1: 4}, 12)]
+
+
+@pytest.mark.parametrize(("on_failure", "time"), [("raise", 5), ("hold", 30)])
+def test_what_was_noted_after_a_failure_leaves_only_for_who_handles_failures(
+    on_failure: OnFailure, time: int
+) -> None:
+    """Who is raised an error forgives first, and events that are produced again are not late."""
+    client = Noting()
+    tracker = DeliveryTracker(client, on_failure=on_failure)
+    tracker.note(5)
+    tracker.produced(6).failed("too large")
+    tracker.note(30)
+    tracker.forgive()
+    tracker.produced(6).delivered(0, 1)
+    tracker.note(40)
+
+    assert [note.time for note in client.left] == [*{5, time}, 40]
+    assert client._outbox.late_rows == (0 if on_failure == "raise" else 1)
 
 
 def test_one_note_leaves_after_a_commit() -> None:
