@@ -8,15 +8,15 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from noted_time.client.rounds import Rounds
 from noted_time.client.transport import Transport
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from noted_time.kafka.reading import TopicReader
 from noted_time.kafka.topic import Topic
-from noted_time.reading import NEW_SEGMENT_MS, RelayQueue
-from noted_time.values import MAX_INT64, Rejected, Unreachable, checked_name
+from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, difference
+from noted_time.values import MAX_INT64, Mark, Rejected, Unreachable, checked_name
 from reader_client.answers import StreamRead, marks_answer, stream_answer
 from reader_client.questions import MARKS_PER_PAGE, about_stream, marks_after
 
@@ -76,7 +76,8 @@ class KafkaRelay(Rounds):
 
         Raises `Unreachable` if the next look may succeed. The relay has to end with `Rejected`: for
         an unknown topic, stream or domain, or a record in the noted topic that no relay of this
-        stream and topic wrote, and if one of the three was deleted.
+        stream and topic wrote or that is not the controller's mark of its seq, and if one of the
+        three was deleted.
         """
         stream = self._ask_about_stream()
         if self._reader is None and not self._read_noted(stream, self.topic.look_again().id):
@@ -151,8 +152,22 @@ class KafkaRelay(Rounds):
             begin = max(self.noted.begins().get(0, 0), look.ends[0] - MARKS_PER_PAGE)
             self._reader = TopicReader(self.noted)
             self._reader.begin(0, begin)
+        self._take_records(self._reader.read(look.ends), stream, topic_id)
+        if self._reader.behind(look.ends):
+            raise Unreachable(f"{name} has a transaction of another program, which is open")
+        return True
+
+    def _take_records(
+        self,
+        records: Iterable[tuple[int, int, Message]],
+        stream: StreamRead,
+        topic_id: str | None,
+    ) -> None:
+        """Continue after these; raises `Rejected` if one is no mark of the stream."""
+        name = f"Kafka topic {self.noted.name!r}"
         ours = self.stream, stream.id, topic_id
-        for _, offset, message in self._reader.read(look.ends):
+        doubtful: dict[str, list[tuple[int, Mark]]] = {}
+        for _, offset, message in records:
             try:
                 record = NotedRecord.read(message.value())
             except Rejected as error:
@@ -164,10 +179,27 @@ class KafkaRelay(Rounds):
                     f"{name}, offset {offset}: this is a mark of {two[0]}, and the relay is of "
                     f"{two[1]}. If another relay writes it, end that one"
                 )
+            if not self._queue.is_waiting(record.domain, record.mark):
+                doubtful.setdefault(record.domain, []).append((offset, record.mark))
             self._queue.written(record.domain, record.mark)
-        if self._reader.behind(look.ends):
-            raise Unreachable(f"{name} has a transaction of another program, which is open")
-        return True
+        for domain, marks in doubtful.items():
+            # the last one is continued from, and readers take the largest lower
+            for offset, mark in dict(
+                (marks[-1], max(marks, key=lambda each: each[1].lower))
+            ).items():
+                self._compare(stream, domain, mark, f"{name}, offset {offset}")
+
+    def _compare(self, stream: StreamRead, domain: str, mark: Mark, where: str) -> None:
+        """Raise `Rejected` if a record is not the controller's mark of its seq."""
+        question = marks_after(self.stream, mark.seq - 1, domain, 0, 1)
+        answer = marks_answer(self._transport.ask(question))
+        if answer.marks and answer.stream_id == stream.id:
+            differs = difference(mark, answer.marks[0])
+            if differs:
+                raise self._outdated(
+                    f"{where}: mark {mark.seq} of domain {domain!r} has {differs}. Another program "
+                    "wrote it: let only relays write there"
+                )
 
     def _outdated(self, why: str) -> Rejected:
         return Rejected(

@@ -29,9 +29,11 @@ def about_stream(stream: str) -> Question:
     return Question("GET", stream_path(stream))
 
 
-def marks_after(stream: str, seq: int, domain: str, wait_ms: int) -> Question:
+def marks_after(
+    stream: str, seq: int, domain: str, wait_ms: int, limit: int = MARKS_PER_PAGE
+) -> Question:
     """Ask for the marks of `domain` after a seq, waiting for one up to `wait_ms`."""
-    query = {"domain": domain, "after": seq, "limit": MARKS_PER_PAGE, "wait_ms": wait_ms}
+    query = {"domain": domain, "after": seq, "limit": limit, "wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 
 

@@ -13,6 +13,9 @@ from itertools import takewhile
 
 from noted_time.values import Mark, SegmentWaited, waited_for
 
+MOST_SHOWN = 3
+"""Maximum number of segments that a sentence names in which two cuts differ."""
+
 NEW_SEGMENT_MS = 10_000
 """How long the rows of a new segment wait: a reader's look at the log may lack the segment yet."""
 
@@ -58,6 +61,11 @@ class RelayQueue:
         if is_all and newest is not None and not newest.final:
             self.waiting[domain][-1:] = [replace(newest, final=True)]
 
+    def is_waiting(self, domain: str, mark: Mark) -> bool:
+        """Whether it is one of the marks that wait, and so what the controller answered."""
+        given = next((each for each in self.waiting[domain] if each.seq >= mark.seq), None)
+        return given is not None and given.seq == mark.seq and not difference(mark, given)
+
     def written(self, domain: str, mark: Mark) -> None:
         """Learn the next record of the log of marks: its writer has waited for its segments."""
         before, self.last[domain] = self.last.get(domain, mark), mark
@@ -79,3 +87,32 @@ class RelayQueue:
     def lacks(self, mark: Mark) -> list[SegmentWaited]:
         """Return the segments that are not readable up to the mark's cut."""
         return waited_for(self._ends, mark.cut.offsets)
+
+
+def difference(written: Mark, known: Mark) -> str:
+    """Return what shows that a record is not the mark of its seq, empty if nothing does.
+
+    `known` is the controller's mark of that seq, or the first after it that is kept.
+
+    >>> from noted_time.values import StreamCut
+    >>> known = Mark(2, 20, 20, StreamCut({0: 7}))
+    >>> difference(Mark(2, 90, 90, known.cut), known)
+    'the lower 90 there, and 20 at the controller'
+    >>> difference(Mark(2, 20, 20, StreamCut({0: 8})), known)
+    '{0: 8} of its cut there, and {0: 7} at the controller'
+    >>> difference(Mark(1, 10, 10, StreamCut({0: 3})), known)
+    ''
+    """
+    is_same = written.seq == known.seq
+    if (written.lower != known.lower) if is_same else (written.lower >= known.lower):
+        bound = f"{known.lower}" if is_same else f"below {known.lower}"
+        return f"the lower {written.lower} there, and {bound} at the controller"
+    there, here = written.cut.offsets, known.cut.offsets
+    differing = {each.segment for each in waited_for(here, there)}
+    if is_same:
+        differing |= {each.segment for each in waited_for(there, here)}
+    if not differing:
+        return ""
+    some = sorted(differing)[:MOST_SHOWN]
+    cuts = [{segment: cut.get(segment, 0) for segment in some} for cut in (there, here)]
+    return f"{cuts[0]} of its cut there, and {cuts[1]} at the controller"

@@ -16,10 +16,12 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from noted_time import NotedTimeError, Rejected, Unreachable
+from noted_time.client import Question
 from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.kafka.topic import Topic
-from noted_time.values import reaches
+from noted_time.values import StreamCut, reaches
 from reader_client import KafkaRelay
+from reader_client.questions import marks_after
 from reader_client.relay_command import app
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import Json, all_marks, violations
@@ -256,9 +258,12 @@ def tried(relay: KafkaRelay) -> bool:
         ("stream", "was deleted and created again|another relay"),
         ("topic", "was deleted and created again|this is a mark of .* over topic id"),
         ("noted", "was deleted"),
-        ("stranger", "offset 1: no relay has written b'hello'. Delete Kafka topic"),
-        ("other-stream", "offset 1: this is a mark of stream 'other'.*If another relay writes it"),
-        ("backup", "went back to mark 1, as after a restored backup"),
+        ("stranger", "offset 2: no relay has written b'hello'. Delete Kafka topic"),
+        ("other-stream", "offset 2: this is a mark of stream 'other'.*If another relay writes it"),
+        ("backup", "went back to mark 2, as after a restored backup"),
+        ("lower", "offset 2: mark 2 of .* has the lower 2000000 there, and 20 at the controller"),
+        ("cut", r"offset 2: mark 2 .*\{0: 1000\} of its cut there, and \{0: 2\} at the controller"),
+        ("lower-of-the-past", "offset 2: mark 1 of .* has the lower 2000000 there, and 10 at"),
     ],
 )
 def test_it_ends_if_it_can_no_longer_be_exact(
@@ -268,9 +273,10 @@ def test_it_ends_if_it_can_no_longer_be_exact(
     broker.create(topic := f"relay-{act}", 1)
     served.make(topic)
     relay, again = (KafkaRelay(broker.config, topic, served.url, new_partition_ms=0) for _ in "ab")
-    write(broker, served, topic, 10)
-    relayed(relay, broker, 1)
-    (record,) = noted(broker, topic)
+    for time in (10, 20):
+        write(broker, served, topic, time)
+        relayed(relay, broker, time // 10)
+    first, record = noted(broker, topic)
     if act == "stream":
         served.ask("DELETE", f"/streams/{topic}")
         served.make(topic)
@@ -279,18 +285,56 @@ def test_it_ends_if_it_can_no_longer_be_exact(
     elif act == "noted":
         broker.delete(f"{topic}.noted")
     else:
+        mark = record.mark
         values = {
-            "stranger": b"hello",
-            "other-stream": replace(record, stream="other").value,
-            "backup": replace(record, mark=replace(record.mark, seq=7)).value,
+            "stranger": [b"hello"],
+            "other-stream": [replace(record, stream="other").value],
+            "backup": [replace(record, mark=replace(mark, seq=7)).value],
+            "lower": [replace(record, mark=replace(mark, lower=2_000_000)).value],
+            "cut": [replace(record, mark=replace(mark, cut=StreamCut({0: 1000}))).value],
+            "lower-of-the-past": [  # and then what a true relay wrote
+                replace(first, mark=replace(first.mark, lower=2_000_000)).value,
+                record.value,
+            ],
         }
         producer = Producer(broker.config)
-        producer.produce(f"{topic}.noted", values[act], b"default")
+        for value in values[act]:
+            producer.produce(f"{topic}.noted", value, b"default")
         producer.flush()
 
     for each in [relay, again][: 1 + (act != "noted")]:
         with closing(each), pytest.raises(Rejected, match=sentence):
             relayed(each, broker, 9)
+
+
+def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """A relay that was away for longer than marks are kept continues; a forged mark ends it."""
+    for time in (10, 20):
+        write(broker, served, topic, time)
+        relayed(start(), broker, time // 10)
+    first = noted(broker, topic)[0]
+    broker.delete(f"{topic}.noted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reader_client.kafka_relay.marks_after", after_one)
+        for lower, is_forged in ((10, False), (20, True)):
+            values = replace(first, mark=replace(first.mark, lower=lower)).value
+            broker.create(f"{topic}.noted", 1)
+            broker.send(f"{topic}.noted", [(0, values, 0)], "default")
+            relay = start()
+            if is_forged:
+                with pytest.raises(
+                    Rejected, match=r"mark 1 .* the lower 20 there, and below 20 at"
+                ):
+                    relay.look()
+            else:
+                relayed(relay, broker, 2)
+
+
+def after_one(stream: str, seq: int, *more: Any) -> Question:  # noqa: ANN401 - any argument
+    """Ask as if the controller had dropped the first mark."""
+    return marks_after(stream, max(seq, 1), *more)
 
 
 def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:
