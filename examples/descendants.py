@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 MARK = "STARTED_UNDER"
@@ -25,7 +26,8 @@ LOOK_S = 0.1
 GRACE_S = 3.0
 PATIENCE_S = 60.0
 
-_watchers: list[subprocess.Popen[bytes]] = []
+_watchers: list[int] = []
+"""The process id of the watcher, once there is one."""
 
 
 def end_with_this_process() -> None:
@@ -35,25 +37,22 @@ def end_with_this_process() -> None:
     """
     if _watchers or os.name == "nt":
         return
-    words = [sys.executable, "-I", "-S", __file__]
     unmarked = {name: value for name, value in os.environ.items() if name != MARK}
-    watcher = subprocess.Popen(  # noqa: S603 - this file
-        words,
-        cwd="/",
-        env=unmarked,  # it outlives what an outer watcher ends
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+    ours, its = os.pipe()[::-1]
+    quiet = [(os.POSIX_SPAWN_OPEN, file, os.devnull, os.O_WRONLY, 0) for file in (1, 2)]
+    watcher = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", __file__],
+        unmarked,  # so it outlives what the watcher of an outer process ends
+        file_actions=[(os.POSIX_SPAWN_DUP2, its, 0), *quiet],
+        setpgroup=0,  # Ctrl-C is not for it
     )
+    os.close(its)
     _watchers.append(watcher)
     mark = secrets.token_hex(8)
     os.environ[MARK] = f"{os.environ.get(MARK, '')} {mark}".strip()
-    pipe = watcher.stdin
-    assert pipe is not None  # noqa: S101 - as asked for
-    pipe.write(f"{mark}\n".encode())
-    pipe.flush()
-    os.register_at_fork(after_in_child=pipe.close)
+    os.write(ours, f"{mark}\n".encode())
+    os.register_at_fork(after_in_child=partial(os.close, ours))
 
 
 def marked(mark: str) -> set[int]:
@@ -75,6 +74,7 @@ def _has(environ: Path, mark: str) -> bool:
 
 def _watch() -> None:
     """Wait for the end of the process that started this one; ask what it left to end, then kill."""
+    os.chdir("/")
     mark = sys.stdin.readline().strip()
     sys.stdin.read()
     ended, asked = time.monotonic(), set[int]()
