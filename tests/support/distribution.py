@@ -7,6 +7,10 @@ HALF = "tests/spark/test_l"
 are slow, would be run as often."""
 
 
+ELSEWHERE = ("tests/benchmarks/test_kafka.py", "tests/examples/test_query.py")
+"""The files of other directories with tests in Spark's session: it is started for none of them."""
+
+
 class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
     """Gives one process all tests of a group, such as a file, half of Spark's or the page's."""
 
@@ -26,6 +30,8 @@ def group_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file.startswith("tests/spark/"):
         return "spark a to k" if file < HALF else "spark l to z"
+    if file in ELSEWHERE:
+        return "spark a to k"
     if file.startswith("tests/cluster/"):
         return "spark cluster"
     if "kafka" in file:
