@@ -10,6 +10,7 @@ import pytest
 from controller.store.sqlite import SqliteStore
 from tests.support.failing_database import full, locked, moved
 from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S
 
 
 def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:
@@ -41,7 +42,7 @@ def test_trouble_with_the_database_is_reported_and_survived(
     tmp_path: Path, trouble: Callable[[ServeProcess, Path], AbstractContextManager[None]]
 ) -> None:
     """503 while it lasts, no note acknowledged that is not kept, and no help needed afterwards."""
-    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=30) as client:
+    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
         before, last = noting(client, url, 1, until=200)
@@ -82,7 +83,7 @@ def test_no_note_is_acknowledged_on_files_that_are_gone(
 ) -> None:
     """503 from then on, with the remedy, also in the log and `/readyz`; kill -9 loses no note."""
     file = tmp_path / "noted-time.db"
-    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=30) as client:
+    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
         acknowledged = [noting(client, url, time, until=200)[0][0] for time in range(1, 50)]
@@ -105,7 +106,7 @@ def test_no_note_is_acknowledged_on_files_that_are_gone(
 
 def test_what_was_acknowledged_before_the_log_was_removed_is_kept(tmp_path: Path) -> None:
     """The controller still has it open, and copies it into the database file."""
-    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=30) as client:
+    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
         noting(client, url, 7, until=200)

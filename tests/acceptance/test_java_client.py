@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).parent / "java" / "Main.java"
 
@@ -24,7 +25,11 @@ def served(tmp_path: Path) -> Iterator[ServeProcess]:
 def test_the_default_client_of_java_notes(served: ServeProcess) -> None:
     """Again and again, although it offers an upgrade with each request, bodies included."""
     ran = subprocess.run(
-        ["java", str(PROGRAM), served.url], capture_output=True, text=True, timeout=60, check=True
+        ["java", str(PROGRAM), served.url],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
     )
 
     assert ran.stdout.splitlines() == ["HTTP_1_1 201", *["HTTP_1_1 200"] * 5]

@@ -8,6 +8,7 @@ import httpx
 from tests.support.judge import all_marks, all_writers, broken_links, lost, over_the_upper, unsound
 from tests.support.load import Load, LoadedStream
 from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S
 
 DOWNTIMES_S = (0.0, 1.0, 0.3)
 """How long the controller stays away after each kill."""
@@ -44,7 +45,7 @@ async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
     port = controller.port
     load = Load(controller.url, streams)
     limits = httpx.Limits(max_connections=100)
-    async with httpx.AsyncClient(limits=limits, timeout=60) as client:
+    async with httpx.AsyncClient(limits=limits, timeout=PATIENCE_S) as client:
         for name, settings in SETTINGS.items():
             (await client.put(f"{load.url}/v1/streams/{name}", json=settings)).raise_for_status()
         load.start(client, singles=50, batches=10)
@@ -85,14 +86,14 @@ def test_downtime_times_no_writer_out(tmp_path: Path) -> None:
     notes = [{"writer": "silent"}, {"writer": "a", "time": 5}]
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
-        httpx.put(url, json={"writer_timeout_ms": 1500}).raise_for_status()
+        httpx.put(url, json={"writer_timeout_ms": 3000}).raise_for_status()
         httpx.post(f"{url}/notes", json={"notes": notes}).raise_for_status()
         before = httpx.get(f"{url}/explain").json()["waiting_for"]
-    time.sleep(2.0)
+    time.sleep(3.5)
     started_ms = time.time_ns() // 1_000_000
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s/marks"
-        found = httpx.get(url, params={"wait_ms": 30_000}, timeout=60).json()["marks"]
+        found = httpx.get(url, params={"wait_ms": 30_000}, timeout=PATIENCE_S).json()["marks"]
 
     left_ms = before[0]["times_out_in_ms"]
     assert [(mark["lower"], mark["excluded"]) for mark in found] == [(5, ["silent"])]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S
 from writer_client import SegmentLogWriter, WriterClient
 
 
@@ -47,7 +48,7 @@ def test_a_process_long_gone_does_not_fence_the_living_one_after_a_restore(
         SegmentLogWriter(tmp_path / "log", "flights", event_time="time").append([{"time": 6}])
         log.note_time(7)
         with caplog.at_level(logging.WARNING, "noted_time.writer"):
-            living.flush(timeout=30)
+            living.flush(timeout=PATIENCE_S)
         mark = controller.call("GET", "/flights/marks?after=0")["marks"][-1]
         living.finish()
         living.close()

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from controller.store.sqlite import SqliteStore
-from tests.support.processes import PATIENCE_S, ServeProcess
+from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
+from tests.support.waiting import PATIENCE_S
 
 POLL_MS = 30_000
 """How long the polls would wait."""
@@ -46,7 +47,7 @@ async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
     """Notes that wait for their commit are acknowledged, long polls end empty, the exit is 0."""
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             await client.put(url)
             polls = [
                 asyncio.create_task(client.get(f"{url}/marks", params={"wait_ms": POLL_MS}))
@@ -75,7 +76,7 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     """No traceback on the user's terminal."""
     with ServeProcess(tmp_path).ready() as controller:
         controller.process.send_signal(signal.SIGINT)
-        status = controller.process.wait(timeout=90)
+        status = controller.process.wait(timeout=PATIENCE_S)
 
         events = [line["event"] for line in controller.log()]
     assert (status, events) == (0, ["starting", "started", "serving", "stopped"])

@@ -12,6 +12,7 @@ from noted_time.client import VARIABLE
 from noted_time.values import NotAllowed
 from reader_client import ReaderClient
 from tests.support.processes import ServeProcess, command
+from tests.support.waiting import PATIENCE_S
 from writer_client import WriterClient
 
 URL = "http://127.0.0.1:7464"
@@ -125,7 +126,7 @@ def test_a_reader_that_may_not_go_offline_is_not_taken_for_offline() -> None:
         ) as client,
         pytest.raises(NotAllowed, match="403"),
     ):
-        client.offline({0: 1}, timeout=60)
+        client.offline({0: 1}, timeout=PATIENCE_S)
 
 
 @pytest.mark.acceptance
@@ -149,7 +150,7 @@ def test_writer_and_reader_meet_through_a_controller_that_asks(tmp_path: Path) -
                 another.flush()
             writer.note_time(5, {0: 1})
             writer.flush()
-            lower = reader.wait_for(5, timeout=60).lower
+            lower = reader.wait_for(5, timeout=PATIENCE_S).lower
             with pytest.raises(NotAllowed):
                 another.close()
 

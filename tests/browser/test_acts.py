@@ -70,7 +70,7 @@ def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Sta
     visit.button("Undo").click()
 
     path = f"{stalled.name}/writers/lima"
-    eventually(lambda: seed.get(path)["held_until"], expected=None, timeout_s=15)
+    eventually(lambda: seed.get(path)["held_until"], expected=None)
     assert any(abs(until - each) < MINUTE_MS for each in shown)
 
 
@@ -85,7 +85,7 @@ def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: S
     visit.button("Undo").click()
 
     hour = 60 * MINUTE_MS
-    eventually(lambda: seed.get(stalled.name)["writer_timeout_ms"], expected=hour, timeout_s=15)
+    eventually(lambda: seed.get(stalled.name)["writer_timeout_ms"], expected=hour)
     is_now = {"writer_timeout_ms": 3 * hour}
     assert (change["action"], change["is"], change["comment"]) == ("settings", is_now, WHY)
 

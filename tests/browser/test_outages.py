@@ -74,6 +74,6 @@ def test_the_page_continues_when_a_replica_is_killed(
         noted = {"writer": "lima", "time": wall_ms(), "position": {"0": 200}}
         balancer.post("cargo", noted)
 
-        expect(why).to_contain_text("mike", timeout=30_000)
+        expect(why).to_contain_text("mike")
         expect(visit.alert.filter(has_text="No answer")).to_have_count(0)
         eventually(lambda: at.without in moments(visit.page.locator("main")), expected=True)

@@ -13,7 +13,7 @@ from typer.main import get_command
 from tests.cli.conftest import Said, observed
 from tests.support.processes import environment
 from tests.support.served import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 from writer_client import SegmentLogWriter
 from writer_client.observe_command import app
 
@@ -87,7 +87,7 @@ def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path
     )
     eventually(lambda: len(marks(served, stream, "ingestion")), 1)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=PATIENCE_S)
 
     assert (process.returncode, out) == (0, f"observer observes {stream}\n")
 

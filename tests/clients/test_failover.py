@@ -1,5 +1,6 @@
 from reader_client import ReaderClient
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 from writer_client import WriterClient
 
 
@@ -26,6 +27,6 @@ def test_a_reader_follows_another_controller() -> None:
     second.create("s")
     second.note("s", 10, {"0": 100})
     with second, ReaderClient(f"{away.url},{second.url}", "s") as reader:
-        reader.catch_up(timeout=60)
+        reader.catch_up(timeout=PATIENCE_S)
 
         assert reader.window_at({0: 100}).lower == 10

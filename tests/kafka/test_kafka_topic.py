@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from noted_time import Rejected, Unreachable
 from noted_time.kafka.topic import Topic, TopicLook
 from tests.support.kafka import Broker, free_port
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import KafkaTimes
 
 pytestmark = pytest.mark.acceptance
@@ -62,7 +62,9 @@ def asking(node: int, broker: Broker, name: str) -> Topic:
     """Return a topic whose client has that node for the controller; KRaft names any to each."""
     looking = iter(lambda: Topic(broker.config, name), None)
     return next(
-        each for each in looking if each._admin.list_topics(timeout=60).controller_id == node
+        each
+        for each in looking
+        if each._admin.list_topics(timeout=PATIENCE_S).controller_id == node
     )
 
 

@@ -11,7 +11,7 @@ from noted_time import Recreated, Rejected
 from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import all_marks, judged
 from tests.support.served import Served
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,
@@ -80,7 +80,7 @@ class Busy:
             wait_until(partial(self._knows, producer))
 
     def _knows(self, producer: Producer) -> bool:
-        found = producer.list_topics(self._topic, timeout=60).topics[self._topic].partitions
+        found = producer.list_topics(self._topic, timeout=PATIENCE_S).topics[self._topic].partitions
         return len(found) == self.partitions
 
     def end(self, producer: Producer) -> None:

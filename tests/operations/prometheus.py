@@ -13,8 +13,8 @@ import yaml  # type: ignore[import-untyped]
 
 from tests.operations.handbook import ALERTS, PAGE
 from tests.operations.proxies import free_port
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 30.0
 FASTER = 15
 """The pages scrape every 15 s, a test every second; what the rules look back on shrinks alike."""
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Self
 
 from tests.operations.handbook import PAGE
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests" / "access" / "certificate"
-PATIENCE_S = 20.0
 
 NGINX = """
 daemon off;

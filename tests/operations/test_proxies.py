@@ -14,6 +14,7 @@ import pytest
 from noted_time.client import OWNER
 from tests.operations.proxies import CERTIFICATE, Proxy, free_port
 from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.acceptance
 
@@ -44,7 +45,7 @@ def stream(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 def client() -> Iterator[httpx.Client]:
     """A client that trusts the certificate."""
     tls = ssl.create_default_context(cafile=CERTIFICATE / "certificate.pem")
-    with httpx.Client(verify=tls, timeout=60, trust_env=False) as opened:
+    with httpx.Client(verify=tls, timeout=PATIENCE_S, trust_env=False) as opened:
         yield opened
 
 

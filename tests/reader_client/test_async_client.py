@@ -16,9 +16,9 @@ from noted_time.client import Backoff
 from reader_client import AsyncReaderClient
 from reader_client.follower import Follower
 from tests.support.http import Caller, answering
+from tests.support.waiting import PATIENCE_S
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
-LONG = 60.0
 
 
 class App:
@@ -76,7 +76,9 @@ async def test_a_position_is_a_window_without_a_round_trip(app: App) -> None:
 async def test_a_time_is_awaited(app: App) -> None:
     """The mark arrives by long poll; a date is as good as a number."""
     async with app.reader() as reader:
-        waiting = asyncio.create_task(reader.wait_for(datetime.fromtimestamp(0.02, UTC), LONG))
+        waiting = asyncio.create_task(
+            reader.wait_for(datetime.fromtimestamp(0.02, UTC), PATIENCE_S)
+        )
         await reader.catch_up()
         await app.note(20, 200)
 
@@ -116,7 +118,7 @@ async def test_a_controller_that_is_away_is_named_when_time_is_up(
                 await reader.wait_for(99, 0.1)
             app.away = False
             await app.note(99, 990)
-            await reader.wait_for(99, LONG)
+            await reader.wait_for(99, PATIENCE_S)
             with pytest.raises(NotCompleteYet, match="the lower is 99"):
                 await reader.wait_for(100, 0.01)
 
@@ -140,7 +142,7 @@ async def test_a_fault_of_the_client_is_raised_by_every_later_call(
 
     async with app.reader() as reader:
         with pytest.raises(ClientFailed) as raised:
-            await reader.wait_for(10, LONG)
+            await reader.wait_for(10, PATIENCE_S)
         with pytest.raises(ClientFailed):
             reader.get_time_window()
 
@@ -159,10 +161,10 @@ async def test_closing_leaves_no_task_behind(app: App) -> None:
     assert names >= {"noted-time reader s default", "noted-time reader s group"}
     assert {task for task in during if not task.done()} == set()
     with pytest.raises(Rejected, match="is closed"):
-        await reader.wait_for(99, LONG)
+        await reader.wait_for(99, PATIENCE_S)
 
 
 async def test_a_reader_that_is_not_open_explains_how_to_open_it(app: App) -> None:
     """It would wait for ever, as nothing is followed."""
     with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
-        await app.reader().wait_for(10, LONG)
+        await app.reader().wait_for(10, PATIENCE_S)

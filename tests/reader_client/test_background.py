@@ -19,10 +19,9 @@ from reader_client.follower import Follower
 from reader_client.wakeup import News
 from tests.support.faults import Faults
 from tests.support.served import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
-LONG = 60.0
 PAGE = "<html>Sign in to the hotel</html>"
 
 
@@ -81,7 +80,7 @@ def test_an_answer_of_another_shape_is_asked_for_again(
     with ReaderClient(
         served.url, stream, domains=domains, backoff=SOON, transport=network
     ) as client:
-        assert client.wait_for(10, timeout=LONG).seq == 1
+        assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 302, 400, 404, 405, 413, 418])
@@ -89,7 +88,7 @@ def test_a_proxys_page_is_not_a_refusal(served: Served, stream: str, status: int
     """The question is asked again until a controller answers."""
     network = Misled(*(httpx.Response(status, text=PAGE) for _ in range(3)))
     with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
-        assert client.wait_for(10, timeout=LONG).seq == 1
+        assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
 
 
 def test_an_outage_is_logged_once_and_its_end_once(
@@ -153,8 +152,8 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
     with ReaderClient(served.url, stream) as client:
         causes = []
         for call in (
-            lambda: client.wait_for(10, LONG),
-            lambda: client.catch_up(LONG),
+            lambda: client.wait_for(10, PATIENCE_S),
+            lambda: client.catch_up(PATIENCE_S),
             client.get_time_window,
             lambda: client.advance({0: 1}),
             lambda: client.cut_at(10),
@@ -253,7 +252,7 @@ def test_a_group_that_takes_no_reader_is_reported(served: Served, stream: str) -
 
     with ReaderClient(served.url, stream, group="g", reader="r", transport=Full()) as client:
         with pytest.raises(Rejected, match="there are 100 groups already"):
-            client.offline(timeout=LONG)
+            client.offline(timeout=PATIENCE_S)
         with pytest.raises(Rejected, match="there are 100 groups already"):
             client.get_time_window()
 
@@ -265,7 +264,7 @@ def test_a_forked_child_has_to_make_its_own(
     with ReaderClient(served.url, stream) as client, monkeypatch.context() as child:
         child.setattr(os, "getpid", lambda: -1)
         with pytest.raises(Rejected, match="create one in the child"):
-            client.wait_for(99, LONG)
+            client.wait_for(99, PATIENCE_S)
 
 
 def test_closing_interrupts_any_line_of_the_reader(served: Served, stream: str) -> None:
@@ -292,7 +291,7 @@ def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
     timer.start()
     try:
         with pytest.raises(Exception, match="is closed"):
-            client.wait_for(99, timeout=LONG)
+            client.wait_for(99, timeout=PATIENCE_S)
     finally:
         timer.join()
         signal.signal(signal.SIGUSR1, before)

@@ -14,7 +14,7 @@ from noted_time.values import UnknownDomain
 from reader_client import ReaderClient
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 NO_WINDOW = TimeWindow(None, None)
@@ -39,7 +39,7 @@ def test_marks_are_followed_as_they_are_made(served: Served, stream: str) -> Non
     """A mark made while the reader waits is known a moment later."""
     with reader(served, stream) as client:
         served.note(stream, 20, {"0": 200})
-        mark = client.wait_for(20, timeout=60)
+        mark = client.wait_for(20, timeout=PATIENCE_S)
 
     assert (mark.seq, mark.lower, dict(mark.cut.offsets)) == (2, 20, {0: 200})
 
@@ -88,9 +88,9 @@ def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:
     seen: list[int] = []
     thread = threading.Thread(target=lambda: seen.extend(m.seq for m in client.marks(wait=None)))
     thread.start()
-    time.sleep(0.05)
+    wait_until(lambda: seen)
     client.close()
-    thread.join(60)
+    thread.join(PATIENCE_S)
 
     assert (seen, thread.is_alive()) == ([1], False)
 
@@ -127,7 +127,7 @@ def test_a_split_is_understood(served: Served, stream: str) -> None:
             "POST", f"/{stream}/scale", {"sealed": {"0": 300}, "created": {"2": [0], "3": [0]}}
         )
         served.note(stream, 20, {"2": 4})
-        client.wait_for(20, timeout=60)
+        client.wait_for(20, timeout=PATIENCE_S)
 
         assert client.get_time_window().lower == 20
 
@@ -143,7 +143,7 @@ def test_a_window_stands_while_the_controller_is_away() -> None:
             away = client.get_time_window().lower
             served.start()
             served.note("flights", 20, {"0": 200})
-            client.wait_for(20, timeout=60)
+            client.wait_for(20, timeout=PATIENCE_S)
 
             assert (away, client.get_time_window().lower) == (10, 20)
 
@@ -153,7 +153,7 @@ def test_following_survives_a_failing_network(served: Served, stream: str, fault
     """Whatever happens to the answers, the marks arrive in the end."""
     network = Faults(*[fault] * 3, retry_after_s=0)
     with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
-        assert client.wait_for(10, timeout=60).seq == 1
+        assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
 
 
 def test_a_group_has_the_window_of_all_its_readers(served: Served, stream: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from noted_time import Lag
 from reader_client import ReaderClient, merged
 from tests.support.served import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_successor_is_next_once_its_predecessor_was_read(served: Served, two: 
         scale = {"sealed": {"1": 70}, "created": {"2": [1], "3": [1]}}
         served.call("POST", f"/{two}/scale", scale)
         served.note(two, 50, {"0": 300, "2": 5})
-        reader.wait_for(50, timeout=60)
+        reader.wait_for(50, timeout=PATIENCE_S)
         reader.advance({0: 300, 1: 69})
         before = reader.next_segment(), reader.next_segment([2, 3])
         reader.advance({1: 70})

@@ -8,6 +8,7 @@ from reader_client import ReaderClient
 from reader_client.follower import Follower
 from tests.reader_client.answers import marks_answer, stream_answer
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)
@@ -20,7 +21,7 @@ def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> Non
         client.advance({0: 100})
         before = client.get_time_window().sealed
         served.call("POST", f"/{stream}/seal", {"cut": {"0": 150}, "final_times": {"default": 99}})
-        mark = client.wait_for(10**15, timeout=60)
+        mark = client.wait_for(10**15, timeout=PATIENCE_S)
         client.advance({0: 150})
 
         assert (before, mark.final, mark.lower) == (False, True, 99)

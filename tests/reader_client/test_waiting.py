@@ -18,10 +18,9 @@ from noted_time.client import Backoff
 from reader_client import ReaderClient
 from tests.support.faults import Faults
 from tests.support.served import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
-LONG = 60.0
 AWAY = "http://127.0.0.1:9"
 
 
@@ -53,7 +52,7 @@ def test_waiting_for_an_unknown_stream_ends_at_once(
         ReaderClient(served.url, "nowhere") as client,
         pytest.raises(UnknownStream, match="there is no stream 'nowhere': create it"),
     ):
-        wait(client, LONG)
+        wait(client, PATIENCE_S)
 
 
 @waiting
@@ -65,7 +64,7 @@ def test_waiting_for_an_unknown_domain_ends_at_once(
         ReaderClient(served.url, stream, domains=["bla"]) as client,
         pytest.raises(UnknownDomain, match="no domain 'bla'; it declares default"),
     ):
-        wait(client, LONG)
+        wait(client, PATIENCE_S)
 
 
 @waiting
@@ -79,7 +78,7 @@ def test_waiting_with_a_refused_token_ends_at_once(
         ReaderClient(served.url, stream, transport=network) as client,
         pytest.raises(NotAllowed, match="403 Forbidden: no such door"),
     ):
-        wait(client, LONG)
+        wait(client, PATIENCE_S)
 
 
 @waiting
@@ -124,7 +123,7 @@ def test_a_refusal_that_was_fixed_does_not_end_the_wait(served: Served) -> None:
         served.create("created-late")
         served.note("created-late", 10, {"0": 100})
 
-        assert client.wait_for(10, timeout=LONG).lower == 10
+        assert client.wait_for(10, timeout=PATIENCE_S).lower == 10
 
 
 def test_local_questions_raise_the_refusal_if_nothing_is_known(served: Served, stream: str) -> None:
@@ -143,7 +142,7 @@ def test_going_offline_is_refused_at_once(served: Served) -> None:
         ReaderClient(served.url, "nowhere", group="g", reader="r") as client,
         pytest.raises(UnknownStream),
     ):
-        client.offline(timeout=LONG)
+        client.offline(timeout=PATIENCE_S)
 
 
 def test_a_domain_that_is_declared_later_is_followed(served: Served, stream: str) -> None:
@@ -154,7 +153,7 @@ def test_a_domain_that_is_declared_later_is_followed(served: Served, stream: str
         served.create(stream, domains=["default", "late"])
         served.note(stream, 30, {"0": 300}, domain="late")
 
-        assert client.wait_for(30, timeout=LONG).lower == 30
+        assert client.wait_for(30, timeout=PATIENCE_S).lower == 30
 
 
 def test_times_may_be_dates(served: Served) -> None:
@@ -164,7 +163,7 @@ def test_times_may_be_dates(served: Served) -> None:
     served.note("dated", int(at.timestamp() * 1000), {"0": 100})
     elsewhere = at.astimezone(timezone(timedelta(hours=-5)))
     with ReaderClient(served.url, "dated") as client:
-        seqs = client.wait_for(elsewhere, timeout=LONG).seq, client.cut_at(at).seq
+        seqs = client.wait_for(elsewhere, timeout=PATIENCE_S).seq, client.cut_at(at).seq
         with pytest.raises(NotCompleteYet):
             client.cut_at(at + timedelta(microseconds=1))
 
@@ -176,8 +175,12 @@ def test_a_closed_reader_raises(served: Served, stream: str) -> None:
     client = ReaderClient(served.url, stream, group="g", reader="r")
     client.close()
     began = time.monotonic()
-    for call in (lambda: client.wait_for(99, LONG), lambda: client.advance({0: 1}), client.offline):
+    for call in (
+        lambda: client.wait_for(99, PATIENCE_S),
+        lambda: client.advance({0: 1}),
+        client.offline,
+    ):
         with pytest.raises(Rejected, match="is closed; create a new one"):
             call()
 
-    assert time.monotonic() - began < LONG / 2
+    assert time.monotonic() - began < PATIENCE_S / 2

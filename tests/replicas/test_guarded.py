@@ -18,7 +18,7 @@ from tests.replicas.served import BUCKETS
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -95,8 +95,8 @@ def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with (
         ServeProcess(directory, *options, SSL_CERT_FILE=str(CERTIFICATE)) as a,
         ServeProcess(directory, *options, SSL_CERT_FILE=str(CERTIFICATE)) as b,
-        httpx.Client(base_url=a.ready().url, verify=trusted, timeout=20) as to_a,
-        httpx.Client(base_url=b.ready().url, verify=trusted, timeout=20) as to_b,
+        httpx.Client(base_url=a.ready().url, verify=trusted, timeout=PATIENCE_S) as to_a,
+        httpx.Client(base_url=b.ready().url, verify=trusted, timeout=PATIENCE_S) as to_b,
     ):
         wait_until(lambda: all(has_half(each, admin) for each in (to_a, to_b)))
         name = next(f"s{n}" for n in range(BUCKETS) if answers_for(to_a, f"s{n}", admin))

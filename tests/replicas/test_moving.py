@@ -14,6 +14,7 @@ from tests.replicas.served import BUCKETS, buckets, shared
 from tests.support.judge import all_marks, all_writers, broken_links
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.acceptance
 
@@ -103,7 +104,7 @@ async def test_replicas_come_and_go_without_one_failed_request(
     options = ("--database", url)
     with ServeProcess(tmp_path, *options) as stays, ServeProcess(tmp_path, *options) as goes:
         await asyncio.to_thread(shared, stays.ready(), goes.ready())
-        async with httpx.AsyncClient(timeout=30) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             for number, stream in enumerate(streams):
                 made = f"{stays.url}/v1/streams/{stream}"
                 await client.put(made, json=SETTINGS[number % len(SETTINGS)])

@@ -17,7 +17,7 @@ from tests.support.controllers import until
 from tests.support.http import problem
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 
@@ -134,7 +134,7 @@ async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
 
 def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
     """Return a connection on which the request lacks its last byte."""
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=90)
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
     head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:-1])
     return connection
@@ -174,7 +174,7 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
         still_open = a.process.poll() is None
         answers.append(poll.result().status_code)
     statuses = [completed(each) for each in slow]
-    ended = a.process.wait(timeout=90)
+    ended = a.process.wait(timeout=PATIENCE_S)
 
     assert (set(answers), still_open, statuses, ended) == ({200}, True, [b"HTTP/1.1 200 OK"] * 2, 0)
     writers = HTTP.get(f"{b.url}{path}/writers").json()["writers"]
@@ -191,7 +191,7 @@ def test_the_last_replica_reports_its_stop_to_slow_requests(tmp_path: Path, url:
         only.process.terminate()
         wait_until(lambda: '"buckets_released"' in only.text())
         answered = completed(slow)
-        ended = only.process.wait(timeout=90)
+        ended = only.process.wait(timeout=PATIENCE_S)
 
     assert (answered, ended) == (b"HTTP/1.1 503 Service Unavailable", 0)
 
@@ -207,7 +207,7 @@ def test_one_that_has_its_database_for_itself_takes_slow_requests_to_the_end(
         only.process.terminate()
         wait_until(lambda: not _listens(only))
         answered = completed(slow)
-        ended = only.process.wait(timeout=90)
+        ended = only.process.wait(timeout=PATIENCE_S)
 
     assert (answered, ended) == (b"HTTP/1.1 200 OK", 0)
 

@@ -8,7 +8,7 @@ from tests.replicas.served import buckets, lowers, make, note, shared, status, s
 from tests.support.calls import HTTP
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import WriterClient
 
 pytestmark = pytest.mark.acceptance
@@ -40,7 +40,7 @@ def test_a_client_continues_with_the_remaining_replica(
         client.flush()
         a.process.kill()
         client.note_time(7, {0: 70})
-        client.flush(timeout=60)
+        client.flush(timeout=PATIENCE_S)
 
         rows = HTTP.get(f"{b.url}/v1/streams/{name}/writers").json()["writers"]
         heard = {row["writer"]: (row["times"], row["position"]) for row in rows}

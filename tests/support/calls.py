@@ -9,8 +9,11 @@ import httpx
 
 from noted_time import ScaleEvent
 from noted_time.values import State
+from tests.support.waiting import PATIENCE_S
 
-HTTP = httpx.Client(timeout=30, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+HTTP = httpx.Client(
+    timeout=PATIENCE_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+)
 """A client of all controllers, which tests end now and then: it keeps no connection."""
 
 HOUR_MS = 3_600_000

@@ -16,8 +16,7 @@ from controller.store.memory import MemoryStore
 from controller.store.port import Store, Transaction
 from controller.store.sqlite import SqliteStore
 from noted_time import Accepted, Mark, Note, Refused
-
-PATIENCE_S = 60.0
+from tests.support.waiting import PATIENCE_S
 
 
 @dataclass

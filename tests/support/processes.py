@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.calls import Calls
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 90.0
 
 
 def environment(**variables: str) -> dict[str, str]:

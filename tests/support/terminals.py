@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-PATIENCE_S = 30.0
+from tests.support.waiting import PATIENCE_S
 
 
 def on_terminal(

@@ -1,9 +1,9 @@
-"""How a test waits for what other threads and processes do."""
+"""How a test waits for what other threads and processes do, however busy the machine is."""
 
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 """Long enough that only a failing test waits for it, on any machine."""
 
 
@@ -15,10 +15,23 @@ def wait_until(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def eventually(observe: Callable[[], object], expected: object, timeout_s: float = 60.0) -> bool:
+def eventually(
+    observe: Callable[[], object], expected: object, timeout_s: float = PATIENCE_S
+) -> bool:
     """Return whether `observe()` comes to equal `expected`; what it is instead fails loudly."""
     until = time.monotonic() + timeout_s
     while (seen := observe()) != expected:
         assert time.monotonic() < until, f"still {seen}, not {expected}"
         time.sleep(0.05)
     return True
+
+
+def slowdown() -> float:
+    """Return how many times longer than alone a process takes beside the others of this machine.
+
+    A duration is asserted as a multiple of it.
+    """
+    begun, used = time.monotonic(), time.process_time()
+    while time.process_time() < used + 0.05:
+        pass
+    return max(1.0, (time.monotonic() - begun) / 0.05)

@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
 from tests.tooling.wheels import ROOT, build, install, link_needs
 
 PACKAGES = ("noted_time", "controller", "writer_client", "reader_client", "spark_integration")
@@ -30,7 +31,7 @@ class Installed(NamedTuple):
             env={"PATH": os.environ["PATH"], "PYTHONPATH": self.path},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE_S,
             check=False,
         )
 

@@ -10,6 +10,7 @@ import pytest
 from noted_time import Unreachable
 from noted_time.client import Backoff
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import WriterClient
 
@@ -79,7 +80,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from noted_time import Fenced, InvalidNote
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
 
@@ -98,7 +99,7 @@ def test_a_real_process_is_fenced_by_the_next(tmp_path: Path, served: Served, st
         older.stdout.readline()
         younger, log = process(tmp_path, served, stream)
         younger.flush()
-        _, said = older.communicate("\n" * 40, timeout=60)
+        _, said = older.communicate("\n" * 40, timeout=PATIENCE_S)
     log.note_time(2000)
     younger.finish()
     younger.close()

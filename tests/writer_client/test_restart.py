@@ -14,6 +14,7 @@ import pytest
 from noted_time import Accepted
 from noted_time.wing import file_name, segment_directory
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import DeliveryTracker, SegmentLogWriter, WriterClient
 from writer_client.answers import Answered, Found
@@ -46,7 +47,7 @@ def started(root: Path, served: Served, stream: str) -> tuple[WriterClient, Segm
 def crash_after_appending(root: Path, served: Served, stream: str) -> None:
     """Have a process append nine rows, and be killed before it notes any of them."""
     command = [sys.executable, "-c", CRASHING, str(root), served.url, stream]
-    crashed = subprocess.run(command, cwd=ROOT, check=False, timeout=60)
+    crashed = subprocess.run(command, cwd=ROOT, check=False, timeout=PATIENCE_S)
     assert crashed.returncode == -signal.SIGKILL
 
 

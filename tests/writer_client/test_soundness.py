@@ -9,6 +9,7 @@ from noted_time.client import Backoff
 from reader_client import ReaderClient
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 from tests.writer_client.appending import rows
 from writer_client import SegmentLogWriter, WriterClient
 
@@ -48,9 +49,9 @@ def followed(root: Path, served: Served, stream: str) -> list[Mark]:
             writer.start()
         for writer in writers:
             writer.join()
-            writer.client.finish(timeout=60)
+            writer.client.finish(timeout=PATIENCE_S)
             writer.client.close()
-        reader.wait_for(END, timeout=60)
+        reader.wait_for(END, timeout=PATIENCE_S)
         return list(reader.marks())
 
 

@@ -14,7 +14,7 @@ from controller.api.middleware import MAX_BODY
 from tests.controller.api.wire import PATH, Wire, post
 from tests.support.memory import Usage
 from tests.support.processes import ServeProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, slowdown
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -23,6 +23,7 @@ pytestmark = [
 
 MOST_MIB = 64
 PROMPT_S = 5
+"""How soon others are answered by a machine that has nothing else to run."""
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
 PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -90,7 +91,11 @@ def test_a_head_without_end_is_refused_early(served: ServeProcess, flood: str) -
         wire.flood(part, times)
         ended = wire.ended("431")
 
-    assert (ended, usage.memory() < MOST_MIB, max(took) < PROMPT_S) == (True, True, True)
+    assert (ended, usage.memory() < MOST_MIB, max(took) < PROMPT_S * slowdown()) == (
+        True,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: by
         sender.join()
 
     answered = answers.count(404 if b" /x " in request_ else 200)
-    seen = answered, usage.memory() < MOST_MIB, max(took) < PROMPT_S
+    seen = answered, usage.memory() < MOST_MIB, max(took) < PROMPT_S * slowdown()
     assert seen == (2000, True, True)
 
 
@@ -117,18 +122,21 @@ def test_answers_that_are_not_read_stop_the_reading(served: ServeProcess) -> Non
     with others(served) as took, Wire(served.port, timeout_s=2) as wire:
         wire.flood(GET * 1000, 300)
 
-    assert (usage.memory() < MOST_MIB, max(took) < PROMPT_S) == (True, True)
+    assert (usage.memory() < MOST_MIB, max(took) < PROMPT_S * slowdown()) == (True, True)
 
 
-def test_a_body_may_come_in_chunks_of_one_byte(served: ServeProcess) -> None:
-    """A mebibyte of them takes less than two seconds."""
+def test_a_body_may_come_in_chunks_of_one_byte(tmp_path: Path) -> None:
+    """A mebibyte of them takes less than two seconds of CPU time."""
     body = NOTE.ljust(MAX_BODY)
-    usage = Usage(served.process.pid)
-    with Wire(served.port) as wire:
+    with ServeProcess(tmp_path).ready() as served, Wire(served.port) as wire:
+        wire.send(PUT)
+        wire.answer()
+        usage = Usage(served.process.pid)
         wire.send(CHUNKED, b"".join(b"1\r\n%c\r\n" % each for each in body), b"0\r\n\r\n")
         status, _ = wire.answer()
+        seen = status, usage.cpu() < 2 * slowdown(), usage.memory() < MOST_MIB
 
-    assert (status, usage.cpu() < 2, usage.memory() < MOST_MIB) == (200, True, True)
+    assert seen == (200, True, True)
 
 
 def test_a_head_that_comes_byte_by_byte_has_no_more_time(served: ServeProcess) -> None:
@@ -164,7 +172,7 @@ def test_a_hundred_unfinished_bodies_keep_no_other_waiting(
             wires[-1].flood(post(b" " * MAX_BODY, path)[:-1], 1)
         ended = [wire.ended() for wire in wires]
 
-    seen = ended, usage.memory() < kept + MOST_MIB, max(took) < PROMPT_S
+    seen = ended, usage.memory() < kept + MOST_MIB, max(took) < PROMPT_S * slowdown()
     assert seen == ([True] * 100, True, True)
 
 

@@ -5,13 +5,15 @@ from typing import Any, Self
 
 import msgspec
 
+from tests.support.waiting import PATIENCE_S
+
 PATH = "/v1/streams/s/notes"
 
 
 class Wire:
     """A connection to a port of this machine."""
 
-    def __init__(self, port: int, timeout_s: float = 30) -> None:
+    def __init__(self, port: int, timeout_s: float = PATIENCE_S) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self._file = self._socket.makefile("rb")
 

@@ -12,7 +12,7 @@ from tests.replicas.served import Two, lowers, make, note, stream_of
 from tests.support.calls import HTTP
 from tests.support.page import Runner, steady
 from tests.support.processes import ServeProcess
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import WriterClient
 
 pytestmark = pytest.mark.acceptance
@@ -108,7 +108,7 @@ def test_a_poll_at_the_other_is_woken_by_a_note(
     chosen = owner if noting == "owner" else other
 
     async def poll() -> httpx.Response:
-        async with httpx.AsyncClient(timeout=40) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             url, query = f"{other.url}/v1/streams/{name}/marks", {"wait_ms": 30_000}
             waiting = asyncio.create_task(client.get(url, params=query))
             await asyncio.sleep(0.3)
@@ -131,7 +131,7 @@ def test_clients_need_not_know_the_owner_of_a_stream(other: ServeProcess, name: 
             writer.note_time(noted, {0: 10 * noted})
         writer.flush()
         with ReaderClient(other.url, name) as reader:
-            reader.catch_up(timeout=20)
+            reader.catch_up(timeout=PATIENCE_S)
             lower = reader.window_at({0: 50}).lower
 
     assert lower == 5
