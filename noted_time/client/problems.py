@@ -101,6 +101,10 @@ _ERRORS: Mapping[str, Callable[[Mapping[str, Any], str], NotedTimeError]] = {
 """The error of each problem that has one of its own, by the problem and the stream."""
 
 
+SHOWN = 4000
+"""Maximum number of characters that a sentence takes of an answer: sentences are logged."""
+
+
 def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
     if status in NOT_ALLOWED:
         remedy = HOW_TO_SHOW_ONE if status == UNAUTHENTICATED else ""
@@ -113,5 +117,5 @@ def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
 
 
 def _sentence(status: int, problem: Mapping[str, Any]) -> str:
-    facts = [str(problem[name]) for name in ("title", "detail") if problem.get(name)]
+    facts = [str(problem[name])[:SHOWN] for name in ("title", "detail") if problem.get(name)]
     return f"{status} {': '.join(facts)}" if facts else f"the answer had status {status}"

@@ -14,6 +14,7 @@ import pytest
 from controller.cli.calling import Caller
 from noted_time import Unreachable
 from noted_time.client.asking import MOST_BYTES, Question
+from noted_time.client.problems import error_of
 from noted_time.client.transport import LATE, AsyncTransport, Transport
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
@@ -223,3 +224,12 @@ def test_a_long_answer_may_take_longer(monkeypatch: pytest.MonkeyPatch, url: str
     monkeypatch.setattr("noted_time.client.transport.BYTES_PER_S", 0.1)
     with closing(Transport(url, timeout_s=1)) as transport:
         assert transport.ask(Question("GET", "/body")) == {}
+
+
+@pytest.mark.parametrize("status", [403, 409, 422])
+def test_a_long_explanation_is_cut(status: int) -> None:
+    """Errors are logged, and a client remembers which of them it has logged."""
+    problem = {"type": "urn:noted-time:problem:rejected", "detail": "x" * 10**6}
+    error = error_of(status, problem, stream="s")
+
+    assert len(str(error)) < 5000
