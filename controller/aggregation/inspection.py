@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain, filterfalse, islice
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import NamedTuple, cast
 
 from controller.aggregation.draft import Moment
@@ -16,7 +16,15 @@ from controller.aggregation.sentences import sentences
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Hold, Mark
 from noted_time.reading import ReaderPlace, reader_place
-from noted_time.rules import HOLDERS_NAMED, Standing, Track, Would, lower_without
+from noted_time.rules import (
+    HOLDERS_NAMED,
+    Forecast,
+    Standing,
+    Track,
+    Would,
+    forecast,
+    lower_without,
+)
 from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, Waiting
 
 EXAMINED = 100
@@ -25,15 +33,33 @@ EXAMINED = 100
 Holders are kept in the order in which they began, so the longest are among them.
 """
 
+SORTED = 20_000
+"""Maximum number of members that are listed by their times, which takes 10 ms."""
+
 NAMED = 5
 """Maximum number of holders of a domain that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByItself:
+    """When (Unix ms) a watermark that is held moves if no writer notes, and to which lower.
+
+    `writers` has at most 20 of the `exclusions` until then, in the order of their times.
+    """
+
+    at: int
+    in_ms: int
+    lower: int
+    writers: Sequence[str]
+    exclusions: int
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The decision now; `waiting_for` names some of the `holders`, the longest first.
 
-    `lower_without` is the lower that the stream would have without each of them; `hints` name ten
+    `lower_without` is the lower that the stream would have without each of them; `by_itself` is
+    when and where the watermark moves if none of them notes, null if it does not. `hints` name ten
     writers whose notes look wrong. `reader` is what a reader at the position asked for waits for.
     `sentences` put it in words: first what was decided, last the result of the dry run.
     """
@@ -46,6 +72,7 @@ class Explanation:
     waiting_for: Sequence[Waiting]
     holders: int
     lower_without: Mapping[str, int | None]
+    by_itself: ByItself | None
     would: Would | None
     hints: Sequence[Hint]
     reader: ReaderPlace | None
@@ -57,14 +84,17 @@ class WriterRow:
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
     For a member that never noted, `noted_at` is since when it has been expected. Until `held_until`
-    an operator keeps it from timing out. `session` is the process that has its name, and `held` is
-    why it lives and does not note.
+    an operator keeps it from timing out: `held_by` and `held_for` say who, and why. `silent_ms` is
+    how long a live one has noted nothing while a controller served; `is_silent`: that is half its
+    timeout, or more. At `out_at` it is excluded if it is silent until then and holds the watermark
+    by then; null if no other writer noted a later time. `session` is the process that has its name,
+    and `held` is why it lives and does not note.
     `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
     holder of the domain asked for.
     """
 
-    # `holding_since` and `held_until` are computed from now by the service clock, so time without a
-    # controller does not count; `noted_at` and the `since` of `excluded` never change
+    # moments on the service clock are computed from now, so time without a controller does not
+    # count; `noted_at`, the `since` of `excluded`, and that of an expected writer never change
     writer: str
     state: Standing
     times: Mapping[str, int]
@@ -75,6 +105,11 @@ class WriterRow:
     timeout_ms: int | None
     domains: Sequence[str] | None
     held_until: int | None
+    held_by: str | None
+    held_for: str | None
+    silent_ms: int | None
+    is_silent: bool
+    out_at: int | None
     late: Mapping[str, LateRows]
     session: HeldName | None
     held: str | None
@@ -84,7 +119,7 @@ class WriterRow:
 
 @dataclass(frozen=True, slots=True)
 class WritersPage:
-    """A page of members, the longest holder first; `next` is the `start` of the next page.
+    """A page of members, the longest holder first, then by time; `next` is the next `start`.
 
     `total` counts the members that match, `states` all members of the stream.
     """
@@ -99,8 +134,9 @@ class WritersPage:
 class WriterQuery(NamedTuple):
     """Which members to show, `limit` from the `start`-th on: those with `search` in their names.
 
-    The holders of `domain` come first, the longest before the others. Without a domain, those of
-    all domains come first, and each row shows the default one.
+    The holders of `domain` come first, the longest before the others, then the other live ones by
+    their times. Without a domain, holders of all domains come first, and each row shows the default
+    one.
     """
 
     start: int
@@ -142,6 +178,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
     last = stream.history(name).last
     decision = aggregator.decide(name, service_ms)
     would, found = None, hints(stream, name, now)
+    foreseen = forecast(aggregator.domains, aggregator.domains[name])
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
     reader = None
@@ -163,6 +200,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         resting=resting(stream, name, now, last),
         would=would,
         reader=reader,
+        foreseen=foreseen,
     )
     waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
     return Explanation(
@@ -177,11 +215,18 @@ def explain(  # noqa: PLR0913 - what may be asked of it
             each.writer: lower_without(aggregator.domains[name], each.writer)
             for each in waiting_for
         },
+        by_itself=None if foreseen is None else _by_itself(stream, foreseen, now),
         would=would,
         hints=found,
         reader=reader,
         sentences=tuple(said),
     )
+
+
+def _by_itself(stream: StreamState, foreseen: Forecast, now: Moment) -> ByItself:
+    in_ms = max(0, foreseen.at - stream.service_ms(now))
+    at, named = foreseen.at + stream.unix_shift(now), foreseen.writers
+    return ByItself(at, in_ms, foreseen.lower, named, foreseen.exclusions)
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
@@ -210,8 +255,8 @@ def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
 
     If a domain is named, its holders come first and then the rest.
 
-    Holders of a domain are kept in the order in which they began, so nothing is sorted, and what
-    comes before a page is skipped in C: a million members in some 50 ms.
+    Holders of a domain are kept in the order in which they began, and the rest is sorted only if
+    it is small; what comes before a page is skipped in C: a million members in some 50 ms.
     """
     aggregator = stream.aggregator
     if domain is not None:
@@ -221,7 +266,7 @@ def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
         held = [each.holders for each in domains if each.holders]
         held.sort(key=lambda holders: next(iter(holders.values())).began)
     members: Iterator[str] = iter(())
-    for number, writers in enumerate([*held, aggregator.writers()]):
+    for number, writers in enumerate([*held, _by_time(stream, domain)]):
         fresh = iter(writers)
         for earlier in held[:number]:
             fresh = filterfalse(earlier.__contains__, fresh)
@@ -229,29 +274,53 @@ def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     return members
 
 
+def _by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
+    """Return all members: live ones by their times, then the others; of many, as they joined."""
+    members = stream.aggregator.domains.members
+    if len(members) > SORTED:
+        return members
+    number = stream.aggregator.domains.numbers.get(stream.settings.domain_or_default(domain), 0)
+    time = attrgetter("first.time") if not number else lambda each: each.track(number).time
+    by_time = sorted(members.values(), key=time)
+    by_time.sort(key=attrgetter("state"), reverse=True)  # live, idle, finished
+    return map(attrgetter("writer"), by_time)
+
+
 def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment) -> WriterRow:
     """Return one member, and how it holds `domain`; raises `UnknownWriter`."""
-    shift = stream.unix_shift(now)
-    record = stream.aggregator.record(writer)
-    since = stream.aggregator.member(writer).holding_since
-    name, left_ms, without = stream.settings.domain_or_default(domain), None, None
-    if name in stream.histories:  # a stream of several domains may have no default
-        track = stream.aggregator.domains[name].waited_for().get(writer)
-        if track is not None:
-            left_ms = times_out_in_ms(stream, track, now)
-            without = lower_without(stream.aggregator.domains[name], writer)
+    shift, running = stream.unix_shift(now), stream.aggregator.domains
+    record, member = stream.aggregator.record(writer), running.members[writer]
     terms, session = record.terms, record.session
+    name, timeout_ms = stream.settings.domain_or_default(domain), stream.settings.writer_timeout_ms
+    out_at, left_ms, without = None, None, None
+    if name in stream.histories:  # a stream of several domains may have no default
+        track = member.track(running.numbers[name])
+        out_at = track.out_at(timeout_ms)
+        if writer in running[name].waited_for():
+            left_ms = times_out_in_ms(stream, track, now)
+            without = lower_without(running[name], writer)
+    silent_ms = max(0, stream.service_ms(now) - member.noted_at) if member.vouches else None
+    own_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
+    expected_at = record.expected_at if record.heard_at is None else None
+    since = member.holding_since
+    if since is not None:
+        since = expected_at if expected_at and since == record.noted_at else since + shift
     return WriterRow(
         writer=writer,
         state="excluded" if record.exclusion else record.state,
         times=record.times,
         position=record.position,
-        noted_at=record.noted_at + shift if record.heard_at is None else record.heard_at,
-        holding_since=None if since is None else since + shift,
+        noted_at=record.heard_at or expected_at or record.noted_at + shift,
+        holding_since=since,
         excluded=record.exclusion,
         timeout_ms=terms.timeout_ms,
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,
+        held_by=terms.held_by,
+        held_for=terms.held_for,
+        silent_ms=silent_ms,
+        is_silent=silent_ms is not None and 2 * silent_ms >= own_ms,
+        out_at=None if out_at is None else out_at + shift,
         late=record.late,
         held=record.held,
         session=session.held if session.id else None,

@@ -204,9 +204,13 @@ def remove(
 
 
 def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None) -> None:
-    """Suspend the writer's timeout for `for_ms`; `None` ends the hold; raises `UnknownWriter`."""
+    """Suspend the writer's timeout for `for_ms`; `None` ends the hold.
+
+    Raises `UnknownWriter`, and `NotLive` if nothing waits for it.
+    """
     was, now = _until(stream, writer, draft), stream.begin(draft)
-    stream.aggregator.hold(writer, None if for_ms is None else now + for_ms)
+    until = None if for_ms is None else now + for_ms
+    stream.aggregator.hold(writer, until, order.by, order.comment)
     draft.touched(stream).add(writer)
     became = _until(stream, writer, draft)
     if became is not None:

@@ -13,7 +13,7 @@ from controller.aggregation.hints import EXAMINED, Hint
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
 from noted_time.reading import ReaderPlace
-from noted_time.rules import Standing, Would, lower_without
+from noted_time.rules import EXCLUSIONS_NAMED, FORESEEN, Forecast, Standing, Would, lower_without
 from noted_time.values import Waiting, shown_gap, shown_seconds, shown_time
 
 REASON_WORDS = {
@@ -50,6 +50,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     resting: Iterable[str],
     would: Would | None,
     reader: ReaderPlace | None = None,
+    foreseen: Forecast | None = None,
 ) -> Iterator[str]:
     """Yield first what was decided, then why and until when, last the result of a dry run.
 
@@ -67,7 +68,8 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     if isinstance(decision, Quiet) and states["excluded"] and not states["live"] + states["idle"]:
         yield ABANDONED
     if isinstance(decision, Hold):
-        yield _until(decision)
+        yield _until(decision, foreseen, stream.service_ms(now))
+        yield from _held_by_operators(stream, decision, now)
         yield _left_out(stream, domain, decision, now, lower)
     yield from resting
     yield _excluded(stream, now.wall)
@@ -171,17 +173,40 @@ def _others(
         yield "No writer has joined yet."
 
 
-def _until(decision: Hold) -> str:
-    """Return when a watermark that is held advances."""
+def _until(decision: Hold, foreseen: Forecast | None, now: int) -> str:
+    """Return when a watermark that is held advances, and without whom if it does so by itself."""
     waits = decision.waiting_for
-    is_one, all_named = decision.holders == 1, decision.holders == len(waits)
+    is_one = decision.holders == 1
     who = waits[0].writer if is_one else "each of them"
-    at = shown_seconds(max(each.times_out_in_ms for each in waits))
+    noted = f"It advances when {who} notes a later time"
+    if foreseen is None:
+        if decision.holders > FORESEEN:
+            at = shown_seconds(max(each.times_out_in_ms for each in waits))
+            last = "when the last of them times out"
+            return f"{noted}, or automatically in {at} at the earliest, {last}."
+        return f"{noted}, not by itself: no other writer has noted a later time."
+    at = shown_seconds(max(0, foreseen.at - now))
     ends = f"{who} times out" if is_one else "the last of them times out"
-    return (
-        f"It advances when {who} notes a later time, or automatically in {at}"
-        f"{'' if all_named else ' at the earliest'}, when {ends}."
-    )
+    says = f"{noted}, or automatically in {at}, when {ends}"
+    if foreseen.exclusions == decision.holders:
+        return f"{says}."
+    names = listed(foreseen.writers[:EXCLUSIONS_NAMED], foreseen.exclusions)
+    return f"{says}: then to {shown_time(foreseen.lower)}, without {names}."
+
+
+def _held_by_operators(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
+    """Yield which of the longest holders an operator keeps from timing out, and until when."""
+    shift, named = stream.unix_shift(now), 0
+    for each in decision.waiting_for[:EXAMINED]:
+        terms = stream.aggregator.member(each.writer).terms
+        until = terms.hold_until
+        if until is not None and until + shift > now.wall and named < NAMED:
+            named += 1
+            why = ": ".join(filter(None, (terms.held_by, terms.held_for)))
+            yield (
+                f"{each.writer} is held by an operator until {shown_time(until + shift)}"
+                f"{f' ({why})' if why else ''}."
+            )
 
 
 def _left_out(

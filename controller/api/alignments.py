@@ -146,14 +146,15 @@ async def report(  # noqa: PLR0913 - who asks whom, and the two names of the pat
 
     A member reports again and again, so that it is not taken for silent.
     """
-    time, asked = body.time, None
+    time, state, asked = body.time, body.state, None
     if body.stream:
         asked = GroupOfStream(body.stream, body.group, body.domain or None)
         if not call.holder.grant.may_read(asked.stream):
             return _refused(call, asked.stream)
         controller.alignments.now(alignment)  # no owner is asked for one that does not exist
-        time = await times.lower(asked, request.headers.get("authorization"))
-    controller.alignments.report(alignment, member, time, body.state, group=asked, asker=call.asker)
+        time, at_end = await times.time(asked, request.headers.get("authorization"))
+        state = at_end if state == "live" else state
+    controller.alignments.report(alignment, member, time, state, group=asked, asker=call.asker)
     return _shown(controller, call, alignment)
 
 

@@ -12,12 +12,13 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.api.answers import NOT_MINE, Answer
 from controller.api.calls import StreamRequest
 from controller.api.problems import problem_of
-from controller.api.reader_answers import windows_of
+from controller.api.reader_answers import states_of, windows_of
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time.client import kind_of
 from noted_time.values import (
     NotedTimeError,
+    State,
     UnknownDomain,
     UnknownReader,
     UnknownStream,
@@ -41,11 +42,14 @@ class GroupTimes:
         self._controller = controller
         self._by_owner = by_owner
 
-    async def lower(self, asked: GroupOfStream, authorization: str | None) -> int | None:
-        """Return the lower of the group's window, `None` before it has one.
+    async def time(
+        self, asked: GroupOfStream, authorization: str | None
+    ) -> tuple[int | None, State]:
+        """Return the lower of the group's window, `None` before it has one, and its state.
 
-        Another controller is shown the caller's token. Raises `UnknownStream`, `UnknownReader`,
-        `UnknownDomain`, and `StoreUnavailable` if the owner does not answer in time.
+        At the end of a sealed or quiet stream no member waits for the group. Another controller is
+        shown the caller's token. Raises `UnknownStream`, `UnknownReader`, `UnknownDomain`, and
+        `StoreUnavailable` if the owner does not answer in time.
         """
         answer = await self._answer(asked, authorization)
         body = _object(answer.body)
@@ -56,7 +60,7 @@ class GroupTimes:
         if domain not in windows:
             raise UnknownDomain(domain, windows)
         lower: int | None = windows[domain]["lower"]
-        return lower
+        return lower, body.get("states", {}).get(domain, "live")
 
     async def _answer(self, asked: GroupOfStream, authorization: str | None) -> Answer:
         if self._by_owner is None:
@@ -80,7 +84,8 @@ class GroupTimes:
             return NOT_MINE
         except NotedTimeError as error:
             return problem_of(error)
-        return Answer.of(OK, msgspec.json.encode({"windows": windows_of(stream, group)}))
+        found = {"windows": windows_of(stream, group), "states": states_of(stream, group)}
+        return Answer.of(OK, msgspec.json.encode(found))
 
 
 def _failure(asked: GroupOfStream, problem: dict[str, Any]) -> Exception:

@@ -22,7 +22,7 @@ from noted_time import (
     StreamCut,
     TimeWindow,
 )
-from noted_time.values import Missing, MissingWriter
+from noted_time.values import Missing, MissingWriter, State
 
 
 class MarksAnswer(msgspec.Struct):
@@ -113,6 +113,17 @@ class CompleteWindowsPage(msgspec.Struct):
     has_more: bool
 
 
+def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
+    """Return by domain whether a group can expect more, as clients report themselves."""
+    states: dict[str, State] = {}
+    for domain, window in stream.windows(group.position).items():
+        last = stream.histories[domain].last
+        is_at_end = last is None or window.lower_seq == last.seq
+        is_quiet = is_at_end and stream.aggregator.domains[domain].is_quiet
+        states[domain] = "finished" if window.sealed else "idle" if is_quiet else "live"
+    return states
+
+
 def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
     """Return the time window of a group in each domain; msgspec would write tuples as lists."""
     windows = stream.windows(group.position)
@@ -122,12 +133,14 @@ def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
 class GroupAnswer(msgspec.Struct):
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
-    `backlog` is whether it has one, `because` the reasons, and `since` its beginning in Unix ms.
+    `states` are `idle` at the end of a quiet domain, `finished` at that of a sealed one. `backlog`
+    is whether it has one, `because` the reasons, and `since` its beginning in Unix ms.
     """
 
     position: Mapping[int, int]
     readers: Mapping[str, Mapping[int, int]]
     windows: Mapping[str, TimeWindow]
+    states: Mapping[str, State]
     backlog: bool
     because: Sequence[Cause]
     since: int | None
@@ -144,6 +157,7 @@ class GroupAnswer(msgspec.Struct):
             position=group.position,
             readers={reader: segments.get(reader, {}) for reader in sorted(group.readers)},
             windows=windows_of(stream, group),
+            states=states_of(stream, group),
             **more,
         )
 

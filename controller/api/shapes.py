@@ -10,7 +10,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from noted_time import BacklogPolicy, StreamSettings
-from noted_time.values import MAX_INT64, MIN_INT64, SEGMENTS_PER_POSITION, ReturningWriter
+from noted_time.values import (
+    LONGEST_HOLD_MS,
+    MAX_INT64,
+    MIN_INT64,
+    SEGMENTS_PER_POSITION,
+    ReturningWriter,
+)
 
 REF = "#/components/schemas/{model}"
 """Where the OpenAPI document has a schema."""
@@ -230,7 +236,7 @@ class GroupChanges(Request):
 class HoldRequest(Request):
     """For how long to wait for a writer, whatever its timeout."""
 
-    for_ms: Annotated[int, Field(ge=1, le=2**53)]
+    for_ms: Annotated[int, Field(ge=1, le=LONGEST_HOLD_MS)]
 
 
 class WindowRequest(Request):

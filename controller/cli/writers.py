@@ -12,8 +12,16 @@ from controller.cli.calling import Caller, Json, calls, writer_path
 from controller.cli.options import Comment, Domain, Limit, Stream, Writer, Yes, option
 from controller.cli.output import confirm, print_table, say, shown_position
 from controller.cli.streams import shown_setting
+from noted_time import Rejected
 from noted_time.client import stream_path
-from noted_time.values import NotedMeanwhile, duration_ms, shown_duration, shown_time
+from noted_time.values import (
+    LONGEST_HOLD_MS,
+    NotedMeanwhile,
+    duration_ms,
+    shown_duration,
+    shown_seconds,
+    shown_time,
+)
 
 if TYPE_CHECKING:
     from controller.cli.output import Columns
@@ -29,9 +37,26 @@ def _session(writer: Json) -> str | None:
 
 
 def _state(writer: Json) -> str:
-    """Return the state, and why the writer does not note if it said so."""
-    held = writer.get("held")
-    return f"{writer['state']}: alive, but {held}" if held else str(writer["state"])
+    """Return the state, why the writer does not note if it said so, and how long it is silent.
+
+    >>> _state({"state": "live", "is_silent": True, "silent_ms": 120_000})
+    'live, silent 2m'
+    """
+    silent = f", silent {shown_seconds(writer['silent_ms'])}" if writer["is_silent"] else ""
+    held = f": alive, but {writer['held']}" if writer.get("held") else ""
+    return f"{writer['state']}{held}{silent}"
+
+
+def _hold(writer: Json) -> str | None:
+    """Return until when an operator holds the writer, and who and why.
+
+    >>> _hold({"held_until": 1357034400000, "held_by": "Kim", "held_for": "redeploy"})
+    '2013-01-01T10:00:00Z (Kim: redeploy)'
+    """
+    if writer["held_until"] is None:
+        return None
+    why = ": ".join(filter(None, (writer["held_by"], writer["held_for"])))
+    return f"{shown_time(writer['held_until'])}{f' ({why})' if why else ''}"
 
 
 WRITERS: Columns = {
@@ -41,6 +66,7 @@ WRITERS: Columns = {
     "position": lambda row: shown_position(row["position"]),
     "noted at": lambda row: shown_time(row["noted_at"]),
     "holding since": lambda row: shown_time(row["holding_since"]),
+    "held by an operator until": _hold,
     "session": _session,
 }
 LEDGER: Columns = {
@@ -142,6 +168,9 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
         done = f"The timeout of {writer} applies again."
     else:
         body = {"for_ms": duration_ms(duration)}
+        if body["for_ms"] > LONGEST_HOLD_MS:
+            longest = shown_duration(LONGEST_HOLD_MS)
+            raise Rejected(f"--for {duration} is too long: hold a writer for {longest} at most")
         answered = call.ask("POST", path, query=query, body=body)
         done = f"{stream} waits for {writer} for {duration}, whatever its timeout."
     if not call.prints(answered):

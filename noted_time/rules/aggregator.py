@@ -45,6 +45,7 @@ from noted_time.values import (
     Decision,
     Mark,
     Note,
+    NotLive,
     Refused,
     Rejected,
     ScaleEvent,
@@ -233,7 +234,9 @@ class Aggregator:
         if new:
             self._check_open("writers")
         for writer in new:
-            self.domains.expect(self._join(writer, now, "live"), now)
+            member = self._join(writer, now, "live")
+            member.expected_at = now + self.domains.unix_ahead
+            self.domains.expect(member, now)
         return new
 
     def remove(self, writer: str, now: int, by: str | None = None) -> None:
@@ -245,14 +248,24 @@ class Aggregator:
         self._check_open("changes of its writers")
         member = self.member(writer)
         if member.excluded != "removed":
-            member.terms = replace(member.terms, hold_until=None, removed_by=by)
+            member.terms = replace(_not_held(member.terms), removed_by=by)
             self.domains.exclude(member, "removed", now)
 
-    def hold(self, writer: str, until: int | None) -> None:
-        """Suspend the writer's timeout until then; `None` ends the hold. Raises as `remove`."""
+    def hold(
+        self, writer: str, until: int | None, by: str | None = None, why: str | None = None
+    ) -> None:
+        """Suspend the writer's timeout until then, for an operator; `None` ends the hold.
+
+        Raises as `remove`, and `NotLive` if nothing waits for the writer.
+        """
         self._check_open("changes of its writers")
         member = self.member(writer)
-        self.domains.set_terms(member, replace(member.terms, hold_until=until))
+        terms = _not_held(member.terms)
+        if until is not None:
+            if not member.vouches:
+                raise NotLive(writer, "excluded" if member.excluded else member.state)
+            terms = replace(terms, hold_until=until, held_by=by, held_for=why)
+        self.domains.set_terms(member, terms)
 
     def expire(self, now: int) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
@@ -338,6 +351,10 @@ class Aggregator:
         """Raise `StreamSealed` if the stream is sealed."""
         if self.sealed is not None:
             raise StreamSealed(to)
+
+
+def _not_held(terms: Terms) -> Terms:
+    return replace(terms, hold_until=None, held_by=None, held_for=None)
 
 
 def _accepted(domain: Domain) -> Accepted:

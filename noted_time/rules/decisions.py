@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 
 from noted_time.rules.domain import Domain, Domains
 from noted_time.rules.state import BEFORE_ALL_TIME, Track
@@ -25,6 +25,26 @@ from noted_time.values import (
 
 HOLDERS_NAMED = 1000
 """Maximum number of holders named in a decision; before the first mark all members hold."""
+
+
+FORESEEN = 10_000
+"""Maximum number of exclusions that a forecast looks at, which takes some 20 ms."""
+
+EXCLUSIONS_NAMED = 20
+"""Maximum number of writers named in a forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When (service clock) the watermark moves if no writer notes, to which lower, past whom.
+
+    `writers` has at most 20 of those that will be excluded by then, `exclusions` counts them.
+    """
+
+    at: int
+    lower: int
+    writers: tuple[str, ...]
+    exclusions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +80,31 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
         for track in longest
     )
     return Hold(waiting, len(waited_for))
+
+
+def forecast(domains: Domains, domain: Domain) -> Forecast | None:
+    """Return when a watermark that is held moves by itself: `None` if never, or after too many.
+
+    Who holds another domain, too, may be excluded there first.
+    """
+    waited_for, timeout_ms = domain.waited_for(), domains.settings.writer_timeout_ms
+    if not waited_for or len(waited_for) > FORESEEN:
+        return None
+    at = max(
+        min(track.times_out_at(timeout_ms) for track in each.member.tracks if track.is_waited_for)
+        for each in waited_for.values()
+    )
+    past, looks = dict.fromkeys(waited_for), count()
+
+    def is_out(track: Track) -> bool:
+        is_past = track.member.writer in past or track.times_out_at(timeout_ms, at) <= at
+        return is_past and next(looks) < 2 * FORESEEN
+
+    past |= dict.fromkeys(track.member.writer for track in domain.next_out(is_out))
+    step = domain.step_without(past.keys())
+    if step is None or len(past) > FORESEEN:
+        return None
+    return Forecast(at, step.lower, tuple(islice(past, EXCLUSIONS_NAMED)), len(past))
 
 
 def lower_without(domain: Domain, writer: str) -> int | None:

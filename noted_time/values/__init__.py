@@ -32,6 +32,7 @@ from noted_time.values.errors import (
     NotedMeanwhile,
     NotedTimeError,
     NotesRefused,
+    NotLive,
     NotObservable,
     Recreated,
     Rejected,
@@ -58,6 +59,7 @@ from noted_time.values.fencing import (
 )
 from noted_time.values.given import Time, duration_ms, unix_ms_of
 from noted_time.values.membership import (
+    LONGEST_HOLD_MS,
     MISSING_NAMED,
     NO_TERMS,
     NOT_KNOWN,

@@ -29,6 +29,7 @@
     ├── Conflict            read again, then retry
     │   ├── AlreadySealed   the stream was sealed in another way
     │   ├── MarkConflict    another owner appended the mark with that seq first
+    │   ├── NotLive         the writer that was to be held is not waited for
     │   ├── NotedMeanwhile  the writer that was to be removed has noted since
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
     ├── Unreachable         the outcome is unknown: retry with backoff
@@ -355,6 +356,18 @@ class NotedMeanwhile(Conflict):
         super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
         self.writer = writer
         self.noted_at = noted_at
+
+
+class NotLive(Conflict):
+    """Nothing waits for the writer: it is idle, finished or excluded, its `state`."""
+
+    def __init__(self, writer: str, state: str) -> None:
+        super().__init__(
+            f"writer {writer!r} is {state}: nothing waits for it, so it has no timeout to suspend; "
+            "hold it once it has noted again"
+        )
+        self.writer = writer
+        self.state = state
 
 
 class NotCompleteYet(Conflict):

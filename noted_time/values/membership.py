@@ -22,17 +22,23 @@ class Terms:
     """The terms of one writer; most writers have none of their own.
 
     `timeout_ms` and `domains` (those it vouches for) are what the writer declared; `None` stands
-    for the stream's timeout and for all domains. `hold_until` (service clock) is how long an
-    operator suspends its timeout, and `removed_by` the operator who removed it.
+    for the stream's timeout and for all domains. `hold_until` (service clock) is how long the
+    operator `held_by` suspends its timeout, with `held_for` as the reason, and `removed_by` the
+    operator who removed it.
     """
 
     timeout_ms: int | None = None
     domains: tuple[str, ...] | None = None
     hold_until: int | None = None
+    held_by: str | None = None
+    held_for: str | None = None
     removed_by: str | None = None
 
 
 NO_TERMS = Terms()
+
+LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
+"""For how long an operator can suspend a timeout at a time: 90 days."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Sta
     shown = moments(dialog.dry_run)
     dialog.act("Hold", WHY)
     expect(visit.status).to_contain_text("lima")
+    row = visit.page.locator('tr[data-key="lima"]')
+    expect(row).to_contain_text("held by an operator until")
+    expect(row).to_contain_text(WHY)
     until = seed.get(f"{stalled.name}/writers/lima")["held_until"]
     visit.button("Undo").click()
 

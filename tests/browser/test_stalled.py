@@ -150,3 +150,18 @@ def test_complete_hours_name_the_writers_that_are_missing(visit: Visit, seed: Ca
     expect(rows.nth(1)).to_contain_text("depot (returned late)")
     expect(rows.nth(2)).to_contain_text("stock (removed)")
     expect(visit.region("Ledger")).to_contain_text("no longer missing: depot")
+
+
+def test_a_silent_writer_is_shown_as_silent_though_nothing_waits_for_it(
+    visit: Visit, seed: Calls
+) -> None:
+    """The leader of a stream that an operator holds for another writer."""
+    now = wall_ms()
+    seed.make("hushed", writer_timeout_ms=2000)
+    seed.post("hushed", {"writer": "oscar"}, {"writer": "mike"})
+    seed.call("POST", "/hushed/writers/oscar/hold", {"for_ms": HOUR_MS})
+    seed.post("hushed", {"writer": "oscar", "time": now - 60_000}, {"writer": "mike", "time": now})
+    visit.open_stream("hushed")
+
+    expect(visit.page.locator('tr[data-key="mike"]')).to_contain_text("silent")
+    expect(visit.page.locator('tr[data-key="oscar"]')).to_contain_text("held by an operator until")

@@ -3,10 +3,11 @@
 import pytest
 
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.inspection import WriterQuery, writers
+from controller.aggregation.inspection import WriterQuery, writer_row, writers
 from controller.aggregation.stream import StreamState
 from controller.store.port import StreamRecord
 from noted_time import Note, StreamSettings
+from tests.support.controllers import GivenTime, Watched, running, serving
 from tests.support.counting import counted
 
 FEW, MANY = 100, 10_000
@@ -74,3 +75,19 @@ def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
     shifts = [stream.unix_shift(now) for now in (*readings, after_downtime)]
 
     assert shifts == [4000, 4000, 4000, 603_970]
+
+
+async def test_an_expected_writer_is_shown_alike_after_each_downtime(
+    store: Watched, time: GivenTime
+) -> None:
+    """Since when it is expected, and has held the watermark, does not move with the pauses."""
+    shown = []
+    async with serving(store, time, expected_writers=("depot",)) as controller:
+        shown.append(writer_row(controller.stream("s"), "depot", None, controller.now))
+    for _ in range(2):
+        time.passes(3_600_000)
+        async with running(store.reopened(), time) as controller:
+            shown.append(writer_row(controller.stream("s"), "depot", None, controller.now))
+
+    moments = [(row.noted_at, row.holding_since) for row in shown]
+    assert moments == [moments[0]] * 3

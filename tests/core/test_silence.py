@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Aggregator, Note, StreamSettings
-from tests.core.twins import Step, Twins, starts, steps
+from noted_time.rules import forecast
+from tests.core.twins import Reconfigures, Step, Twins, starts, steps
 from tests.support.streams import (
     TIMEOUT_MS,
     deliver,
@@ -162,6 +163,31 @@ def test_members_silent_from_one_moment_on_are_passed_by_the_largest_of_their_ti
 
     assert mark is not None
     assert mark.lower == 999
+
+
+@given(settings=starts, history=steps)
+def test_a_forecast_is_what_then_happens_if_nobody_notes(
+    settings: StreamSettings, history: list[Step]
+) -> None:
+    """The watermark moves at that moment and not before, to that lower, past those writers."""
+    twins = Twins(replace(settings, domains=("order",)))
+    for step in history:
+        if not (isinstance(step, Reconfigures) or getattr(step, "domain", "") == "ship"):
+            twins.take(step)
+    code = twins.code
+    domain = code.domains["order"]
+    if domain.next_step() is not None:
+        return
+    foreseen = forecast(code.domains, domain)
+    last = twins.now + 100
+    out: set[str] = set()
+    for now in range(twins.now, last if foreseen is None else foreseen.at + 1):
+        out |= set(code.expire(now))
+        mark = code.advance("order", now=now, written_at=0)
+        assert mark is None or (foreseen is not None and now >= foreseen.at)
+    if foreseen is not None:
+        assert mark is not None
+        assert (mark.lower, out) == (foreseen.lower, set(foreseen.writers))
 
 
 @given(settings=starts, history=steps)

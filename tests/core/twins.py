@@ -12,6 +12,7 @@ from noted_time import (
     InvalidScale,
     Mark,
     Note,
+    NotLive,
     Refused,
     ScaleEvent,
     StreamSettings,
@@ -223,6 +224,10 @@ class Twins:
             self.model.remove(writer, self.now)
         else:
             until = None if step.hold_ms is None else self.now + step.hold_ms
+            if until is not None and (writer.state != "live" or writer.excluded):
+                with pytest.raises(NotLive):
+                    self.code.hold(step.writer, until)
+                return
             self.code.hold(step.writer, until)
             writer.hold_until = until or 0
 

@@ -79,6 +79,8 @@ export function askToRemove({ writer: name }) {
   });
 }
 
+const LONGEST_HOLD_MS = 90 * 86_400_000; // membership.py has it, too
+
 export function askToHold({ writer: name }) {
   const field = input("for", { value: "1h" });
   ask({
@@ -87,6 +89,7 @@ export function askToHold({ writer: name }) {
     dryRun: async () => {
       const forMs = durationMs(field.value);
       if (!(forMs > 0)) return ["Enter a duration, for example 90m."];
+      if (forMs > LONGEST_HOLD_MS) return ["Too long: a hold ends after 90d at most."];
       const until = Date.now() + state.skew + forMs;
       return [[`${name} is not excluded before `, when(until), ", however long it is silent. "
         + "If it holds the watermark, the watermark waits for it until then."]];

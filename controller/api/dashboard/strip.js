@@ -46,9 +46,10 @@ export function writersSection({ writers, explain }, scale) {
 }
 
 function writerRow(row, lower, scale, now) {
-  const { writer, noted_at: heard, held_until: until, times_out_in_ms: left, lower_without: without, session } = row;
+  const { writer, noted_at: heard, held_until: until, out_at: outAt, lower_without: without, session } = row;
   const time = row.times[domain()];
-  const holds = left != null;
+  const holds = row.times_out_in_ms != null;
+  const held = [row.held_by, row.held_for].filter(Boolean).join(": ");
   const tick = h("input",
     { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
   return tr(writer,
@@ -57,7 +58,8 @@ function writerRow(row, lower, scale, now) {
     cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holds))),
     cell("Noted", when(time)),
     cell("Last heard.n", isUnix(heard) ? h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`) : ""),
-    cell("Times out in.n", until > now ? ["held until ", when(until)] : holds ? lasting(left) : ""),
+    cell("Times out in.n", until > now ? ["held by an operator until ", when(until), held && ` (${held})`]
+      : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
     cell("Without it.n", without != null && (without === lower ? soft("no change") : whenBeyond(without, lower))),
     cell("Actions.bare.act", may() && writerButtons(row, now)));
 }
@@ -68,11 +70,12 @@ function writerBar({ state: is }, time, lower, scale, holds) {
   return bar(holds ? "holds" : is === "live" ? "" : "rests", scale, lower ?? scale.low, time);
 }
 
-function writerState({ state: is, excluded, holding_since: since }, holds, now) {
+function writerState({ state: is, excluded, holding_since: since, is_silent: isSilent, silent_ms: ms }, holds, now) {
+  const silent = isSilent ? `silent ${lasting(ms)}` : "";
   if (excluded) return [`excluded: ${inWords(excluded.reason)}${since == null ? "" : "; back, and holds"}`, "bad"];
-  if (!holds) return [is];
+  if (!holds) return silent ? [silent, "warn"] : [is];
   if (since == null) return ["holds", "ok"];
-  return [`holds ${lasting(now - since)}`, now - since >= HELD_MS ? "warn" : "ok"];
+  return [listed([`holds ${lasting(now - since)}`, silent].filter(Boolean)), now - since >= HELD_MS ? "warn" : "ok"];
 }
 
 function writerButtons({ writer, state: is, held_until: until, excluded, noted_at, holding_since: since }, now) {

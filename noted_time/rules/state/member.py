@@ -39,9 +39,10 @@ class Member:
 
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
     service clock. `heard_at` is the time of that note in Unix ms, `None` if it is expected and
-    never noted. `counted_as` is how the census counts it. `sequence` is the largest of its accepted
-    requests, 0 if they had none. Its tracks are kept as that of the first domain and the others:
-    most streams have only one, and with 100,000 members each further object costs a cache miss.
+    never noted, and `expected_at` since when it is expected, in Unix ms. `counted_as` is how the
+    census counts it. `sequence` is the largest of its accepted requests, 0 if they had none. Its
+    tracks are kept as that of the first domain and the others: most streams have only one, and with
+    100,000 members each further object costs a cache miss.
     """
 
     writer: str
@@ -49,6 +50,7 @@ class Member:
     excluded: ExclusionReason | None = None
     noted_at: int = 0
     heard_at: int | None = None
+    expected_at: int | None = None
     since: int = 0
     sequence: int = 0
     session: Session = NO_SESSION
@@ -135,6 +137,7 @@ class Member:
         self.excluded = record.excluded
         self.since = record.since
         self.heard_at = record.heard_at
+        self.expected_at = record.expected_at
         self.sequence = record.sequence
         self.held = record.held
         self.session = record.session
@@ -203,6 +206,14 @@ class Track:
         own = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
         return max(silent_since + own, terms.hold_until or 0)
 
+    def out_at(self, timeout_ms: int) -> int | None:
+        """Return when it is excluded if it stays silent and holds by then; a leader never is."""
+        if self.is_waited_for:
+            return self.times_out_at(timeout_ms)
+        overtaken = self.overtaken
+        is_ahead = self.role == "ahead" and overtaken is not None
+        return self.times_out_at(timeout_ms, overtaken) if is_ahead else None
+
     @property
     def is_waited_for(self) -> bool:
         """Whether it holds time back, or prevents a flush to the highest time."""
@@ -251,6 +262,7 @@ class MemberRecord(NamedTuple):
     note in Unix ms, `None` if it never noted, and `exclusions` says by domain why and since when
     (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times, but not
     those of its last rows. `held` is why it lives and does not note, as it said in its last note.
+    `expected_at` is since when the stream expects it, in Unix ms.
     """
 
     writer: str
@@ -270,6 +282,7 @@ class MemberRecord(NamedTuple):
     exclusions: Mapping[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
     held: str | None = None
+    expected_at: int | None = None
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -313,6 +326,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         exclusions,
         undeclared,
         member.held,
+        member.expected_at,
     )
 
 

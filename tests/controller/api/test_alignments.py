@@ -77,6 +77,32 @@ async def test_a_member_may_take_the_time_of_a_reader_group(call: Caller) -> Non
     assert shown == {"stream": "s", "group": "g", "domain": "default"}
 
 
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["quiet", "sealed"])
+async def test_nobody_waits_for_a_group_at_the_end_of_its_stream(
+    call: Caller,
+    is_sealed: bool,  # noqa: FBT001
+) -> None:
+    """It has read all there is: it counts as idle or finished, as clients report themselves."""
+    await made(call)
+    group = {"stream": "s", "group": "g"}
+    await call.put(READER, {"position": {}})
+    await call.note({"writer": "w", "time": 10, "position": {"0": 5}})
+    await call.note({"writer": "w", "time": 20, "position": {"0": 9}})
+    if is_sealed:
+        await call.post("/v1/streams/s/seal", {})
+    else:
+        await call.note({"writer": "w", "state": "idle"})
+    await call.put(READER, {"position": {"0": 5}})
+    before = await reported(call, "readers", **group)
+    await call.put(READER, {"position": {"0": 9}})
+    await reported(call, "other", time=500)
+    after = await reported(call, "readers", **group)
+
+    state = (await call.get(A)).json()["members"]["readers"]["state"]
+    assert (before, after) == ((1010, "readers"), (1500, "other"))
+    assert state == ("finished" if is_sealed else "idle")
+
+
 async def test_a_group_of_what_is_not_there_is_refused(call: Caller) -> None:
     """And the member does not join."""
     await made(call)

@@ -96,6 +96,27 @@ async def test_a_held_writer_does_not_time_out(call: Caller, time: GivenTime) ->
     assert (before, await last_lower(call)) == (5, 9)
 
 
+@pytest.mark.parametrize("state", ["idle", "finished", "excluded"])
+async def test_a_writer_that_nothing_waits_for_cannot_be_held(call: Caller, state: str) -> None:
+    """The answer says how it stands; releasing it is no fault, and a hold ends after 90 days."""
+    await call.note({"writer": "a"}, {"writer": "b"})
+    if state == "excluded":
+        await call.client.delete(f"{S}/writers/a")
+    else:
+        await call.note({"writer": "a", "state": state})
+
+    refused = await call.post(f"{S}/writers/a/hold", {"for_ms": 1000})
+    released = await call.client.delete(f"{S}/writers/a/hold")
+    most = [
+        (await call.post(f"{S}/writers/b/hold", {"for_ms": days * 86_400_000 + more})).status_code
+        for days, more in ((90, 0), (90, 1))
+    ]
+
+    assert problem(refused)[:2] == (409, "not_live")
+    assert (refused.json()["writer"], refused.json()["state"]) == ("a", state)
+    assert (released.status_code, most) == (200, [200, 422])
+
+
 async def test_a_dry_run_shows_what_would_happen_and_changes_nothing(call: Caller) -> None:
     """Which writers would be excluded, and where the watermark would go."""
     await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})

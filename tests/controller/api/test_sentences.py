@@ -6,6 +6,8 @@ import pytest
 
 from controller.aggregation import sentences
 from controller.aggregation.sentences import ABANDONED
+from noted_time.rules import decisions
+from noted_time.values import shown_time
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, problem
 
@@ -90,8 +92,12 @@ async def test_of_several_holders_the_longest_is_named(call: Caller) -> None:
     )
 
 
-async def test_holders_that_are_not_all_named_may_take_longer(call: Caller) -> None:
-    """A decision names a thousand of them."""
+async def test_holders_that_are_not_all_named_may_take_longer(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decision names a thousand of them; of too many it is not foreseen when all are out."""
+    monkeypatch.setattr(sentences, "FORESEEN", 1400)
+    monkeypatch.setattr(decisions, "FORESEEN", 1400)
     await note(call, a=5)
     for of in ("x", "y"):
         await call.note(*({"writer": f"{of}{n}"} for n in range(700)))
@@ -99,6 +105,75 @@ async def test_holders_that_are_not_all_named_may_take_longer(call: Caller) -> N
 
     assert "or automatically in 1m at the earliest, when the last of them" in until
     assert without == "Leaving out only one of them changes nothing."
+
+
+async def test_writers_that_are_silent_together_are_foreseen_together(
+    call: Caller, time: GivenTime
+) -> None:
+    """When the watermark itself moves, to where, and past whom."""
+    await note(call, lima=NINE_25, osaka=NINE_25 + 1, quito=NINE_25 + 2, berlin=HALF_PAST_TEN)
+    serve_for(call.controller, time, 50_000)
+    await note(call, berlin=HALF_PAST_TEN + 1)
+    found = (await call.get(f"{S}/explain")).json()
+
+    assert found["by_itself"] == {
+        "at": found["now"] + 10_000,
+        "in_ms": 10_000,
+        "lower": HALF_PAST_TEN + 1,
+        "writers": ["lima", "osaka", "quito"],
+        "exclusions": 3,
+    }
+    assert (
+        "It advances when lima notes a later time, or automatically in 10s, when lima times out: "
+        "then to 2013-01-01T10:30:00.001Z, without lima, osaka and quito."
+    ) in found["sentences"]
+
+
+async def test_a_watermark_that_nobody_is_ahead_of_does_not_advance_by_itself(call: Caller) -> None:
+    """However long its writer is silent."""
+    await note(call, lima=NINE_25)
+    found = (await call.get(f"{S}/explain")).json()
+
+    assert found["by_itself"] is None
+    assert (
+        "It advances when lima notes a later time, not by itself: no other writer has noted a "
+        "later time."
+    ) in found["sentences"]
+
+
+async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: GivenTime) -> None:
+    """In explain and in the rows of writers, until it is over."""
+    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
+    await call.post(f"{S}/writers/lima/hold?comment=redeploy", {"for_ms": 3_600_000})
+    row = (await call.get(f"{S}/writers")).json()["writers"][0]
+    lines = await said(call)
+    serve_for(call.controller, time, 3_600_000)
+    ended = await said(call)
+
+    who = f"{row['held_by']}: redeploy"
+    until = shown_time(row["held_until"])
+    assert (row["writer"], row["held_for"]) == ("lima", "redeploy")
+    assert f"lima is held by an operator until {until} ({who})." in lines
+    assert not any("held by an operator" in line for line in ended)
+
+
+async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
+    call: Caller, time: GivenTime
+) -> None:
+    """From half their timeout on; holders come first, then the others by their times."""
+    await note(call, berlin=None, quito=None, osaka=None, lima=None)
+    await note(call, berlin=HALF_PAST_TEN, quito=HALF_PAST_TEN - 1, osaka=NINE_25 + 1, lima=NINE_25)
+    serve_for(call.controller, time, 29_999)
+    early = (await call.get(f"{S}/writers")).json()["writers"]
+    serve_for(call.controller, time, 1)
+    found = (await call.get(f"{S}/writers")).json()
+    rows = found["writers"]
+
+    assert [row["writer"] for row in rows] == ["lima", "osaka", "quito", "berlin"]
+    assert [row["is_silent"] for row in early] == [False] * 4
+    assert [(row["is_silent"], row["silent_ms"]) for row in rows] == [(True, 30_000)] * 4
+    out_at = found["now"] + 30_000
+    assert [row["out_at"] for row in rows] == [out_at, out_at, out_at, None]
 
 
 @pytest.mark.parametrize(
