@@ -16,7 +16,7 @@ from spark_integration.checkpoint_files import place_of
 from spark_integration.marks_query import MarksQuery
 from spark_integration.options import OnSeal, check_one_of, check_promised
 from spark_integration.positions import KafkaTopic, PositionOf
-from spark_integration.watermark import DELAY, IS_MARK, events_of_union
+from spark_integration.watermark import IS_MARK, check_no_watermark, events_of_union
 
 
 def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
@@ -108,9 +108,7 @@ def check_events(events: DataFrame, event_time: str) -> None:
     if not events.isStreaming:
         raise Rejected("the events are not read by a streaming source: use spark.readStream")
     check_time(events, event_time)
-    for field in events.schema:
-        if DELAY in field.metadata:
-            raise Rejected(f"column {field.name} of the events has a watermark of its own")
+    check_no_watermark(events)
 
 
 def check_time(events: DataFrame, event_time: str) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import NoReturn
+from uuid import uuid4
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Rejected
 
 DELAY = "spark.watermarkDelayMs"
 """The metadata by which Spark recognises a watermarked column.
@@ -17,6 +23,14 @@ MARK_TIME = "_noted_mark_time"
 
 IS_MARK = "_noted_is_mark"
 """The column of the union that distinguishes a mark from an event."""
+
+ONLY_ONE = (
+    "leave withWatermark out, as the marks are the query's watermark: with two, time would be the "
+    "least of both, also under spark.sql.streaming.statefulOperator.allowMultiple=false, which "
+    "Spark's own error advises"
+)
+NODE = re.compile(r"^[-+:| ]*~?EventTimeWatermark ", re.MULTILINE)
+"""A watermark in the text of a plan."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
 FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
@@ -41,7 +55,29 @@ def _events(rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int
     columns[event_time] = columns[event_time].alias(
         event_time, metadata={DELAY: dedup_retention_ms}
     )
-    return rows.where(unmoved(condition)).select(*columns.values())
+    events = rows.where(unmoved(condition)).select(*columns.values())
+    events.withWatermark = _refuse  # type: ignore[method-assign]
+    return events
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    """Take the place of `withWatermark`, for which Spark would fail the query's first batch."""
+    raise Rejected(f"the events have the watermark of their writers: {ONLY_ONE}")
+
+
+def check_no_watermark(events: DataFrame) -> None:
+    """Raise `Rejected` if events have a watermark, also one of a column that was dropped since.
+
+    Their plan says so. Spark shows it as the answer of a statement, which needs a view.
+    """
+    name = f"noted_time_{uuid4().hex}"
+    events.createOrReplaceTempView(name)
+    try:
+        (row,) = events.sparkSession.sql(f"EXPLAIN EXTENDED TABLE {name}").collect()
+    finally:
+        events.sparkSession.catalog.dropTempView(name)
+    if NODE.search(row[0]):
+        raise Rejected(f"the events have a watermark of their own: {ONLY_ONE}")
 
 
 def unmoved(condition: Column) -> Column:

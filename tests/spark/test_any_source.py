@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
 from spark_integration import with_noted_watermark
@@ -180,17 +181,33 @@ def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> 
         )
 
 
-def test_events_with_a_watermark_of_their_own_are_refused(
-    spark: SparkSession, controller: Served
-) -> None:
-    """With one on both sides of the union a quiet stream would hold time."""
-    events = spark.readStream.format("rate").load().withWatermark("timestamp", "1 hour")
+@pytest.mark.parametrize("column", ["timestamp", "created"])
+def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: str) -> None:
+    """Also of a column that was dropped: Spark would take the least of both, and say nothing."""
+    guessed = ticks.events().withColumn("created", F.col("timestamp"))
+    events = guessed.withWatermark(column, "1 hour").drop("created")
 
-    with pytest.raises(Rejected, match="column timestamp of the events has a watermark of its own"):
-        with_noted_watermark(
-            events,
-            "timestamp",
-            stream="s",
-            controller_url=controller.url,
-            checkpoint_location="unused",
-        )
+    with pytest.raises(Rejected, match="the events have a watermark of their own: leave withWater"):
+        ticks.watermarked(events)
+
+
+def test_a_column_named_as_sparks_watermark_is_none(ticks: Ticks) -> None:
+    """Plans name columns, too."""
+    named = ticks.events().withColumn("EventTimeWatermark ", F.lit("EventTimeWatermark "))
+
+    assert ticks.watermarked(named.where("`EventTimeWatermark ` <> ''")).isStreaming
+
+
+def test_a_watermark_left_on_our_events_is_refused_in_our_words(ticks: Ticks) -> None:
+    """Spark's own error comes later, and advises a setting under which both count."""
+    with pytest.raises(Rejected, match=r"leave withWatermark out, .*allowMultiple=false, which"):
+        ticks.watermarked().withWatermark("timestamp", "10 minutes")
+
+
+def test_a_watermark_stated_further_on_fails_the_query(ticks: Ticks, output: QueryOutput) -> None:
+    """By Spark, once both have moved: no call of ours comes after it."""
+    ticks.marks.note("w", 3000, {0: 30})
+    events = ticks.watermarked().where("value >= 0").withWatermark("timestamp", "0 seconds")
+    query = output.start(per_second(events, "timestamp"))
+    with pytest.raises(PySparkException, match="Redefining watermark is disallowed"):
+        query.awaitTermination(90)
