@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from noted_time.client import Question
 from noted_time.reading import CompleteWindow, Tiling
-from noted_time.values import NOT_KNOWN, Mark
+from noted_time.values import Mark
 from reader_client.answers import windows_answer
 from reader_client.follower import Follower
 from reader_client.following import Following
@@ -101,19 +101,23 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def about_missing(self, page: Sequence[CompleteWindow]) -> Question:
-        """Ask which writers are missing from the windows of a page; marks do not have them."""
+        """Ask which writers and rows are missing from the windows of a page; marks lack that."""
         of, size_ms = self._following.stream, self._tiling.size_ms
         return windows_from(of, page[0].start, size_ms, len(page), self._domain)
 
     def with_missing(
         self, page: Sequence[CompleteWindow], answer: Json | None
     ) -> Iterator[CompleteWindow]:
-        """Yield the windows with their missing writers, as far as the answer names them."""
+        """Yield the windows with what they lack, as far as the answer says it."""
         known = {}
         if answer is not None and answer.get("stream_id") == self._stream_id:
-            known = {each.start: each.missing for each in windows_answer(answer)}
+            known = {each.start: each for each in windows_answer(answer)}
         for window in page:
-            yield replace(window, missing=known.get(window.start, NOT_KNOWN))
+            found = known.get(window.start, window)
+            is_before = found.before_first_mark
+            yield replace(
+                window, missing=found.missing, late=found.late, before_first_mark=is_before
+            )
 
     def _found(self, follower: Follower, limit: int) -> list[CompleteWindow]:
         return follower.complete_windows(self._tiling, self._after, limit)

@@ -79,6 +79,7 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
     timeout: float = 0.0,
     own_segments: bool = False,
     missing: OnMissing = "warn",
+    late: OnMissing = "warn",
     deleted: OnDeleted = "fail",
     options: Options | None = None,
     client: Mapping[str, str] | None = None,
@@ -118,6 +119,7 @@ def read_complete_kafka(  # noqa: PLR0913 - the options of a source; all but fou
         domain=domain,
         timeout=timeout,
         missing=missing,
+        late=late,
     )
     committed = is_committed(chosen)
     _wait_until_there(there, window, timeout_s=GRACE_S)

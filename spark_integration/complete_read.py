@@ -33,6 +33,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     schema: StructType | str | None = None,
     cores: int | None = None,
     missing: OnMissing = "warn",
+    late: OnMissing = "warn",
 ) -> DataFrame:
     """Return the events with `start` <= time < `end` of a stream's file log, once it is complete.
 
@@ -46,7 +47,8 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
 
     The watermark may have passed the window without a writer that timed out, returned late or was
     removed, so rows of it may be missing: `missing="warn"` logs its name, and "fail" raises
-    `WritersMissing`.
+    `WritersMissing`. Rows of the window that were written below the watermark are not read either:
+    `late` decides likewise about those that their writers reported, and "fail" raises `RowsLate`.
 
     The other arguments are those of `read_noted_log`; `event_time` is read whatever `columns` are.
 
@@ -66,6 +68,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         domain=domain,
         timeout=timeout,
         missing=missing,
+        late=late,
     )
     query = WindowQuery(
         root=str(root),

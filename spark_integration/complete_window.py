@@ -7,7 +7,7 @@ import time as clocks
 from contextlib import closing
 from typing import Literal
 
-from noted_time import CompleteWindow, Rejected, WritersMissing
+from noted_time import CompleteWindow, Rejected, RowsLate, WritersMissing
 from noted_time.client.transport import Transport
 from noted_time.values import Time, checked_name, shown_time, unnamed_domain
 from reader_client.answers import stream_answer, windows_answer
@@ -20,7 +20,7 @@ log = logging.getLogger("noted_time.spark")
 WAIT_MS = 25_000
 AT_ONCE_S = 0.05
 OnMissing = Literal["warn", "fail", "accept"]
-"""What to do if writers are missing from a window."""
+"""What to do if writers are missing from a window, or rows of it were written too late."""
 
 
 def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but three are named
@@ -34,12 +34,14 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but t
     domain: str | None,
     timeout: float,
     missing: OnMissing,
+    late: OnMissing,
 ) -> CompleteWindow:
     """Return the window with its cuts, once it is complete.
 
     Raises `NotCompleteYet` if that takes more than `timeout` seconds, `Rejected` for a window that
-    is empty or that Spark cannot express, the controller's refusals, `Unreachable`, and
-    `WritersMissing` if writers are missing and that is to fail; otherwise it is logged.
+    is empty or that Spark cannot express, the controller's refusals, `Unreachable`,
+    `WritersMissing` if writers are missing and that is to fail, and likewise `RowsLate`; otherwise
+    it is logged.
     """
     times = time_ms(start), time_ms(end)
     if times[0] >= times[1]:
@@ -47,6 +49,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but t
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
     check_one_of("missing", missing, OnMissing)
+    check_one_of("late", late, OnMissing)
     check_promised(domain, event_time)
     with closing(Transport(controller_url, token=token)) as transport:
         if domain is None:
@@ -55,9 +58,12 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; all but t
         window = _wait_for(transport, stream, times, domain, timeout)
     if window.missing and missing == "fail":
         raise WritersMissing(window.missing)
-    if window.missing and missing == "warn":
-        named = map(shown_time, times)
-        log.warning("stream %r from %s to %s: %s", stream, *named, window.missing.sentence)
+    if window.late and late == "fail":
+        raise RowsLate(window.late)
+    for lacking, on in ((window.missing, missing), (window.late, late)):
+        if lacking and on == "warn":
+            named = map(shown_time, times)
+            log.warning("stream %r from %s to %s: %s", stream, *named, lacking.sentence)
     return window
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noted_time.values import MAX_INT64, MIN_INT64, Rejected
+from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, late_by_hour
 
 Rows = Any
 """A pandas DataFrame, a `pyarrow.Table`, anything else with Arrow's C stream, or dicts."""
@@ -143,14 +143,16 @@ def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
     return bool(kind == pa.int64() or stored.get("timeUnit") == _SPELLED.get(kind.unit))
 
 
-def count_below(table: pa.Table, column: str, time: int) -> int:
-    """Return how many rows have an event time below `time` (ms)."""
+def rows_below(table: pa.Table, column: str, time: int) -> list[LateRows]:
+    """Return the rows with an event time below `time` (ms), each full hour's by themselves."""
     values = table.column(column)
     unit = _unit(column, values.type)
     ticks = pc.cast(values, pa.int64())
     # floor(ticks / per_ms) < time exactly if ticks < time * per_ms
-    bound = min(max(time * _PER_MS.get(unit, 1), MIN_INT64), MAX_INT64)
-    return int(pc.sum(pc.less(ticks, pa.scalar(bound, pa.int64()))).as_py())
+    per_ms = _PER_MS.get(unit, 1)
+    bound = min(max(time * per_ms, MIN_INT64), MAX_INT64)
+    below = pc.filter(ticks, pc.less(ticks, pa.scalar(bound, pa.int64()))).to_pylist()
+    return late_by_hour(tick // per_ms for tick in below)
 
 
 def _unit(column: str, kind: pa.DataType) -> str:

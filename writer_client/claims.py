@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 from noted_time.values import (
+    HOUR_MS,
     MAX_INT64,
     MIN_INT64,
+    MOST_LATE,
     UNCHANGED,
     InvalidNote,
     LateRows,
@@ -22,6 +25,7 @@ from noted_time.values import (
     checked_name,
     join_into,
     plain_position,
+    reports_of,
     unnamed_domain,
 )
 
@@ -212,6 +216,33 @@ class Process(NamedTuple):
         return cls(secrets.token_hex(8), f"{socket.gethostname()[:100]}:{os.getpid()}")
 
 
+class LateHours:
+    """Late rows that are not reported yet, those of each full hour by themselves.
+
+    There are at most as many as a note takes: those with the least times merge.
+    """
+
+    __slots__ = ("_reports",)
+
+    def __init__(self) -> None:
+        self._reports: dict[tuple[int, int], LateRows] = {}
+
+    def add(self, late: LateRows) -> None:
+        """Add rows that were just written, or that were not reported after all."""
+        reports, most = self._reports, MAX_INT64 if late.most is None else late.most
+        hours = late.least // HOUR_MS, most // HOUR_MS
+        known = reports.get(hours)
+        reports[hours] = late if known is None else known.join(late)
+        if len(reports) > MOST_LATE:
+            first, second = sorted(reports)[:2]
+            self.add(reports.pop(first).join(reports.pop(second)))
+
+    def take(self) -> tuple[LateRows, ...]:
+        """Return all, and forget them."""
+        taken, self._reports = tuple(self._reports.values()), {}
+        return taken
+
+
 class Additions:
     """What is sent with a writer's notes: its process, its terms, late rows not yet reported.
 
@@ -232,7 +263,7 @@ class Additions:
         """The number of late rows so far."""
         self._domains = None if domains is None else tuple(domains)
         self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
-        self._unreported: dict[str | None, LateRows] = {}
+        self._unreported: defaultdict[str | None, LateHours] = defaultdict(LateHours)
 
     @property
     def late_domains(self) -> list[str | None]:
@@ -242,13 +273,13 @@ class Additions:
     def add(self, domain: str | None, late: LateRows) -> None:
         """Count late rows that were just written."""
         self.total += late.rows
-        self._put_back(domain, late)
+        self._unreported[domain].add(late)
 
     def put_on(self, note: Note) -> Note:
         """Return the note with these additions, which count as reported until taken off."""
         note = replace(
             note,
-            late=self._unreported.pop(note.domain, None),
+            late=self._unreported.pop(note.domain, LateHours()).take() or None,
             session=self._process.session,
             takes_over=self.takes_over and not self.took_over,
             took_over=self.took_over or None if self.takes_over else None,
@@ -269,13 +300,9 @@ class Additions:
 
     def take_off(self, note: Note) -> Note:
         """Return a note that was not accepted without its late rows; the next note reports them."""
-        if note.late is not None:
-            self._put_back(note.domain, note.late)
+        for late in reports_of(note.late):
+            self._unreported[note.domain].add(late)
         return replace(note, late=None)
-
-    def _put_back(self, domain: str | None, late: LateRows) -> None:
-        known = self._unreported.get(domain)
-        self._unreported[domain] = late if known is None else known.join(late)
 
 
 def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -26,7 +26,7 @@ from noted_time.values import (
     join_into,
     unix_ms_of,
 )
-from writer_client.claims import NOWHERE, check_int64
+from writer_client.claims import NOWHERE, LateHours, check_int64
 from writer_client.writer import Writer
 
 NEVER = MIN_INT64
@@ -80,7 +80,7 @@ class Epoch:
         self.sent = self.arrived = self.failures = 0
         self.ends: dict[int, int] = {}
         self.largest = NEVER
-        self.late: LateRows | None = None
+        self.late: LateHours | None = None
         self.note: int | None = None
         self.is_unplaced = False
 
@@ -176,7 +176,8 @@ class DeliveryTracker:
                 if event_time > epoch.largest:  # noqa: PLR1730 - `max` would take twice as long
                     epoch.largest = event_time
                 if event_time < self._late_below:
-                    epoch.late = _joined(epoch.late, LateRows(1, event_time))
+                    epoch.late = epoch.late or LateHours()
+                    epoch.late.add(LateRows(1, event_time, event_time))
         return epoch
 
     def refused(self, epoch: Epoch) -> None:
@@ -399,7 +400,10 @@ class DeliveryTracker:
         join_into(settled.ends, epoch.ends)
         settled.sent += epoch.sent
         settled.largest = max(settled.largest, epoch.largest)
-        settled.late = _joined(settled.late, epoch.late)
+        if epoch.late is not None:
+            settled.late = settled.late or LateHours()
+            for each in epoch.late.take():
+                settled.late.add(each)
         if epoch.note is not None:
             self._report(settled.sent)
             self._client.note_time(epoch.note, NOWHERE, domain=self._domain)
@@ -432,9 +436,5 @@ class DeliveryTracker:
         late, self._settled.late = self._settled.late, None
         if new:
             self._client.wrote(rows=new)
-        if late is not None:
-            self._client.wrote_late(late.rows, late.least, domain=self._domain)
-
-
-def _joined(known: LateRows | None, late: LateRows | None) -> LateRows | None:
-    return known.join(late) if known is not None and late is not None else known or late
+        for each in late.take() if late is not None else ():
+            self._client.wrote_late(each.rows, each.least, each.most, domain=self._domain)

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 from noted_time.kafka.reading import TopicReader, log
-from noted_time.values import NotObservable, Rejected, Unreachable, shown_time
+from noted_time.values import NotObservable, Rejected, Unreachable, late_by_hour, shown_time
 from noted_time.wing import BrokerClocks, BrokerLook
 from writer_client.kafka_ends import SameTopic
 from writer_client.posting import unix_ms
@@ -26,7 +26,8 @@ class KafkaBrokerTimes:
     No record that comes into sight later has a stamp below its partition's time, given that stamps
     of a partition, and the clocks of brokers and of this machine, are apart by `skew_ms` at most.
     Records are not read, except new ones whose stamps are in doubt: those below what was noted are
-    counted (`late`), named in the log, and reported to `on_late` with their number and least stamp.
+    counted (`late`), named in the log, and reported to `on_late`, those of each full hour by
+    themselves: their number, least and largest stamp.
 
     A partition without new records has the time of `clock` (Unix ms) less `lag_ms`: by default one
     and a half times the brokers' `replica.lag.time.max.ms`, the skew, and four seconds. Raises
@@ -43,7 +44,7 @@ class KafkaBrokerTimes:
         skew_ms: int = 1000,
         lag_ms: int | None = None,
         clock: Callable[[], int] = unix_ms,
-        on_late: Callable[[int, int], object] | None = None,
+        on_late: Callable[[int, int, int], object] | None = None,
     ) -> None:
         self.late = 0
         self._topic = SameTopic(config, topic)
@@ -134,7 +135,8 @@ class KafkaBrokerTimes:
         time, number, offset = min(late)
         self.late += len(late)
         if self._on_late is not None:
-            self._on_late(len(late), time)
+            for each in late_by_hour(stamp for stamp, _, _ in late):
+                self._on_late(each.rows, each.least, each.most or each.least)
         log.warning(
             "Kafka topic %r: %d records have stamps below %s, which was noted (%d in all). The "
             "least is %s, of partition %d, offset %d: the clock of a broker is behind",

@@ -224,7 +224,7 @@ class GivenTopic:
     partitions: Sequence[int] | None = None
     known: Callable[[], Mapping[int, int]] = dict
     among: Callable[[], Mapping[int, int]] | None = None
-    late: Callable[[int, int], object] | None = None
+    late: Callable[[int, int, int], object] | None = None
 
 
 def _share(  # noqa: PLR0913 - all but three are named

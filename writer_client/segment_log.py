@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from noted_time.values import LARGEST_TIME, Fenced, Rejected, Time, checked_name, join_into
 from writer_client.answers import Found
-from writer_client.arrow_rows import Rows, Span, as_table, check_zones, count_below, span_of
+from writer_client.arrow_rows import Rows, Span, as_table, check_zones, rows_below, span_of
 from writer_client.async_client import AsyncWriterClient
 from writer_client.batches import Batch
 from writer_client.claims import NOWHERE
@@ -218,10 +218,10 @@ class SegmentLogWriter:
         for domain, span in spans.items():
             bound = self.client.late_below(domain)
             if bound is not None and span.least < bound:
-                rows = count_below(table, self._columns[domain], bound)
-                self._late_rows += rows
-                with suppress(Fenced):
-                    self.client.wrote_late(rows, span.least, domain=domain)
+                for late in rows_below(table, self._columns[domain], bound):
+                    self._late_rows += late.rows
+                    with suppress(Fenced):
+                        self.client.wrote_late(late.rows, late.least, late.most, domain=domain)
 
 
 def _columns(event_time: str | Mapping[str, str]) -> dict[str | None, str]:

@@ -227,14 +227,19 @@ class Writer(ABC, Generic[Network]):
         with self._noting():
             self._outbox.wrote(time, self._named(domain), position)
 
-    def wrote_late(self, rows: int, least: Time, *, domain: str | None = None) -> None:
-        """Count rows that were written below `late_below`; `least` is their least event time.
+    def wrote_late(
+        self, rows: int, least: Time, most: Time | None = None, *, domain: str | None = None
+    ) -> None:
+        """Count rows that were written below `late_below`, with event times from `least` to `most`.
 
-        The next note reports them to the controller, which counts broken promises; a warning is
-        logged at the first and then once in a while. `SegmentLogWriter` calls it itself.
+        Windows of these times name them: call it once for each full hour if they are of several.
+        Without `most` they may have any time up to the lower. The next note reports them to the
+        controller, which counts broken promises; a warning is logged at the first and then once in
+        a while. `SegmentLogWriter` calls it itself.
         """
         with self._noting():
-            total = self._outbox.late(self._named(domain), LateRows(rows, unix_ms_of(least)))
+            late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
+            total = self._outbox.late(self._named(domain), late)
             self._notices.late(total, clocks.monotonic())
         self._notices.tell()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.store.port import BacklogRecord, ReaderRecord, Transaction
+from controller.store.port import BacklogRecord, LateKey, LateRecord, ReaderRecord, Transaction
 from noted_time import Aggregator
+from noted_time.values import LatePlace, LateReport
 
 if TYPE_CHECKING:
     ReaderKey = tuple[str, str, str]
@@ -51,6 +52,7 @@ class Draft:
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
     _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
     _backlogs: dict[GroupKey, BacklogRecord | None] = field(default_factory=dict)
+    _late: dict[LateKey, LateRecord | None] = field(default_factory=dict)
 
     @classmethod
     def at(cls, moment: Moment) -> Draft:
@@ -90,11 +92,20 @@ class Draft:
         """Remove what is kept of a group's backlog, also if this commit would write it."""
         self._backlogs[stream_id, group] = None
 
+    def keep_late(
+        self, stream_id: str, domain: str, changed: Mapping[LatePlace, LateReport | None]
+    ) -> None:
+        """Write the reports of late rows that changed, in place of those drafted before."""
+        for place, report in changed.items():
+            record = LateRecord(stream_id, domain, report) if report else None
+            self._late[stream_id, domain, *place] = record
+
     def drop(self, stream: Touched) -> None:
         """Remove the stream with all it has, and whatever was drafted for it."""
         self._touched.pop(stream.id, None)
         self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
         self._backlogs = {key: each for key, each in self._backlogs.items() if key[0] != stream.id}
+        self._late = {key: each for key, each in self._late.items() if key[0] != stream.id}
         self.batch.dropped.append(stream.id)
         self.batch = self.batch.without_dropped()
 
@@ -110,6 +121,8 @@ class Draft:
         self.batch.forgotten_readers = gone
         self.batch.backlogs = [each for each in self._backlogs.values() if each is not None]
         self.batch.forgotten_backlogs = [key for key, each in self._backlogs.items() if not each]
+        self.batch.late = [each for each in self._late.values() if each is not None]
+        self.batch.forgotten_late = [key for key, each in self._late.items() if each is None]
         return self.batch
 
     @property
@@ -119,6 +132,7 @@ class Draft:
             self.keep_clock
             or self._readers
             or self._backlogs
+            or self._late
             or any(writers for _, writers in self._touched.values())
         ):
             return False

@@ -10,6 +10,7 @@ from typing import Literal
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
 from noted_time.reading import look_like_seconds, seconds_doubt
+from noted_time.values import LateReport, shown_gap, shown_seconds
 
 EXAMINED = 10_000
 """Maximum number of members that are examined, which takes 2 ms."""
@@ -17,6 +18,9 @@ EXAMINED = 10_000
 NAMED = 10
 """Maximum number of hints of one stream."""
 
+
+LATELY_MS = 10 * 60_000
+"""How long after its last late rows a writer is named."""
 
 NO_POSITION = "never named a position: no cut covers what it writes."
 
@@ -26,11 +30,12 @@ class Hint:
     """A writer whose notes look wrong; `detail` says how, worded to follow the writer's name.
 
     Two processes noted under its name within the hour (`fenced`), its time is probably in
-    `seconds`, or it noted times and never named a position (`no_position`).
+    `seconds`, it noted times and never named a position (`no_position`), or it wrote rows below the
+    watermark within the last ten minutes (`late`).
     """
 
     writer: str
-    hint: Literal["fenced", "seconds", "no_position"]
+    hint: Literal["fenced", "seconds", "no_position", "late"]
     detail: str
 
 
@@ -40,7 +45,26 @@ def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
     The names under which two processes noted within the hour come first.
     """
     fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall))
-    return list(islice(chain(fenced, _doubts(stream, domain)), NAMED))
+    late = _late(stream, domain, now.wall)
+    return list(islice(chain(fenced, late, _doubts(stream, domain)), NAMED))
+
+
+def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
+    """Yield the writers with late rows, of those that reported some lately."""
+    by_writer: dict[str, LateReport] = {}
+    for each in stream.late[domain]:
+        if each.last_seen > now - LATELY_MS:
+            known = by_writer.get(each.writer)
+            by_writer[each.writer] = known.join(each) if known else each
+    for writer, each in by_writer.items():
+        span = shown_seconds(max(LATELY_MS, now - each.first_seen))
+        far = f", up to {shown_gap(each.least, each.least + each.behind)} late" * bool(each.behind)
+        rows = f"{each.rows:,} row{'' if each.rows == 1 else 's'}"
+        is_out = writer not in stream.aggregator or stream.aggregator.member(writer).exclusion
+        doubt = "." if is_out else ": wrong clock or zone?"
+        yield Hint(
+            writer, "late", f"wrote {rows} below the watermark in the last {span}{far}{doubt}"
+        )
 
 
 def _doubts(stream: StreamState, domain: str) -> Iterator[Hint]:

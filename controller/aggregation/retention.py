@@ -64,6 +64,9 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
                 reaches[domain] = found.known_from
         if reaches != stream.record.ledger_from:
             stream.rewrite(draft, ledger_from=reaches)
+        for domain, late in stream.late.items():
+            draft.keep_late(stream.id, domain, dict.fromkeys(late.forget_before(before)))
+        stream.keep_late_from(draft)
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:

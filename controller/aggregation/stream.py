@@ -24,8 +24,15 @@ from noted_time import (
     Succession,
     TimeWindow,
 )
-from noted_time.reading import MissingWriters
-from noted_time.values import LARGEST_TIME, Note, Session, UnknownDomain
+from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MissingWriters
+from noted_time.values import (
+    LARGEST_TIME,
+    MIN_INT64,
+    LateReport,
+    Note,
+    Session,
+    UnknownDomain,
+)
 
 CLOCKS_APART_MS = 100
 """How far the wall and the service clock may drift apart before moments are shifted."""
@@ -46,6 +53,7 @@ class StreamState:
         self.aggregator = Aggregator(record.settings)
         self.histories = {domain: MarkHistory() for domain in record.settings.domains}
         self.missing = {domain: MissingWriters() for domain in record.settings.domains}
+        self.late = {domain: LateReports() for domain in record.settings.domains}
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
@@ -80,6 +88,10 @@ class StreamState:
         names = {domain: each.open for domain, each in stream.missing.items()}
         stream.aggregator.restore(stream._dating(store.members(record.id)), names)
         missing.complete(stream.missing, stream.aggregator)
+        late = store.late(record.id)
+        for domain in stream.late:
+            reports = (each.report for each in late if each.domain == domain)
+            stream.late[domain] = LateReports(reports, record.late_from.get(domain, MIN_INT64))
         stream.settle()
         reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
         stream.latest_ms = max(stream.latest_ms, reported_at)
@@ -147,9 +159,10 @@ class StreamState:
         except KeyError:
             raise UnknownDomain(name, self.settings.domains) from None
 
-    def missing_from(self, domain: str | None) -> MissingWriters:
-        """Return the writers missing from windows and cuts of `domain`, which `history` knows."""
-        return self.missing[self.settings.domain_or_default(domain)]
+    def coverage(self, domain: str | None) -> Coverage:
+        """Return what windows and cuts of `domain`, which `history` knows, may lack."""
+        name = self.settings.domain_or_default(domain)
+        return Coverage(self.missing[name], self.late[name], self.record.first_lowers.get(name))
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
         """Return the time window of a reader's position; raises `UnknownDomain`."""
@@ -175,6 +188,8 @@ class StreamState:
         every_advance = self.settings.mark_interval_ms == 0
         touched, results = draft.touched(self), []
         takeovers = Takeovers(self.aggregator)
+        repeats = self.aggregator.repeats
+        counted = {each.writer for each in notes if each.late is not None and repeats(each)}
         result: Accepted | Refused
         for each in notes:
             if crowded and self._has_no_room_for(each.writer, most_writers):
@@ -185,6 +200,8 @@ class StreamState:
                 result = note(each, now, largest)
             if type(result) is Accepted:
                 touched.add(each.writer)
+                if each.late is not None and each.writer not in counted:
+                    self._report_late(each, draft)
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(each)
             elif isinstance(result, Refused) and isinstance(result.last, Session):
@@ -192,6 +209,25 @@ class StreamState:
             results.append(result)
         draft.batch.changes += takeovers.changes(self.id, draft.moment.wall, self.fences)
         return results
+
+    def _report_late(self, note: Note, draft: Draft) -> None:
+        """Keep what an accepted note reports of late rows."""
+        domain, rows = self.aggregator.report_late(note)
+        at, late = draft.moment.wall, self.late[domain.name]
+        for each in rows:
+            behind = max(0, domain.lower - each.least) if domain.last else 0
+            most = each.least if each.most is None else each.most
+            report = LateReport(note.writer, each.rows, each.least, most, at, at, behind)
+            changed = late.add(report, max(1, MOST_REPORTS // len(self.late)))
+            draft.keep_late(self.id, domain.name, changed)
+        self.keep_late_from(draft)
+
+    def keep_late_from(self, draft: Draft) -> None:
+        """Write from which time on all late rows are known, if that changed."""
+        reaches = {k: each.known_from for k, each in self.late.items()}
+        known = {k: time for k, time in reaches.items() if time != MIN_INT64}
+        if known != self.record.late_from:
+            self.rewrite(draft, late_from=known)
 
     def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
@@ -220,6 +256,7 @@ class StreamState:
         self.rewrite(draft, settings=settings, declared_at=declared_at)
         self.histories.update((domain, MarkHistory()) for domain in added)
         self.missing.update((domain, MissingWriters()) for domain in added)
+        self.late.update((domain, LateReports()) for domain in added)
         self._next_mark_at.clear()
 
     def advance_due(self, draft: Draft) -> int | None:
@@ -303,6 +340,8 @@ class StreamState:
         """Write a mark, and in the ledger which writers it excludes; `by` is who caused it."""
         appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
         draft.batch.marks.append(appended)
+        if before is None:
+            self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
         running = self.aggregator.domains[domain]
         absences, returned = running.named, running.returned
         if not absences and not returned:

@@ -16,7 +16,7 @@ from controller.aggregation.overview import StreamRow
 from controller.aggregation.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
 from noted_time import Mark, ScaleEvent, StreamSettings
-from noted_time.values import Absence
+from noted_time.values import Absence, LateReport
 
 A = TypeVar("A")
 
@@ -117,10 +117,16 @@ class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"
 
 
 class LedgerPage(msgspec.Struct):
-    """A page of the ledger by seq; `next` is the `after` of the next page, in the same order."""
+    """A page of the ledger by seq; `next` is the `after` of the next page, in the same order.
+
+    `late` has the rows written below the lower, merged by writer and by hours, the last reported
+    first: at most 100 of `late_count`.
+    """
 
     entries: Sequence[EntryAnswer]
     next: int | None
+    late: Sequence[LateReport]
+    late_count: int
 
 
 class ChangeAnswer(msgspec.Struct, rename={"became": "is"}):

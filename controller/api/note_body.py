@@ -35,6 +35,7 @@ from noted_time.values import (
     MAX_INT64,
     MAX_NOTES_PER_REQUEST,
     MIN_INT64,
+    MOST_LATE,
     SEGMENTS_PER_POSITION,
     SESSION_LENGTH,
     LateRows,
@@ -75,7 +76,17 @@ def _first_line(value: type) -> str:
     return (value.__doc__ or "").partition("\n")[0]
 
 
-_late_rows = _struct("NotedLateRows", _first_line(LateRows), ("rows", Number), ("least", Int64))
+def _described(kind: Any, text: str) -> Any:  # noqa: ANN401 - types
+    return Annotated[kind, Meta(description=text)]
+
+
+_late_rows: Any = _struct(
+    "NotedLateRows",
+    _first_line(LateRows),
+    ("rows", Number),
+    ("least", Int64),
+    ("most", _described(Int64 | None, "their largest time; absent: up to the lower"), None),
+)
 
 
 def _bounded(name: Any, session: Any, label: Any, held: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -107,7 +118,10 @@ def _bounded(name: Any, session: Any, label: Any, held: Any) -> dict[str, Any]: 
         "timeout_ms": _described(
             Number | None, "the writer's own timeout; null: the stream's; absent: as before"
         ),
-        "late": _late_rows | None,
+        "late": _described(
+            _late_rows | Annotated[list[_late_rows], Meta(max_length=MOST_LATE)] | None,
+            "rows written below the lower, one report or several, such as one for each hour",
+        ),
         "session": _described(
             session | None,
             "the process that notes; absent: not distinguished from others of its name",
@@ -125,10 +139,6 @@ def _bounded(name: Any, session: Any, label: Any, held: Any) -> dict[str, Any]: 
             held | None, "why it lives and does not note, for people; a note without it ends that"
         ),
     }
-
-
-def _described(kind: Any, text: str) -> Any:  # noqa: ANN401 - types
-    return Annotated[kind, Meta(description=text)]
 
 
 def _body(types: dict[str, Any]) -> Any:  # noqa: ANN401 - a class of msgspec's

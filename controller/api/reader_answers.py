@@ -22,7 +22,8 @@ from noted_time import (
     StreamCut,
     TimeWindow,
 )
-from noted_time.values import Missing, MissingWriter, State
+from noted_time.reading import Uncovered
+from noted_time.values import LateWriter, MissingWriter, State
 
 
 class MarksAnswer(msgspec.Struct):
@@ -44,35 +45,50 @@ class MarksAnswer(msgspec.Struct):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MissingAnswer:
-    """The writers that are missing, at most 100 of `missing_count`.
+class UncoveredAnswer:
+    """The writers that are missing, and those with late rows: at most 100 of each are named.
 
-    If `missing_is_known` is false, the ledger does not reach back so far, and there may be others.
+    If `missing_is_known` or `late_is_known` is false, what was recorded does not reach back so far,
+    and there may be others.
     """
 
     missing: Sequence[MissingWriter]
     missing_count: int
     missing_is_known: bool
+    late: Sequence[LateWriter]
+    late_count: int
+    late_is_known: bool
+    before_first_mark: bool
 
 
-def _named(found: Missing) -> dict[str, Any]:
-    known = {"missing_count": found.count, "missing_is_known": found.is_known}
-    return {"missing": found.writers, **known}
+def _uncovered(found: Uncovered | CompleteWindow) -> dict[str, Any]:
+    missing, late = found.missing, found.late
+    return {
+        "missing": missing.writers,
+        "missing_count": missing.count,
+        "missing_is_known": missing.is_known,
+        "late": late.writers,
+        "late_count": late.count,
+        "late_is_known": late.is_known,
+        "before_first_mark": found.before_first_mark,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutAnswer(Mark, MissingAnswer):
-    """The first mark that is complete to a time, and which writers are missing at it.
+class CutAnswer(Mark, UncoveredAnswer):
+    """The first mark that is complete to a time, and what it lacks: missing writers and late rows.
 
+    `before_first_mark`: `since`, or without it the time itself, is below the first mark there ever
+    was.
     `has_position` is false if its cut is empty, as its writers noted times and no position.
     """
 
     has_position: bool
 
     @classmethod
-    def of(cls, mark: Mark, missing: Missing) -> Self:
+    def of(cls, mark: Mark, uncovered: Uncovered) -> Self:
         """Return the answer of a mark."""
-        return made_of(cls, mark, **_named(missing), has_position=bool(mark.cut.offsets))
+        return made_of(cls, mark, **_uncovered(uncovered), has_position=bool(mark.cut.offsets))
 
 
 class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
@@ -80,7 +96,9 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
 
     If it is `exact`, none of them lies below `from`. Rows of the `missing` writers, without which
     the watermark passed the window, may be missing; `excluded` names those that it first passed
-    without there.
+    without there. `late` has the writers that wrote rows of it below the watermark: they are
+    beyond `to`, and more may follow. `before_first_mark`: it begins below the first mark there ever
+    was, so it is not known who is missing.
     """
 
     start: int
@@ -94,11 +112,15 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
     missing: Sequence[MissingWriter]
     missing_count: int
     missing_is_known: bool
+    late: Sequence[LateWriter]
+    late_count: int
+    late_is_known: bool
+    before_first_mark: bool
 
     @classmethod
     def of(cls, window: CompleteWindow) -> Self:
         """Return the answer of a window."""
-        return made_of(cls, window, **_named(window.missing))
+        return made_of(cls, window, **_uncovered(window))
 
 
 class CompleteWindowsPage(msgspec.Struct):

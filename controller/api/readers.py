@@ -30,7 +30,7 @@ from controller.api.reader_answers import (
 from controller.api.replies import reply, shape
 from controller.service.controller import Controller
 from controller.service.views import in_slices
-from noted_time import BacklogPolicy, TimeWindow
+from noted_time import BacklogPolicy, Rejected, TimeWindow
 from noted_time.client import position_from_wire
 from noted_time.reading import Tiling
 from noted_time.values import MAX_INT64
@@ -103,16 +103,20 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     stream: StreamName,
     *,
     complete_to: Annotated[shapes.Int64, Query()],
+    since: shapes.Int64 | None = None,
     domain: shapes.Name | None = None,
     wait_ms: Wait = 0,
 ) -> Response:
     """Return the first mark with lower >= `complete_to`: read up to its cut to have it all.
 
-    Waits up to `wait_ms` for it.
+    Waits up to `wait_ms` for it. `late` has the writers whose late rows may have times from `since`
+    on, without it all below `complete_to`.
     """
+    if since is not None and since >= complete_to:
+        raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
-    missing = controller.stream(stream).missing_from(domain).at_mark(found)
-    return reply(CutAnswer.of(found, missing))
+    uncovered = controller.stream(stream).coverage(domain).at_mark(found, since, complete_to)
+    return reply(CutAnswer.of(found, uncovered))
 
 
 @router.get(

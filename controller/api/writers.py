@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
@@ -30,7 +32,7 @@ from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
 from controller.service.controller import Controller
 from noted_time.rules import HOLDERS_NAMED
-from noted_time.values import MAX_INT64
+from noted_time.values import MAX_INT64, WRITERS_NAMED
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
 WRITER = "/writers/{writer}"
@@ -138,9 +140,14 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     limit: Limit = 100,
     order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
 ) -> Response:
-    """List the marks that advanced without a writer, or learned of late rows, by their seq."""
+    """List the marks that advanced without a writer, by their seq, and the late rows."""
+    state = controller.stream(stream)
+    state.history(domain)
+    late = state.late[state.settings.domain_or_default(domain)]
+    newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen"))
     entries = await controller.views.ledger(
         stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
     )
     page = [made_of(EntryAnswer, entry) for entry in entries[:limit]]
-    return reply(LedgerPage(page, page[-1].seq if len(entries) > limit else None))
+    further = page[-1].seq if len(entries) > limit else None
+    return reply(LedgerPage(page, further, newest, len(late)))

@@ -87,10 +87,12 @@ class Caller:
         query: Json | None = None,
         rows: Callable[[Json], Iterable[Json]] = lambda item: (item,),
         option: str | None = None,
+        also: tuple[str, Columns] | None = None,
     ) -> None:
         """Print up to `limit` items of a paged list, and whether there are more.
 
-        `rows` gives the rows of an item, and `option` continues the list at the `cursor`.
+        `rows` gives the rows of an item, and `option` continues the list at the `cursor`. `also`
+        names another list of the page, which is printed after it.
         """
         items: list[Json] = []
         asked = dict(query or {})
@@ -101,12 +103,15 @@ class Caller:
             asked[cursor] = page["next"]
             if page["next"] is None or len(items) >= limit:
                 break
-        if self.prints({name: items, "next": page["next"]}):
+        beside = {} if also is None else {also[0]: page[also[0]]}
+        if self.prints({name: items, "next": page["next"]} | beside):
             return
         print_table(columns, chain.from_iterable(map(rows, items)))
         if page["next"] is not None:
             continued = f" or {option} {page['next']}" if option else ""
             say(f"There are more than these {limit}: use --limit{continued}.")
+        if also is not None and beside[also[0]]:
+            print_table(also[1], beside[also[0]])
 
 
 def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:

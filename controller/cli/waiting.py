@@ -30,7 +30,9 @@ PAUSE_S = 0.2
 """Pause between two questions: a controller that stops answers the first at once."""
 
 NAMED = 5
-"""Maximum number of missing writers named in the sentence."""
+"""Maximum number of missing writers, and of those with late rows, named in the sentence."""
+
+NOT_SO_FAR = "the ledger does not reach back so far"
 
 
 class NotYet(Exception):
@@ -58,6 +60,10 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     require_all: Annotated[
         bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
     ] = False,
+    since: Annotated[
+        str | None,
+        option("TIME", "Where the window begins: with --require-all, end with 3 for late rows."),
+    ] = None,
     domain: Domain = None,
 ) -> None:
     """Wait until a stream is complete to a time: everything before it was written.
@@ -65,13 +71,15 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     Ends with status 0 when it is, with 1 if the question is refused (unknown stream, missing
     right), and with 124 if it is not complete within the timeout. While no controller answers, it
     continues trying. The watermark may have advanced without a writer that timed out or was
-    removed: that writer is named, and with --require or --require-all the status is 3.
+    removed: that writer is named, and with --require or --require-all the status is 3. Writers of
+    rows that came below the watermark are named too, and with --since --require-all ends with 3.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
     complete_to = time_of(time)
     shown = shown_time(complete_to)
-    query = {"complete_to": complete_to, "domain": domain}
+    start = None if since is None else time_of(since)
+    query = {"complete_to": complete_to, "since": start, "domain": domain}
     timeout_s = duration_ms(timeout) / 1000
     try:
         mark = _first_mark(call, stream_path(stream, "cut"), query, timeout_s)
@@ -82,8 +90,10 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         position = f"cut {shown_position(mark['cut'])}"
         if not mark["cut"]:
             position = "but without a position: its writers noted only times"
-        without = missing_shown(mark, int(clock.time() * 1000))
+        without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
         typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
+    if require_all and since is not None:
+        objections += _late_objections(mark)
     if objections:
         fail("; ".join(objections), status=MISSING)
 
@@ -132,7 +142,16 @@ def _objections(
     if require_all and mark["missing_count"]:
         yield f"writers that are missing: {mark['missing_count']}"
     if (required or require_all) and not mark["missing_is_known"]:
-        yield "the ledger does not reach back so far: it is not known which writers are missing"
+        before = "it is before the first mark" if mark["before_first_mark"] else NOT_SO_FAR
+        yield f"{before}: it is not known which writers are missing"
+
+
+def _late_objections(mark: Json) -> Iterator[str]:
+    """Yield what is objectionable about late rows."""
+    if mark["late_count"]:
+        yield f"writers with late rows: {mark['late_count']}"
+    if not mark["late_is_known"]:
+        yield f"{NOT_SO_FAR}: it is not known which rows are late"
 
 
 def missing_shown(found: Json, now: int) -> str:
@@ -149,3 +168,21 @@ def missing_shown(found: Json, now: int) -> str:
         ago = "" if each["since"] is None else f" {shown_seconds(now - each['since'])} ago"
         named.append(f"{each['writer']}: {REASON_WORDS.get(each['reason'], each['reason'])}{ago}")
     return f", without {listed(named, found['missing_count'])}" if named else ""
+
+
+def late_shown(found: Json) -> str:
+    """Return which writers have late rows below a cut, and whether it is before the first mark.
+
+    >>> late = {"writer": "pos", "rows": 112, "at_most": False}
+    >>> late_shown({"late": [late], "late_count": 1, "before_first_mark": False})
+    ', with late rows of pos (112)'
+    >>> late_shown({"late": [], "late_count": 0, "before_first_mark": True})
+    ', but nobody vouches for times before its first mark'
+    """
+    named = [
+        f"{each['writer']} ({'at most ' if each['at_most'] else ''}{each['rows']})"
+        for each in found["late"][:NAMED]
+    ]
+    late = f", with late rows of {listed(named, found['late_count'])}" if named else ""
+    before = ", but nobody vouches for times before its first mark"
+    return late + before if found["before_first_mark"] else late

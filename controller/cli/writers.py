@@ -80,6 +80,14 @@ LEDGER: Columns = {
     "its position": lambda row: shown_position(row.get("position")),
     "by": "by",
 }
+LATE: Columns = {
+    "writer": "writer",
+    "late rows": "rows",
+    "from": lambda row: shown_time(row["least"]),
+    "to": lambda row: shown_time(row["most"]),
+    "first seen": lambda row: shown_time(row["first_seen"]),
+    "last seen": lambda row: shown_time(row["last_seen"]),
+}
 
 
 @calls
@@ -190,6 +198,8 @@ def ledger(
 ) -> None:
     """List each time that the watermark advanced without a writer: from where to where, and why.
 
+    Rows that were written below it follow, merged by writer and by hours.
+
     Try it:  noted-time ledger flights
     """
     call.listing(
@@ -201,6 +211,7 @@ def ledger(
         cursor="after",
         limit=limit,
         option="--after",
+        also=("late", LATE),
     )
 
 

@@ -232,8 +232,8 @@ class LongPolls:
             history = stream.history(domain)
             if stream.settings.are_unix_ms:
                 check_windows(after, tiling, history)
-            missing = stream.missing_from(domain)
-            found = complete_windows(history, tiling, after=after, limit=limit, missing=missing)
+            coverage = stream.coverage(domain)
+            found = complete_windows(history, tiling, after=after, limit=limit, coverage=coverage)
             first = [*islice(found, 1)]
             is_over = first or stream.final_cut is not None
             if after is None:

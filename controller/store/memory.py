@@ -14,6 +14,8 @@ from controller.store.port import (
     AppendedMark,
     BacklogRecord,
     Change,
+    LateKey,
+    LateRecord,
     LedgerEntry,
     ReaderRecord,
     StoreUnavailable,
@@ -44,6 +46,7 @@ class KeptStream:
     )
     readers: dict[tuple[str, str], ReaderRecord] = field(default_factory=dict)
     backlogs: dict[str, BacklogRecord] = field(default_factory=dict)
+    late: dict[LateKey, LateRecord] = field(default_factory=dict)
     ledger: defaultdict[str, dict[int, LedgerEntry]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -102,6 +105,10 @@ class MemoryStore(SingleNodeLeases):
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
         """Return what is kept of the backlogs of a stream's groups in the order of their names."""
         return _in_order(self._kept(stream_id).backlogs)
+
+    def late(self, stream_id: str) -> list[LateRecord]:
+        """Return the late rows of a stream in the order of their keys."""
+        return _in_order(self._kept(stream_id).late)
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
@@ -208,6 +215,10 @@ class MemoryStore(SingleNodeLeases):
         for mark in batch.marks:
             streams[mark.stream_id].marks[mark.domain][mark.mark.seq] = mark
         self._keep_groups(batch)
+        for key in batch.forgotten_late:
+            self._kept(key[0]).late.pop(key, None)
+        for late in batch.late:
+            streams[late.stream_id].late[late.key] = late
         for entry in batch.ledger:
             streams[entry.stream_id].ledger[entry.domain][entry.seq] = entry
         for change in batch.changes:

@@ -27,8 +27,11 @@ from noted_time import (
     Seal,
     StreamSettings,
 )
-from noted_time.values import Absence
+from noted_time.values import Absence, LateReport
 from noted_time.wing import AlignmentSettings
+
+LateKey = tuple[str, str, str, int, int, int]
+"""Stream id, domain, and the place of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class StreamRecord:
     `declared_at` has the service time in ms at which a domain was added to an existing stream,
     `seal` how the stream was sealed, if it was, and `unbounded` the domains in which no later upper
     is a bound. `ledger_from` has the time from which on the ledger of a domain says who is missing,
-    if entries were forgotten.
+    if entries were forgotten, `late_from` the same for late rows, and `first_lowers` the lower of
+    the first mark that there ever was of a domain.
     """
 
     id: str
@@ -48,6 +52,8 @@ class StreamRecord:
     seal: Seal | None = None
     unbounded: tuple[str, ...] = ()
     ledger_from: Mapping[str, int] = field(default_factory=dict)
+    late_from: Mapping[str, int] = field(default_factory=dict)
+    first_lowers: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +100,24 @@ class BacklogRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LateRecord:
+    """Late rows of (stream, domain) that were reported; at most one record for each place."""
+
+    stream_id: str
+    domain: str
+    report: LateReport
+
+    @property
+    def key(self) -> LateKey:
+        """By which it is replaced and forgotten."""
+        return self.stream_id, self.domain, *self.report.place
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """That the mark `seq` of (stream, domain) advanced without writers, or learned of late rows.
+    """That the mark `seq` of (stream, domain) advanced without writers.
+
+    Version 0.1.0 also recorded late rows here.
 
     `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
     to `to_lower`. `by` is who removed a writer, `None` if no operator did. `returned` names the
@@ -174,9 +196,10 @@ class Transaction:
     numbers only have to rise. `forgotten_members` removes each (stream id, writer) that is there,
     which may come back in the same batch. `members` has (stream id, record), at most one record
     for each writer. `readers` replaces the record of that (stream, group, reader), `backlogs` that
-    of (stream, group). `ledger` has entries that are new, and `changes` are numbered from 1 in each
-    stream, in their order and without a gap. `forgotten_readers` removes each (stream id, group,
-    reader), `forgotten_backlogs` each (stream id, group), `forgotten_ledger`
+    of (stream, group), `late` that of its key. `ledger` has entries that are new, and `changes` are
+    numbered from 1 in each stream, in their order and without a gap. `forgotten_readers` removes
+    each (stream id, group, reader), `forgotten_backlogs` each (stream id, group), `forgotten_late`
+    each key of late rows, `forgotten_ledger`
     and `forgotten_changes` what (stream id) has from before that moment in Unix ms, but never the
     last change, after which the next one is numbered. `forgotten`
     drops the marks of (stream id, domain) up to and including that seq, but never the last mark,
@@ -194,10 +217,12 @@ class Transaction:
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
     backlogs: list[BacklogRecord] = field(default_factory=list)
+    late: list[LateRecord] = field(default_factory=list)
     ledger: list[LedgerEntry] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     forgotten_readers: list[tuple[str, str, str]] = field(default_factory=list)
     forgotten_backlogs: list[tuple[str, str]] = field(default_factory=list)
+    forgotten_late: list[LateKey] = field(default_factory=list)
     forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
     forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
@@ -288,6 +313,9 @@ class Reading(Protocol):
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
         """Return what is kept of the backlogs of a stream's groups in the order of their names."""
+
+    def late(self, stream_id: str) -> list[LateRecord]:
+        """Return the late rows of a stream in the order of their keys."""
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False

@@ -31,6 +31,7 @@ from controller.store.port import (
     AppendedMark,
     BacklogRecord,
     Change,
+    LateRecord,
     LedgerEntry,
     ReaderRecord,
     StoreUnavailable,
@@ -41,6 +42,7 @@ from controller.store.schema import (
     alignment,
     backlog,
     change,
+    late,
     ledger,
     mark,
     member,
@@ -111,6 +113,11 @@ class SqlReading:
         """Return what is kept of the backlogs of a stream's groups in the order of their names."""
         found = select(backlog).order_by(backlog.c.reader_group)
         return [rows.BACKLOGS.value(row) for row in self._rows(_of(found, backlog, stream_id))]
+
+    def late(self, stream_id: str) -> list[LateRecord]:
+        """Return the late rows of a stream in the order of their keys."""
+        found = select(late).order_by(*late.primary_key.columns)
+        return [rows.LATE.value(row) for row in self._rows(_of(found, late, stream_id))]
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False

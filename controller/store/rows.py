@@ -20,6 +20,7 @@ from controller.store.port import (
     AppendedMark,
     BacklogRecord,
     Change,
+    LateRecord,
     LedgerEntry,
     ReaderRecord,
     StreamRecord,
@@ -61,6 +62,7 @@ class Kept(Generic[Value]):
 STREAMS = Kept(StreamRecord, attrgetter("id", "name"))
 READERS = Kept(ReaderRecord, attrgetter("stream_id", "group", "reader"))
 BACKLOGS = Kept(BacklogRecord, attrgetter("stream_id", "group"))
+LATE = Kept(LateRecord, attrgetter("key"))
 LEDGER = Kept(LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
 ALIGNMENTS = Kept(AlignmentRecord, lambda record: (record.name,))
 

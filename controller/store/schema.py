@@ -124,6 +124,17 @@ backlog = _of_streams("backlog", _key("reader_group"), _record())
 # Each mark that advanced without a writer, and each that learned of rows below the lower.
 ledger = _of_streams("ledger", _key("domain"), _key("seq", BigInteger), _number("at"), _record())
 
+# Rows written below the lower, by writer and by the hours of their times and of their reports.
+late = _of_streams(
+    "late",
+    _key("domain"),
+    _key("writer"),
+    _key("least_hour", BigInteger),
+    _key("most_hour", BigInteger),
+    _key("seen_hour", BigInteger),
+    _record(),
+)
+
 # What operators changed; numbers rise by one in each stream.
 change = _of_streams("change", _key("number", BigInteger), _number("at"), _record())
 

@@ -26,6 +26,7 @@ from controller.store.schema import (
     backlog,
     bucket,
     change,
+    late,
     ledger,
     mark,
     member,
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 _DROP_STREAM = "DELETE FROM stream WHERE id = ?"
 _FORGET_MEMBER = "DELETE FROM member WHERE stream_id = ? AND writer = ?"
 _FORGET_READER = "DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?"
+_FORGET_LATE = """
+DELETE FROM late WHERE stream_id = ? AND domain = ? AND writer = ?
+AND least_hour = ? AND most_hour = ? AND seen_hour = ?
+"""
 _FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
 _FORGET_CHANGES = """
 DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
@@ -114,6 +119,8 @@ class SqlStore(SqlReading):
             self._many(cursor, _PUT_READER, list(map(rows.READERS.row, batch.readers)))
             self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
             self._many(cursor, _PUT_BACKLOG, list(map(rows.BACKLOGS.row, batch.backlogs)))
+            self._many(cursor, _FORGET_LATE, batch.forgotten_late)
+            self._many(cursor, _PUT_LATE, list(map(rows.LATE.row, batch.late)))
             self._many(cursor, _APPEND_LEDGER, list(map(rows.LEDGER.row, batch.ledger)))
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
@@ -218,7 +225,7 @@ def upsert(table: Table, source: str = "") -> str:
 
 _PUT_ALIGNMENT = upsert(alignment)
 _PUT_STREAM, _PUT_MEMBER, _PUT_READER = upsert(stream), upsert(member), upsert(reader)
-_PUT_BACKLOG = upsert(backlog)
+_PUT_BACKLOG, _PUT_LATE = upsert(backlog), upsert(late)
 _APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)
 _NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM change WHERE stream_id = ?)"
 _APPEND_CHANGE = insert(change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(change.columns) - 2)})")

@@ -58,7 +58,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         int[] latest = {0};
         long latestStamp, largest = NEVER, claimed = NEVER, noted = NEVER, lower = NEVER;
         long newest = NEVER;  // in the topic when it was looked up, of any writer
-        long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE;
+        long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE, mostLate = NEVER;
         long[] ends = {};
         volatile boolean stopped;
         volatile int doubts = 1;
@@ -82,6 +82,15 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (stamp >= lateBelow) return;
             late++;
             leastLate = Math.min(leastLate, stamp);
+            mostLate = Math.max(mostLate, stamp);
+        }
+
+        /** Counts late records as reported, or as in time after all. */
+        void reported(long records) {
+            late -= records;
+            if (late > 0) return;
+            leastLate = Long.MAX_VALUE;
+            mostLate = NEVER;
         }
 
         /** Counts a record as written; returns false if none of its timestamp was in flight. */
@@ -301,7 +310,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         long known = number(time, found("'times':\\{([^}]*+)", answer, ""), NEVER);
         synchronized (topic) {
             topic.claim(topic.noted = Math.max(topic.claimed, known));
-            if (topic.leastLate >= topic.lateBelow) topic.late = 0;
+            if (topic.leastLate >= topic.lateBelow) topic.reported(topic.late);
+            topic.mostLate = Math.min(topic.mostLate, topic.lateBelow - 1);
             topic.doubts++;
         }
         topic.joined = true;
@@ -352,7 +362,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             long most = topic.declares ? Math.max(topic.largest, topic.newest) : NEVER;
             fields = ",'time':" + time + (most > NEVER ? ",'max_time':" + most : "")
                 + topic.position()
-                + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate + "}" : "");
+                + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate
+                    + ",'most':" + topic.mostLate + "}" : "");
             boolean rests = byStamps && topic.inFlight.isEmpty() && fields.equals(topic.fields);
             if (topic.stopped || topic.doubts != topic.settled || rests || time == NEVER) return;
             topic.claim(time);
@@ -364,8 +375,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.fields = fields;
         synchronized (topic) {
             topic.noted = time;
-            topic.late -= late;
-            if (topic.late == 0) topic.leastLate = Long.MAX_VALUE;
+            topic.reported(late);
         }
     }
 

@@ -25,7 +25,7 @@ stream, mark, ledger, change = (
     sa.table(table, *map(sa.column, columns.split()))
     for table, columns in (
         ("stream", "id record"),
-        ("mark", "stream_id domain seq cut upper_is_bound whole"),
+        ("mark", "stream_id domain seq lower cut upper_is_bound whole"),
         ("ledger", "stream_id domain seq record"),
         ("change", "stream_id number record"),
     )
@@ -36,6 +36,7 @@ def upgrade() -> None:
     """Make each change."""
     _secret()
     _corrections()
+    _late()
 
 
 def _secret() -> None:
@@ -152,3 +153,31 @@ def _json(value: object) -> str:
 
 def _shown(position: Mapping[str, int]) -> str:
     return " ".join(f"{segment}:{offset}" for segment, offset in position.items())
+
+
+def _late() -> None:
+    """Create the table of late rows, and record what is known of the streams that there are.
+
+    The first mark that is kept stands for the first there ever was. Which rows were late below the
+    last one is not known.
+    """
+    of_stream = sa.ForeignKey("stream.id", ondelete="CASCADE")
+    hours = ("least_hour", "most_hour", "seen_hour")
+    op.create_table(
+        "late",
+        sa.Column("stream_id", name, of_stream, primary_key=True),
+        sa.Column("domain", name, primary_key=True),
+        sa.Column("writer", name, primary_key=True),
+        *(sa.Column(each, sa.BigInteger, primary_key=True, autoincrement=False) for each in hours),
+        sa.Column("record", sa.Text, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    lowers = sa.func.min(mark.c.lower), sa.func.max(mark.c.lower)
+    for stream_id, text in _rows(sa.select(stream.c.id, stream.c.record)):
+        chains = sa.select(mark.c.domain, *lowers).where(mark.c.stream_id == stream_id)
+        found = _rows(chains.group_by(mark.c.domain))
+        record = json.loads(text)
+        record["first_lowers"] = {domain: least for domain, least, _ in found}
+        record["late_from"] = {domain: most for domain, _, most in found}
+        of_it = sa.update(stream).where(stream.c.id == stream_id)
+        op.get_bind().execute(of_it.values(record=_json(record)))

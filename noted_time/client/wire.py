@@ -14,12 +14,15 @@ from typing import Any
 from noted_time.reading import CompleteWindow
 from noted_time.values import (
     MAX_INT64,
+    Late,
+    LateWriter,
     Mark,
     Missing,
     MissingWriter,
     Note,
     Rejected,
     StreamCut,
+    reports_of,
 )
 
 Json = dict[str, Any]
@@ -66,8 +69,13 @@ def note_to_wire(note: Note) -> Json:
     if note.position:
         wire["position"] = position_to_wire(note.position)
     if note.late is not None:
-        wire["late"] = asdict(note.late)
+        late = [_without_none(asdict(each)) for each in reports_of(note.late)]
+        wire["late"] = late[0] if len(late) == 1 else late
     return wire
+
+
+def _without_none(wire: Json) -> Json:
+    return {name: value for name, value in wire.items() if value is not None}
 
 
 def mark_to_wire(mark: Mark) -> Json:
@@ -108,20 +116,19 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
             written_at=wire["written_at"],
             excluded=tuple(wire["excluded"]),
             exact=wire["exact"],
-            missing=_missing(wire),
+            missing=Missing(*_writers(wire, "missing", MissingWriter)),
+            late=Late(*_writers(wire, "late", LateWriter)),
+            before_first_mark=wire.get("before_first_mark", False),
         )
     except KeyError as missing:
         raise Rejected(f"a window without {missing}") from missing
 
 
-def _missing(wire: Json) -> Missing:
-    """Return which writers are missing, if the answer says it."""
-    named = wire.get("missing", ())
-    names = [field.name for field in fields(MissingWriter)]
-    writers = (MissingWriter(*(each[name] for name in names)) for each in named)
-    return Missing(
-        tuple(writers), wire.get("missing_count", 0), wire.get("missing_is_known", False)
-    )
+def _writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ...], int, bool]:
+    """Return the writers that an answer names, how many there are, and whether that is known."""
+    names = [field.name for field in fields(kind)]
+    writers = (kind(*(each[name] for name in names)) for each in wire.get(name, ()))
+    return tuple(writers), wire.get(f"{name}_count", 0), wire.get(f"{name}_is_known", False)
 
 
 def _segment(name: str) -> int:

@@ -1,7 +1,9 @@
 """Reading: what a position, or a span of time, learns from the marks."""
 
+from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
 from noted_time.reading.lacking import ReaderPlace, reader_place
+from noted_time.reading.late import MOST_REPORTS, LateReports
 from noted_time.reading.missing import MissingWriters
 from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.relaying import NEW_SEGMENT_MS, RelayQueue, difference

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from noted_time.values import (
     MIN_INT64,
-    MISSING_NAMED,
+    WRITERS_NAMED,
     Absence,
     Mark,
     Missing,
@@ -128,7 +128,7 @@ class MissingWriters:
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
         found = [each.writer for each in (*later, *self.open.values()) if each.first_seq <= seq]
-        return Missing(tuple(found[:MISSING_NAMED]), len(found), mark.lower > self.known_from)
+        return Missing(tuple(found[:WRITERS_NAMED]), len(found), mark.lower > self.known_from)
 
     def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
         """Yield the writers missing in each of consecutive windows of one size.
@@ -162,5 +162,5 @@ class MissingWriters:
                     del missing[each.writer.writer]
             for each in new:
                 missing.setdefault(each.writer.writer, []).append(each)
-            named = tuple(each[0].writer for each in islice(missing.values(), MISSING_NAMED))
+            named = tuple(each[0].writer for each in islice(missing.values(), WRITERS_NAMED))
             yield Missing(named, len(missing), start >= self.known_from)

@@ -12,12 +12,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
+from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
-from noted_time.reading.missing import MissingWriters
 from noted_time.reading.units import check_time
-from noted_time.values import LEAST_TIME, MAX_INT64, NOT_KNOWN, Mark, Missing, Rejected, StreamCut
+from noted_time.values import (
+    LATE_NOT_KNOWN,
+    LEAST_TIME,
+    MAX_INT64,
+    NOT_KNOWN,
+    Late,
+    Mark,
+    Missing,
+    Rejected,
+    StreamCut,
+)
 
 NOTHING = StreamCut({})
+UNKNOWN = Uncovered(NOT_KNOWN, LATE_NOT_KNOWN, before_first_mark=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,9 @@ class CompleteWindow:
 
     `missing` has the writers that were excluded while time passed the window, so some of their rows
     may be missing: `missing.writers`, at most 100 of `missing.count`, each with the reason, since
-    when (Unix ms) and its last time. If `missing.is_known` is false there may be others.
+    when (Unix ms) and its last time. If `missing.is_known` is false there may be others. `late` has
+    in the same way the writers that wrote rows of it below the watermark; it may still grow.
+    `before_first_mark`: it begins below the first mark there ever was, so nobody vouches for it.
     """
 
     start: int
@@ -75,6 +88,8 @@ class CompleteWindow:
     excluded: tuple[str, ...] = ()
     exact: bool = False
     missing: Missing = NOT_KNOWN
+    late: Late = LATE_NOT_KNOWN
+    before_first_mark: bool = False
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
@@ -93,21 +108,22 @@ def complete_windows(
     *,
     after: int | None,
     limit: int,
-    missing: MissingWriters | None = None,
+    coverage: Coverage | None = None,
 ) -> Iterator[CompleteWindow]:
     """Return at most `limit` complete windows in order, starting with the one that `after` lies in.
 
     Each window is looked up when it is asked for.
 
-    So the end of one answer is the `after` of the next. Without `after` they begin with the last
-    window that was complete at the first mark kept. The last window of a sealed stream ends at its
-    last lower or contains it. Without `missing` the missing writers are not known.
+    So the end of one answer is the `after` of the next. Without `after` they begin with the window
+    of the lower of the first mark there ever was, or that is kept. The last window of a sealed
+    stream ends at its last lower or contains it. Without `coverage` it is not known which writers
+    are missing, and which rows are late.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
     ...     Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), upper_is_bound=True),
     ...     Mark(2, lower=20, upper=24, cut=StreamCut({0: 8}), upper_is_bound=True)])
-    >>> for window in complete_windows(history, Tiling(10), after=None, limit=9):
+    >>> for window in complete_windows(history, Tiling(10), after=0, limit=9):
     ...     print(window.start, window.end, window.from_cut, window.to_cut, window.exact)
     0 10 StreamCut({}) StreamCut({0: 5}) False
     10 20 StreamCut({0: 5}) StreamCut({0: 8}) True
@@ -115,21 +131,23 @@ def complete_windows(
     first, last = history.first, history.last
     if first is None or last is None:
         return iter(())
-    start = tiling.start_of(first.lower) - tiling.size_ms if after is None else after
-    start = tiling.first_end(start) - tiling.size_ms
+    if after is None:
+        known = None if coverage is None else coverage.first_lower
+        after = first.lower if known is None else known
+    start = tiling.first_end(after) - tiling.size_ms
     reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
     count = min(limit, max(0, reached // tiling.size_ms))
     starts = [start + n * tiling.size_ms for n in range(count)]
-    named = repeat(NOT_KNOWN) if missing is None else missing.in_windows(starts, tiling.size_ms)
-    return _between(history, zip(starts, named, strict=False), tiling.size_ms)
+    lacking = repeat(UNKNOWN) if coverage is None else coverage.in_windows(starts, tiling.size_ms)
+    return _between(history, zip(starts, lacking, strict=False), tiling.size_ms)
 
 
 def _between(
-    history: MarkHistory, starts: Iterable[tuple[int, Missing]], size_ms: int
+    history: MarkHistory, starts: Iterable[tuple[int, Uncovered]], size_ms: int
 ) -> Iterator[CompleteWindow]:
     """Yield the window at each start; a mark at which many end is looked up once."""
     to: Mark | None = None
-    for start, missing in starts:
+    for start, uncovered in starts:
         end = start + size_ms
         if to is None or to.lower < end:
             to = history.complete_to(end)
@@ -143,6 +161,6 @@ def _between(
             to.seq,
             to.written_at,
             history.excluded_in(since, to.seq),
-            exact=before is not None,
-            missing=missing,
+            before is not None,
+            *uncovered,
         )

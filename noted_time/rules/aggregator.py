@@ -43,6 +43,7 @@ from noted_time.values import (
     Accepted,
     AlreadySealed,
     Decision,
+    LateRows,
     Mark,
     Note,
     NotLive,
@@ -55,6 +56,7 @@ from noted_time.values import (
     Succession,
     Terms,
     UnknownWriter,
+    reports_of,
 )
 
 SEALED = Refused("sealed")
@@ -134,6 +136,27 @@ class Aggregator:
         if timed and track.exclusion is None and not note.takes_over:
             return self._accepted[number]
         return self.answer(note)
+
+    def repeats(self, note: Note) -> bool:
+        """Whether a note is of a request of which another note was accepted before."""
+        member = self._members.get(note.writer)
+        return member is not None and note.sequence is not None and note.sequence == member.sequence
+
+    def report_late(self, note: Note) -> tuple[Domain, list[LateRows]]:
+        """Count the rows that an accepted note reports as late; returns its domain and the rows.
+
+        If a report does not say their largest time, they may be of any time up to the lower. That
+        time is at least their least one.
+        """
+        domain, reports = self.domains[self._admission.domain_of(note)], []
+        for each in reports_of(note.late):
+            most = domain.lower - 1 if each.most is None else each.most
+            # a decoded note has a msgspec struct
+            late = LateRows(each.rows, each.least, max(each.least, most))
+            self.member(note.writer).report_late(domain.name, late)
+            domain.late_rows += late.rows
+            reports.append(late)
+        return domain, reports
 
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""

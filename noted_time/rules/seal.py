@@ -148,7 +148,7 @@ def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written
         upper=upper,
         cut=StreamCut(final_cut),
         written_at=written_at,
-        excluded=tuple(each.writer for each in domain.named if each.reason != "late_rows"),
+        excluded=tuple(each.writer for each in domain.named),
         upper_is_bound=domain.is_bound(final_cut),
         final=True,
     )
@@ -161,12 +161,8 @@ def _named(domain: Domain, tracks: list[Track], lower: int, written_at: int) -> 
     for track in tracks:
         member = track.member
         if member.vouches and track.vouched:
-            known = absences.get(member.writer)
-            if known is None or known.reason == "late_rows":
-                sealed = absence_of(track, last_lower)
-                absences[member.writer] = replace(
-                    sealed, reason="sealed", late=known.late if known else None, since=written_at
-                )
+            sealed = replace(absence_of(track, last_lower), reason="sealed", since=written_at)
+            absences.setdefault(member.writer, sealed)
     return tuple(absences[writer] for writer in sorted(absences))
 
 

@@ -36,6 +36,7 @@ from noted_time.values.errors import (
     NotObservable,
     Recreated,
     Rejected,
+    RowsLate,
     SharedName,
     StreamSealed,
     TooManySegments,
@@ -59,31 +60,39 @@ from noted_time.values.fencing import (
 )
 from noted_time.values.given import Time, duration_ms, unix_ms_of
 from noted_time.values.membership import (
+    LATE_NOT_KNOWN,
     LONGEST_HOLD_MS,
-    MISSING_NAMED,
     NO_TERMS,
     NOT_KNOWN,
+    WRITERS_NAMED,
     Absence,
     ExcludedSince,
     ExclusionReason,
+    Late,
+    LatePlace,
+    LateReport,
     LateRows,
+    LateWriter,
     Missing,
     MissingReason,
     MissingWriter,
     Reason,
     Terms,
+    late_by_hour,
 )
 from noted_time.values.note import (
     HELD_LENGTH,
     LARGEST_TIME,
     LEAST_TIME,
     MAX_NOTES_PER_REQUEST,
+    MOST_LATE,
     SEGMENTS_PER_POSITION,
     UNCHANGED,
     Accepted,
     Note,
     Refused,
     State,
+    reports_of,
 )
 from noted_time.values.service_clock import ServiceClock
 from noted_time.values.settings import (
@@ -96,6 +105,7 @@ from noted_time.values.settings import (
 )
 from noted_time.values.succession import ScaleEvent, Succession
 from noted_time.values.times import (
+    HOUR_MS,
     LEAST_UNIX_MS,
     MAX_INT64,
     MIN_INT64,

@@ -25,6 +25,7 @@
     │   ├── UnknownDomain   the stream does not declare that domain
     │   ├── UnknownWriter   the stream has no member of that name
     │   ├── WritersMissing  a window is complete, but time passed it without some writers
+    │   ├── RowsLate        a window is complete, but some rows of it were written too late
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── AlreadySealed   the stream was sealed in another way
@@ -44,7 +45,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noted_time.values.fencing import Session
-from noted_time.values.membership import Missing
+from noted_time.values.membership import Late, Missing
 from noted_time.values.times import Beyond, shown_time
 
 
@@ -311,6 +312,18 @@ class WritersMissing(Rejected):
     def __init__(self, missing: Missing) -> None:
         super().__init__(f"the window is complete, {missing.sentence}")
         self.missing = missing
+
+
+class RowsLate(Rejected):
+    """A window is complete, but these writers wrote rows of it too late: a read does not have them.
+
+    `late` has at most 100 of the `late.count` writers. If `late.is_known` is false it is not known
+    which rows are late.
+    """
+
+    def __init__(self, late: Late) -> None:
+        super().__init__(f"the window is complete, {late.sentence}")
+        self.late = late
 
 
 class UnknownReader(Rejected):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from itertools import groupby
+from typing import Generic, Literal, TypeVar
+
+from noted_time.values.times import HOUR_MS, MAX_INT64
+
+Named = TypeVar("Named")
+LatePlace = tuple[str, int, int, int]
 
 ExclusionReason = Literal["timed_out", "removed", "returned_late"]
 """Why a writer is excluded: it timed out, an operator removed it, or it returned below the last
@@ -43,18 +49,72 @@ LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Rows that a writer wrote below the lower at that time: how many, and the least time."""
+    """Rows that a writer wrote below the lower at that time: how many, and the least time.
+
+    `most` is their largest time, `None` if it is not known.
+    """
 
     rows: int
     least: int
+    most: int | None = None
 
     def join(self, other: LateRows) -> LateRows:
         """Return the sum of both.
 
-        >>> LateRows(3, 500).join(LateRows(1, 200))
-        LateRows(rows=4, least=200)
+        >>> LateRows(3, 500, 600).join(LateRows(1, 200, 700))
+        LateRows(rows=4, least=200, most=700)
         """
-        return LateRows(self.rows + other.rows, min(self.least, other.least))
+        most = None if self.most is None or other.most is None else max(self.most, other.most)
+        return LateRows(_sum(self.rows, other.rows), min(self.least, other.least), most)
+
+
+@dataclass(frozen=True, slots=True)
+class LateReport:
+    """Late rows of a writer with times from `least` to `most`, reported from `first_seen` on.
+
+    The last report was `last_seen`, both in Unix ms. `behind` is by how much the least time was
+    below the lower of that moment.
+    """
+
+    writer: str
+    rows: int
+    least: int
+    most: int
+    first_seen: int
+    last_seen: int
+    behind: int = 0
+
+    @property
+    def place(self) -> LatePlace:
+        """Reports of one place merge: one writer, one hour of event time, one of arrival."""
+        hours = self.least // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
+        return self.writer, *hours
+
+    def join(self, other: LateReport) -> LateReport:
+        """Return the sum of both, of one writer."""
+        return LateReport(
+            self.writer,
+            _sum(self.rows, other.rows),
+            min(self.least, other.least),
+            max(self.most, other.most),
+            min(self.first_seen, other.first_seen),
+            max(self.last_seen, other.last_seen),
+            max(self.behind, other.behind),
+        )
+
+
+def late_by_hour(times: Iterable[int]) -> list[LateRows]:
+    """Return late rows with these times, those of each full hour by themselves.
+
+    >>> late_by_hour([3_600_000, 7, 5])
+    [LateRows(rows=2, least=5, most=7), LateRows(rows=1, least=3600000, most=3600000)]
+    """
+    hours = (list(each) for _, each in groupby(sorted(times), lambda time: time // HOUR_MS))
+    return [LateRows(len(each), each[0], each[-1]) for each in hours]
+
+
+def _sum(rows: int, more: int) -> int:
+    return min(rows + more, MAX_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +147,8 @@ class Absence:
     missing_from: int | None = None
 
 
-MISSING_NAMED = 100
-"""Maximum number of missing writers named at a time; all of them are counted."""
+WRITERS_NAMED = 100
+"""Maximum number of missing or late writers named at a time; all of them are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +162,64 @@ class MissingWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """At most `MISSING_NAMED` of the missing writers, and how many are missing.
+class LateWriter:
+    """A writer with late rows in a window: how many, their least and largest times.
 
-    `is_known` is false if the ledger does not reach back far enough: there may be others.
+    `last_seen` is when it reported such rows last (Unix ms). `at_most`: the times reported leave
+    the window, so not all of the rows need be of it.
     """
 
-    writers: tuple[MissingWriter, ...] = ()
+    writer: str
+    rows: int
+    least: int
+    most: int
+    last_seen: int
+    at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Writers(Generic[Named]):
+    """At most `WRITERS_NAMED` of the writers, and how many there are.
+
+    `is_known` is false if what was recorded does not reach back far enough: there may be others.
+    """
+
+    writers: tuple[Named, ...] = ()
     count: int = 0
     is_known: bool = True
 
     def __bool__(self) -> bool:
         """Whether rows may be missing."""
         return self.count > 0 or not self.is_known
+
+
+@dataclass(frozen=True, slots=True)
+class Late(_Writers[LateWriter]):
+    """The writers with late rows in a window."""
+
+    @property
+    def sentence(self) -> str:
+        """How many rows came too late, as a clause.
+
+        >>> Late((LateWriter("pos", 3, 5, 6, 7), LateWriter("UA", 9, 1, 8, 8, True)), 4).sentence
+        'but rows came too late: 3 of pos, at most 9 of UA and those of 2 more writers'
+        >>> Late(is_known=False).sentence
+        'but it is not known which rows came too late'
+        """
+        if not self.count:
+            return "but it is not known which rows came too late" if self else "with no late rows"
+        named = ", ".join(
+            f"{'at most ' if each.at_most else ''}{each.rows} of {each.writer}"
+            for each in self.writers
+        )
+        more = self.count - len(self.writers)
+        also = f" and those of {more} more writers" if more else ""
+        return f"but rows came too late: {named}{also}"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(_Writers[MissingWriter]):
+    """The missing writers of a window."""
 
     @property
     def sentence(self) -> str:
@@ -123,13 +228,15 @@ class Missing:
         >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
         'without stock (timed_out) and 2 more writers'
         >>> Missing(is_known=False).sentence
-        'but it is not known without which writers'
+        'but it is not known without which writers: it is older than the ledger or the first mark'
         """
         if not self.count:
-            return "but it is not known without which writers" if self else "with all writers"
+            unknown = "but it is not known without which writers: it is older than the ledger or"
+            return f"{unknown} the first mark" if self else "with all writers"
         named = ", ".join(f"{each.writer} ({each.reason})" for each in self.writers)
         more = self.count - len(self.writers)
         return f"without {named}{f' and {more} more writers' if more else ''}"
 
 
 NOT_KNOWN = Missing(is_known=False)
+LATE_NOT_KNOWN = Late(is_known=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,6 +14,9 @@ State = Literal["live", "idle", "finished"]
 """`live`; `idle`: don't wait for me, I may return; `finished`: I am done, my position is final."""
 
 MAX_NOTES_PER_REQUEST = 1000
+
+MOST_LATE = 24
+"""Maximum number of reports of late rows that a note has, such as one for each hour of a day."""
 
 UNCHANGED = 0
 """The `timeout_ms` of a note that does not change it; a timeout is never 0."""
@@ -62,8 +65,8 @@ class Note:
     """The domains that the writer vouches for from now on; `None`: as before, at first all."""
     timeout_ms: int | None = UNCHANGED
     """The writer's own timeout from now on; `None`: the stream's, `UNCHANGED`: as before."""
-    late: LateRows | None = None
-    """Rows that it wrote below the lower since it last reported such rows."""
+    late: LateRows | Sequence[LateRows] | None = None
+    """Rows that it wrote below the lower since it last reported such rows; at most `MOST_LATE`."""
     session: str | None = None
     """The process that notes; `None`: not given, and assumed to be the right one (S15)."""
     takes_over: bool = False
@@ -79,6 +82,13 @@ class Note:
     """
     held: str | None = None
     """Why the writer lives and does not note, for people; a note without it ends that."""
+
+
+def reports_of(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
+    """Return the reports of a note, of which it may have one or several."""
+    if late is None:
+        return ()
+    return late if isinstance(late, list | tuple) else (late,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,3 +165,20 @@ def test_a_silent_writer_is_shown_as_silent_though_nothing_waits_for_it(
 
     expect(visit.page.locator('tr[data-key="mike"]')).to_contain_text("silent")
     expect(visit.page.locator('tr[data-key="oscar"]')).to_contain_text("held by an operator until")
+
+
+def test_complete_hours_show_late_rows(visit: Visit, seed: Calls) -> None:
+    """Those after the first mark; the ledger has one line for all rows of an hour."""
+    seed.make("tardy")
+    for hours in (0, 3):
+        seed.post("tardy", {"writer": "pos", "time": TEN + hours * HOUR_MS, "position": {"0": 1}})
+    for number in (100, 12):
+        late = {"rows": number, "least": TEN + HOUR_MS + number, "most": TEN + HOUR_MS + number}
+        seed.post("tardy", {"writer": "pos", "late": late})
+    visit.open_stream("tardy")
+
+    rows = visit.rows("Complete hours")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("pos: 112")
+    expect(visit.region("Ledger")).to_contain_text("pos wrote 112 late rows")
+    expect(visit.region("Why")).to_contain_text("pos wrote 112 rows below the watermark")

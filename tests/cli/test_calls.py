@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.cli.conftest import Commands
+from tests.support.calls import HOUR_MS
 from tests.support.served import Served
 
 TEN = 1_357_034_400_000
@@ -350,6 +351,61 @@ def test_wait_ends_with_3_if_a_required_writer_is_missing(
     waited = run("wait", without_stock, str(TEN), *flags)
 
     assert (waited.status, waited.err) == (status, says)
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "says"),
+    [
+        (("--require-all",), 0, ""),
+        (("--since", str(TEN - HOUR_MS)), 0, ""),
+        (("--require-all", "--since", str(TEN + HOUR_MS)), 0, ""),
+        (
+            ("--require-all", "--since", str(TEN)),
+            3,
+            "noted-time: writers with late rows: 1\n",
+        ),
+    ],
+)
+def test_wait_ends_with_3_if_rows_of_the_window_are_late(  # noqa: PLR0913, PLR0917 - fixtures
+    run: Commands, served: Served, stream: str, flags: tuple[str, ...], status: int, says: str
+) -> None:
+    """With `--since`, which says where it begins; the sentence names them in any case."""
+    for hours in (0, 2):
+        note(served, stream, pos=TEN + hours * HOUR_MS)
+    late = {"writer": "pos", "late": {"rows": 112, "least": TEN, "most": TEN + 5}}
+    served.call("POST", f"/{stream}/notes", {"notes": [late]})
+    waited = run("wait", stream, str(TEN + 2 * HOUR_MS), *flags)
+
+    assert (waited.status, waited.err) == (status, says)
+    assert ("with late rows of pos (112)" in waited.out) == (str(TEN + HOUR_MS) not in flags)
+
+
+def test_wait_says_that_a_time_is_before_the_first_mark(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """A stream that began later is complete to any time before, and nobody vouches for that."""
+    note(served, stream, pos=TEN)
+    early = run("wait", stream, str(TEN - HOUR_MS))
+    required = run("wait", stream, str(TEN - HOUR_MS), "--require-all")
+
+    assert (early.status, required.status) == (0, 3)
+    assert ", but nobody vouches for times before its first mark: mark 1" in early.out
+    assert required.err == (
+        "noted-time: it is before the first mark: it is not known which writers are missing\n"
+    )
+
+
+def test_the_ledger_lists_late_rows(run: Commands, served: Served, stream: str) -> None:
+    """After the marks, merged by hours, and in its JSON."""
+    note(served, stream, pos=TEN)
+    for least in (TEN - 5, TEN - 9):
+        late = {"writer": "pos", "late": {"rows": 56, "least": least, "most": least}}
+        served.call("POST", f"/{stream}/notes", {"notes": [late]})
+    listed = run("ledger", stream)
+    as_json = run("ledger", stream, "--json")
+
+    assert re.search(r"pos\s+112\s+2013-01-01T09:59:59.991Z\s+2013-01-01T09:59:59.995Z", listed.out)
+    assert [each["rows"] for each in as_json.json["late"]] == [112]
 
 
 def noting_before_deletes(

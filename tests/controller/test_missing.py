@@ -40,7 +40,8 @@ def cuts(controller: Controller) -> list[Missing]:
     """Return the missing writers at the cut of each mark."""
     stream = controller.stream("s")
     marks = stream.history(None).after(0, 100)
-    return [stream.missing_from(None).at_mark(mark) for mark in marks]
+    coverage = stream.coverage(None)
+    return [coverage.at_mark(mark, None, mark.lower).missing for mark in marks]
 
 
 async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from noted_time import Accepted, Note, Quiet
-from noted_time.values import Absence, ExcludedSince, LateRows
+from noted_time.values import ExcludedSince, LateRows
 from tests.support.streams import (
     TIMEOUT_MS,
     deliver,
@@ -121,18 +121,18 @@ def test_who_went_idle_before_it_was_removed_is_not_named() -> None:
     assert [mark.excluded for mark in marks_after(stream, Note("A", 20))] == [()]
 
 
-def test_rows_below_the_lower_are_summed_and_named_by_the_next_mark() -> None:
-    """Per writer and domain; a mark from which no writer is missing reports them too."""
+def test_rows_below_the_lower_are_summed_by_writer_and_domain() -> None:
+    """Without their largest time they may be of any time up to the lower; no mark names them."""
     stream = stream_of("UA")
     marks_after(stream, Note("UA", 10))
+    reported = []
+    for note in (Note("UA", 11, late=LateRows(3, 7)), Note("UA", 12, late=[LateRows(1, 4, 5)])):
+        deliver(stream, note)
+        reported += stream.report_late(note)[1]
 
-    marks = marks_after(
-        stream, Note("UA", 11, late=LateRows(3, 7)), Note("UA", 12, late=LateRows(1, 4))
-    )
-
-    assert stream.domains["default"].named == (Absence("UA", 12, {}, "late_rows", LateRows(4, 4)),)
-    assert [mark.excluded for mark in marks] == [()]
-    assert stream.record("UA").late == {"default": LateRows(4, 4)}
+    assert reported == [LateRows(3, 7, 9), LateRows(1, 4, 5)]
+    assert [mark.excluded for mark in marks_after(stream)] == [()]
+    assert stream.record("UA").late == {"default": LateRows(4, 4, 9)}
     assert stream.domains["default"].late_rows == 4
 
 

@@ -89,7 +89,7 @@ def expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> lis
         return []
     ends = [t + tiling.size_ms for t in range(-80, 80) if (t - tiling.origin) % tiling.size_ms == 0]
     if after is None:
-        least = max(end for end in ends if end <= marks[0].lower)
+        least = min(end for end in ends if end > marks[0].lower)
     else:
         least = min(end for end in ends if end > after)
     return [end - tiling.size_ms for end in ends if least <= end <= marks[-1].lower]

@@ -112,9 +112,7 @@ def test_stamps_below_what_was_noted_are_counted_and_named(
     """As by a new leader whose clock is behind: here the producer stamps for a moment."""
     told = []
     with WriterClient(served.url, topic, "observer") as client:
-        times = KafkaBrokerTimes(
-            broker.config, topic, on_late=lambda rows, least: told.append((rows, least))
-        )
+        times = KafkaBrokerTimes(broker.config, topic, on_late=lambda *rows: told.append(rows))
         noter = observer(client, times)
         noter.look()
         broker.send(topic, [(0, "a", 0), (1, "b", 0)])
@@ -124,7 +122,7 @@ def test_stamps_below_what_was_noted_are_counted_and_named(
         stamp_by(broker, topic, "LogAppendTime")
         look_until(noter, unix_ms() - 50_000)
 
-    assert (times.late, told) == (2, [(2, 1_357_034_400_000)])
+    assert (times.late, told) == (2, [(2, 1_357_034_400_000, 1_357_034_400_001)])
     assert f"Kafka topic '{topic}': 2 records have stamps below" in caplog.text
     assert "2013-01-01T10:00:00Z, of partition 1, offset 1" in caplog.text
 

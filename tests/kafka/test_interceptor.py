@@ -170,7 +170,7 @@ def test_historic_timestamps_are_noted_in_their_order(
     assert late.record.time == NOON + 500
     assert (mark["upper"], mark["upper_is_bound"]) == (NOON + 9000, True)
     (row,) = served.get(f"{topic}/writers")["writers"]
-    assert row["late"] == {"default": {"rows": 1, "least": NOON + 500}}
+    assert row["late"] == {"default": {"rows": 1, "least": NOON + 500, "most": NOON + 500}}
     assert (row["state"], row["times"]) == ("idle", {"default": NOON + 8000})
     assert "1 records have timestamps below what was noted" in producer.log()
     assert "late" not in again.log()

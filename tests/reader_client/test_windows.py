@@ -117,6 +117,20 @@ async def test_windows_name_the_writers_that_are_missing(served: Served, stream:
     assert awaited == found
 
 
+def test_windows_name_the_writers_of_late_rows(served: Served, stream: str) -> None:
+    """And say whether they begin before the first mark."""
+    served.note(stream, 40, {"0": 200})
+    late = {"rows": 3, "least": 22, "most": 24}
+    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "depot", "late": late}]})
+    with ReaderClient(served.url, stream, backoff=SOON) as client:
+        client.catch_up()
+        found = list(client.windows(10, after=0))
+
+    rows = [[(each.writer, each.rows, each.at_most) for each in one.late.writers] for one in found]
+    assert rows == [[], [], [("depot", 3, False)], []]
+    assert [one.before_first_mark for one in found] == [True, False, False, False]
+
+
 def test_windows_are_given_while_the_controller_is_away() -> None:
     """Then it is unknown which writers are missing from them."""
     page = [CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 5}), 1, 0)]

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from noted_time import NotCompleteYet, Rejected, UnknownStream, WritersMissing
+from noted_time import NotCompleteYet, Rejected, RowsLate, UnknownStream, WritersMissing
 from noted_time.client import position_from_wire
 from noted_time.wing import file_name, segment_directory
 from spark_integration import read_complete
@@ -22,7 +22,7 @@ from spark_integration.complete_window import complete_window
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape
 from spark_integration.sources import options_of
-from tests.support.hourly_log import HOUR, HourlyLog, written
+from tests.support.hourly_log import HOUR, HourlyLog, note_of, written
 from tests.support.page import Runner, examples, text_of
 from tests.support.served import Served
 
@@ -224,8 +224,8 @@ def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
 def without_depot(log: HourlyLog) -> None:
     """Have the watermark pass from 5 to 9 without the depot, which was removed."""
     log.files.append(0, (1, "a"), writer="w")
-    log.note("w", 5, {0: 1}, 1)
-    log.note("depot", 5, {0: 1}, 1)
+    for time in (1, 5):
+        log.notes([note_of(writer, time, {0: 1}, 1) for writer in ("w", "depot")])
     log.served.call("DELETE", "/flights/writers/depot")
     log.note("w", 9, {0: 1}, 1)
 
@@ -250,7 +250,7 @@ def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
 ) -> None:
     """Unless that is accepted; about a window before its last time nothing is reported."""
     without_depot(log)
-    log.read(spark, 0, 5)
+    log.read(spark, 1, 5)
     log.read(spark, 5, 9, missing="accept")
     quiet = list(caplog.messages)
     log.read(spark, 5, 9)
@@ -273,6 +273,36 @@ def test_a_window_is_named_by_its_times(served: Served, caplog: pytest.LogCaptur
         complete_window("flights", ten + HOUR, ten, timeout=0, missing="warn", **asked)
 
     assert "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z: without depot" in caplog.text
+
+
+@pytest.mark.spark
+def test_a_window_with_late_rows_is_read_with_a_warning(
+    spark: SparkSession, log: HourlyLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or refused, or read without a word; so is one that begins before the first mark."""
+    log.files.append(0, (1, "a"), writer="w")
+    for time in (1, 9):
+        log.note("w", time, {0: 1}, 1)
+    log.notes([{"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}}])
+    with pytest.raises(RowsLate, match=r"complete, but rows came too late: 112 of w$") as refused:
+        log.read(spark, 1, 9, late="fail")
+    with pytest.raises(Rejected, match="late must be 'warn' or 'fail' or 'accept'"):
+        log.read(spark, 1, 9, late="no")
+    log.read(spark, 1, 9, late="accept")
+    log.read(spark, 1, 5)
+    quiet = list(caplog.messages)
+    log.read(spark, 1, 6)
+    log.read(spark, 0, 5)
+
+    unknown = "it is not known without which writers: it is older than the ledger or the first mark"
+    assert [each.rows for each in refused.value.late.writers] == [112]
+    assert (quiet, caplog.messages) == (
+        [],
+        [
+            "stream 'flights' from 1 to 6: but rows came too late: at most 112 of w",
+            f"stream 'flights' from 0 to 5: but {unknown}",
+        ],
+    )
 
 
 @pytest.mark.spark

@@ -12,6 +12,7 @@ from controller.store.port import (
     AppendedMark,
     BacklogRecord,
     Change,
+    LateRecord,
     LedgerEntry,
     ReaderRecord,
     Store,
@@ -28,11 +29,13 @@ from noted_time import (
     StreamSettings,
 )
 from noted_time.values import (
+    HOUR_MS,
     MAX_INT64,
     MIN_INT64,
     NO_SESSION,
     Absence,
     ExcludedSince,
+    LateReport,
     LateRows,
     Session,
     Terms,
@@ -65,7 +68,7 @@ stream_settings = st.builds(
     natural,
 )
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
-late_rows = st.builds(LateRows, natural, int64)
+late_rows = st.builds(LateRows, natural, int64, st.none() | int64)
 former = st.lists(st.builds(Former, names, names)).map(tuple)
 members = st.builds(
     MemberRecord,
@@ -143,6 +146,13 @@ entries = st.builds(
     excluded,
 )
 
+small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | int64
+late = st.builds(
+    LateRecord,
+    ids,
+    domains,
+    st.builds(LateReport, names, natural, small, small, natural, natural, natural),
+)
 details = st.none() | st.dictionaries(
     names, st.none() | int64 | names | st.lists(names), min_size=1
 )
@@ -164,10 +174,12 @@ batches = st.builds(
     marks=st.lists(appended, max_size=2),
     readers=st.lists(readers, max_size=2),
     backlogs=st.lists(backlogs, max_size=2),
+    late=st.lists(late, max_size=3),
     ledger=st.lists(entries, max_size=2, unique_by=lambda of: (of.stream_id, of.domain, of.seq)),
     changes=st.lists(changes, max_size=2),
     forgotten_readers=st.lists(st.tuples(ids, names, names), max_size=2),
     forgotten_backlogs=st.lists(st.tuples(ids, names), max_size=2),
+    forgotten_late=st.lists(late.map(lambda each: each.key), max_size=2),
     forgotten_ledger=st.lists(st.tuples(ids, natural), max_size=1),
     forgotten_changes=st.lists(st.tuples(ids, natural), max_size=1),
     forgotten=st.lists(st.tuples(ids, domains, st.integers(0, 4)), max_size=1),
@@ -180,6 +192,13 @@ ledgers = st.lists(
     max_size=3,
     unique_by=lambda of: (of.domain, of.seq),
 ).map(lambda drawn: sorted(drawn, key=lambda each: (each.domain, each.seq)))
+
+
+reports = st.lists(
+    late.map(lambda each: replace(each, stream_id=IDS[0])),
+    max_size=3,
+    unique_by=lambda of: of.key,
+).map(lambda drawn: sorted(drawn, key=lambda each: each.key))
 
 
 @st.composite
@@ -196,6 +215,7 @@ def whole_streams(draw: st.DrawFn) -> Kept:
         readers=[by_name[name] for name in sorted(by_name)],
         backlogs=[of_groups[name] for name in sorted(of_groups)],
         ledger=draw(ledgers),
+        late=draw(reports),
     )
 
 
@@ -243,6 +263,7 @@ def test_load_gives_back_exactly_what_was_committed(
         readers=written.readers[::-1],
         backlogs=written.backlogs[::-1],
         ledger=written.ledger[::-1],
+        late=written.late[::-1],
     )
     with closing(make_store()) as store:
         store.commit(batch)

@@ -8,13 +8,14 @@ from controller.store.port import (
     AlignmentRecord,
     BacklogRecord,
     Change,
+    LateRecord,
     LedgerEntry,
     ReaderRecord,
     Store,
     Transaction,
 )
 from noted_time import BacklogPolicy
-from noted_time.values import MAX_INT64
+from noted_time.values import HOUR_MS, MAX_INT64, LateReport
 from noted_time.wing import AlignmentSettings
 from tests.support.stored import change, of_one_stream, stream
 
@@ -115,6 +116,32 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     oldest = [read(after, newest_first=False) for after in (0, 3, 4, 7)]
     newest = [read(after, newest_first=True) for after in (0, 5, 4, 1)]
     assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
+
+
+def late(writer: str, least: int, rows: int = 1, of: str = "id-1") -> LateRecord:
+    """Return late rows of one time that were reported once."""
+    return LateRecord(of, "default", LateReport(writer, rows, least, least, 7, 7))
+
+
+def test_late_rows_come_back_in_the_order_of_their_keys(store: Store) -> None:
+    """One record for each place: the last one written; those of another stream are its own."""
+    written = [late("b", 5), late("B", HOUR_MS), late("b", -MAX_INT64), late("b", 6, rows=3)]
+    other = late("b", 5, of="id-2")
+    streams = [stream(), stream("id-2", "ships")]
+    store.commit(Transaction({0: 1}, streams=streams, late=[other, *written]))
+
+    assert store.late("id-1") == [written[1], written[2], written[3]]
+    assert store.late("id-2") == [other]
+
+
+def test_forgotten_late_rows_are_gone(store: Store) -> None:
+    """By their keys, one that is not there among them; what is written again stays."""
+    records = [late("a", 5), late("b", 5), late("c", 5)]
+    store.commit(replace(of_one_stream(), late=records))
+    keys = [each.key for each in (records[0], late("z", 5), records[2])]
+    store.commit(Transaction({0: 2}, forgotten_late=keys, late=[records[2]]))
+
+    assert store.late("id-1") == records[1:]
 
 
 def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> None:

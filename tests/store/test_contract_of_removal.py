@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from controller.store.port import BacklogRecord, ReaderRecord, Store, Transaction
+from controller.store.port import BacklogRecord, LateRecord, ReaderRecord, Store, Transaction
 from noted_time import ScaleEvent
+from noted_time.values import LateReport
 from tests.support.stored import (
     Kept,
     change,
@@ -55,6 +56,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
         members=[*records(member()), *records(member(), of="id-2")],
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
         backlogs=[BacklogRecord("id-1", "g")],
+        late=[LateRecord("id-1", "default", LateReport("UA", 1, 5, 5, 7, 7))],
         changes=[change(1)],
     )
     store.commit(full)

@@ -200,6 +200,30 @@ def test_no_upper_is_a_bound_after_a_correction_that_no_mark_is_beyond(
     assert found.unbounded == ("default",)
 
 
+def test_streams_of_version_0_1_0_say_since_when_late_rows_are_known(url: str) -> None:
+    """Above the last mark; the first mark that was kept stands for the first there ever was."""
+    restore(url, "0001", SAVED["rows"])
+    migrate(url)
+    with closing(open_store(url)) as store:
+        found = {
+            each.name: (each.first_lowers, each.late_from, store.late(each.id))
+            for each in store.streams()
+        }
+        lowers = {
+            (each.name, domain): [mark.mark.lower for mark in store.marks(each.id, domain)]
+            for each in store.streams()
+            for domain in each.settings.domains
+        }
+
+    marked = {place: found for place, found in lowers.items() if found}
+    assert {
+        (name, domain): (first[domain], late[domain])
+        for name, (first, late, _) in found.items()
+        for domain in first
+    } == {place: (each[0], each[-1]) for place, each in marked.items()}
+    assert [late for _, _, late in found.values()] == [[]] * len(found)
+
+
 def test_a_database_that_is_created_today_has_buckets_at_0(url: str) -> None:
     """A shared one has 64, one in a file has one."""
     migrate(url)

@@ -6,6 +6,7 @@ from controller.store.port import (
     AppendedMark,
     BacklogRecord,
     Change,
+    LateRecord,
     LedgerEntry,
     ReaderRecord,
     Store,
@@ -25,6 +26,7 @@ class Kept(NamedTuple):
     ledger: list[LedgerEntry] = []  # noqa: RUF012 - nothing is added to it
     changes: list[tuple[int, Change]] = []  # noqa: RUF012 - nor to it
     backlogs: list[BacklogRecord] = []  # noqa: RUF012 - nor to it
+    late: list[LateRecord] = []  # noqa: RUF012 - nor to it
 
 
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
@@ -90,4 +92,5 @@ def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("def
         ],
         changes=store.changes(stream_id, before=None, limit=1000),
         backlogs=store.backlogs(stream_id),
+        late=store.late(stream_id),
     )

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_a_writer_that_joins_below_the_lower_is_notified(served: Served, stream:
 def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
     tmp_path: Path, served: Served, stream: str
 ) -> None:
-    """Three rows below the lower: reported with the next note, counted, and on the next mark."""
+    """Three rows below the lower: reported with the next note, and counted."""
     with client_of(served, stream) as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         log.append([{"time": 8}])
@@ -94,12 +95,32 @@ def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
         log.note_time(70)
         flushed = client.flush()
     shown = served.call("GET", f"/{stream}/writers")["writers"][0]["late"]
-    entries = served.call("GET", f"/{stream}/ledger")["entries"]
+    ledger = served.call("GET", f"/{stream}/ledger")
 
-    late = {"rows": 3, "least": 30}
-    named = [(each["writer"], each["reason"], each["late"]) for each in entries[0]["writers"]]
+    late = {"rows": 3, "least": 30, "most": 45}
+    named = [(each["writer"], {name: each[name] for name in late}) for each in ledger["late"]]
     assert (flushed.late_rows, shown) == (3, {"default": late})
-    assert (len(entries), entries[0]["to"], named) == (1, 70, [("slow", "late_rows", late)])
+    assert (ledger["entries"], named) == ([], [("slow", late)])
+
+
+def test_late_rows_are_reported_by_the_hours_that_they_belong_to(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """Each window names those of its own, exactly; event times may be finer than a millisecond."""
+    hours = [datetime(2013, 1, 1, hour, 30, 0, 7, tzinfo=UTC) for hour in (8, 9, 9, 11)]
+    with client_of(served, stream) as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        log.note_time(datetime(2013, 1, 1, 8, tzinfo=UTC))
+        client.flush()
+        log.note_time(datetime(2013, 1, 1, 11, tzinfo=UTC))
+        client.flush()
+        log.append([{"time": at} for at in hours])
+        log.note_time(datetime(2013, 1, 1, 12, tzinfo=UTC))
+        client.flush()
+    windows = served.call("GET", f"/{stream}/windows")["windows"]
+
+    found = [[(each["rows"], each["at_most"]) for each in window["late"]] for window in windows]
+    assert found == [[(1, False)], [(2, False)], [], []]
 
 
 def test_a_flush_counts_the_rows_that_came_too_late() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachable
 from noted_time.client import Reply, position_to_wire
-from noted_time.values import LateRows
+from noted_time.values import HOUR_MS, MOST_LATE, LateRows, reports_of
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
 from writer_client.answers import Answered, answer_of
 from writer_client.outbox import Outbox
@@ -237,7 +237,7 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
     outbox.note(11, {})
 
     posted = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
-    assert (posted, outbox.late_rows) == ([[LateRows(3, 3)], [LateRows(3, 3)], [None]], 3)
+    assert (posted, outbox.late_rows) == ([[(LateRows(3, 3),)], [(LateRows(3, 3),)], [None]], 3)
 
 
 def test_late_rows_are_reported_without_a_note_of_time() -> None:
@@ -248,7 +248,22 @@ def test_late_rows_are_reported_without_a_note_of_time() -> None:
     outbox.late("b", LateRows(1, 3))
 
     posted = [(p.note.domain, p.note.state, p.note.late) for p in outbox.take()]
-    assert posted == [("a", "live", LateRows(2, 4)), ("b", "live", LateRows(1, 3))]
+    assert posted == [("a", "live", (LateRows(2, 4),)), ("b", "live", (LateRows(1, 3),))]
+
+
+def test_late_rows_are_reported_by_full_hours() -> None:
+    """At most as many reports as a note takes: the least times merge."""
+    outbox = Outbox("UA")
+    outbox.note(5, {})
+    for hour in (*range(30), 29):
+        outbox.late(None, LateRows(1, hour * HOUR_MS, hour * HOUR_MS + 5))
+    (pending,) = outbox.take()
+
+    reports = sorted(reports_of(pending.note.late), key=lambda each: each.least)
+    assert (len(reports), sum(each.rows for each in reports)) == (MOST_LATE, 31)
+    assert reports[-1] == LateRows(2, 29 * HOUR_MS, 29 * HOUR_MS + 5)
+    assert reports[1] == LateRows(1, 7 * HOUR_MS, 7 * HOUR_MS + 5)
+    assert (reports[0].least, reports[0].most) == (0, 6 * HOUR_MS + 5)
 
 
 def test_a_writer_that_only_joined_joins_before_it_finishes() -> None:

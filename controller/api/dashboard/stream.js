@@ -41,16 +41,24 @@ function whySection({ explain, writers: { states } }) {
 // --- Complete hours
 
 function windowsSection({ windows }) {
-  const rows = windows.slice(-12).reverse().map((window) =>
+  const shown = windows.filter((window) => !window.before_first_mark).slice(-12).reverse();
+  const rows = shown.map((window) =>
     tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
-      cell("Missing", missingText(window))));
-  const beside = [soft("and the writers without which the watermark passed them")];
+      cell("Missing", missingText(window)), cell("Late rows", lateText(window))));
+  const beside = [soft("the writers without which the watermark passed them, and rows written below it")];
   return rows.length > 0 && section("Complete hours", beside, table("Complete hours", rows));
 }
 
 function missingText({ missing, missing_count: count, missing_is_known: isKnown }) {
   const names = missing.slice(0, 5).map((each) => `${each.writer} (${inWords(each.reason)})`);
   if (count > names.length) names.push(`${counted(count - names.length)} more`);
+  return [...names, !isKnown && "others are not known any more"].filter(Boolean).join(", ") || "–";
+}
+
+function lateText({ late, late_count: count, late_is_known: isKnown }) {
+  const names = late.slice(0, 5)
+    .map((each) => `${each.writer}: ${each.at_most ? "at most " : ""}${counted(each.rows)}`);
+  if (count > names.length) names.push(`${counted(count - names.length)} more writers`);
   return [...names, !isKnown && "others are not known any more"].filter(Boolean).join(", ") || "–";
 }
 
@@ -74,7 +82,12 @@ function segmentsSection({ segments: { segments, next }, stream }) {
 function ledgerSection({ ledger, changes }) {
   const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
   const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
-  const rows = [...went, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
+  const late = ledger.late.map((each) => ({
+    key: `l${each.writer} ${each.least} ${each.first_seen}`, at: each.last_seen, from: each.least, to: each.most,
+    what: `${each.writer} wrote ${many(each.rows, "late row")}`,
+    comment: each.first_seen < each.last_seen ? ["reported from ", when(each.first_seen), " on"] : null,
+  }));
+  const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
     tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
       cell("From", from !== undefined && when(from)), cell("To", to !== undefined && whenBeyond(to, from)),
       cell("By.n", by), cell("Why", comment)));

@@ -25,7 +25,7 @@ from noted_time.rules.state import (
     Timeouts,
     Track,
 )
-from noted_time.values import Absence, Advance, ExcludedSince, LateRows, Mark
+from noted_time.values import Absence, Advance, ExcludedSince, Mark
 
 
 class Domain:
@@ -153,11 +153,6 @@ class Domain:
         track.returned_late = True
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
         self.absences.add(track)
-
-    def report_late(self, track: Track, late: LateRows) -> None:
-        """Remember rows that a member wrote below the lower, to record them with the next mark."""
-        self.late_rows += late.rows
-        self.absences.add_late_rows(track, late)
 
     # Members that leave
 
@@ -329,7 +324,6 @@ class Domain:
         lower = step.lower
         self.returned = self.absences.returned(lower)
         self.named = self.absences.take(lower, self.last.lower if self.last else None)
-        excluded = [each.writer for each in self.named if each.reason != "late_rows"]
         cut = self.cut.at(lower)
         self.last = Mark(
             seq=self.last.seq + 1 if self.last else 1,
@@ -337,7 +331,7 @@ class Domain:
             upper=self.upper,
             cut=cut,
             written_at=written_at,
-            excluded=tuple(excluded),
+            excluded=tuple(each.writer for each in self.named),
             upper_is_bound=self.is_bound(cut.offsets),
         )
         self.lower = lower

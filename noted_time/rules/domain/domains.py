@@ -93,7 +93,7 @@ class Domains:
         self._exclude_late(member, now)
         self._place(member, now)
 
-    def accept(  # noqa: C901 - plain code, since every note goes through it
+    def accept(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
         """Apply a note in the domain of that number; returns the member's track there.
@@ -124,8 +124,6 @@ class Domains:
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
-        if note.late is not None:
-            domain.report_late(track, member.report_late(domain.name, note.late))
         # the first note after its return may be above the lower; its answer still has the exclusion
         if track.exclusion and not returns and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True

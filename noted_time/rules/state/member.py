@@ -123,14 +123,12 @@ class Member:
             offset and (segment in named or segment in known) for segment, offset in gained.items()
         )
 
-    def report_late(self, domain: str, reported: LateRows) -> LateRows:
-        """Add rows that it reports to have written below a domain's lower; returns them."""
-        late = LateRows(reported.rows, reported.least)  # a decoded note has a msgspec struct
+    def report_late(self, domain: str, late: LateRows) -> None:
+        """Add rows that it reports to have written below a domain's lower."""
         if self.late is None:
             self.late = {}
         known = self.late.get(domain)
         self.late[domain] = known.join(late) if known else late
-        return late
 
     def restore(self, record: MemberRecord) -> None:
         """Restore its fields from the record; the domains restore its tracks."""
@@ -319,7 +317,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.since,
         member.sequence,
         member.terms,
-        member.late or {},
+        dict(member.late or ()),
         late,
         member.session,
         member.heard_at,

@@ -7,12 +7,11 @@ and queued again if it was too early. So nothing scans all members.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from noted_time.rules.state.member import Member, Track
-from noted_time.values import Absence, LateRows
+from noted_time.values import Absence
 
 Thing = TypeVar("Thing")
 
@@ -212,11 +211,10 @@ class Absences:
     names them as removed (S18).
     """
 
-    __slots__ = ("_back", "_late", "_queue", "missing")
+    __slots__ = ("_back", "_queue", "missing")
 
     def __init__(self) -> None:
         self._queue: TimeQueue[Track] = TimeQueue()
-        self._late: dict[Track, LateRows] = {}
         self._back: dict[str, Track] = {}
         self.missing: set[str] = set()
 
@@ -232,18 +230,10 @@ class Absences:
             track.in_absences = True
             self._queue.push(track.time, track)
 
-    def add_late_rows(self, track: Track, late: LateRows) -> None:
-        """Add rows that the member wrote below the lower, to be reported with the next mark."""
-        known = self._late.get(track)
-        self._late[track] = known.join(late) if known else late
-
     def awaits(self, track: Track) -> bool:
         """Whether a mark has still to name the member."""
-        return (
-            (track.is_unrecorded and track.member.excluded is not None)
-            or track in self._late
-            or track.member.writer in self._back
-        )
+        is_out = track.is_unrecorded and track.member.excluded is not None
+        return is_out or track.member.writer in self._back
 
     def before(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would name; nothing changes."""
@@ -264,10 +254,6 @@ class Absences:
                     self._miss(named)
                 elif track.is_unrecorded and track.is_out:
                     self.add(track)
-        for track, late in self._late.items():
-            known = absences.get(track.member.writer) or _late_rows(track)
-            absences[known.writer] = replace(known, late=late)
-        self._late.clear()
         return tuple(absences[writer] for writer in sorted(absences))
 
     def returned(self, lower: int) -> tuple[str, ...]:
@@ -304,7 +290,3 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
         track.exclusion.since if track.exclusion else None,
         missing_from,
     )
-
-
-def _late_rows(track: Track) -> Absence:
-    return Absence(track.member.writer, track.noted, dict(track.member.position), "late_rows")

@@ -3,6 +3,7 @@ import pytest
 from tests.support.http import Caller, places, problem
 
 S = "/v1/streams/s"
+LATE = '{"rows": 1, "least": 1}'
 BAD_NOTES = [
     ('{"writer": "a", "position": {"7": -1}}', "position.7"),
     ('{"writer": "a", "position": {"7": 9223372036854775808}}', "position.7"),
@@ -46,6 +47,8 @@ BAD_NOTES = [
     ('{"writer": "a", "domains": []}', "domains"),
     ('{"writer": ".."}', "writer"),
     ('{"writer": "a", "late": {"rows": 0, "least": 1}}', "late.rows"),
+    ('{"writer": "a", "late": [{"rows": 1, "least": 1}, {"rows": 0, "least": 1}]}', "late.1.rows"),
+    (f'{{"writer": "a", "late": [{", ".join([LATE] * 25)}]}}', "late"),
     ('{"writer": "a", "tiem": 5}', "tiem"),
 ]
 """A note, and where it is invalid."""

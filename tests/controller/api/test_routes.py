@@ -182,8 +182,9 @@ async def test_the_cut_of_a_time_is_the_first_mark_complete_to_it(call: Caller) 
     await call.note(NOTE, {"writer": "UA", "time": 50})
     answer = await call.get(f"{S}/cut", complete_to=4)
 
-    nobody = {"missing": [], "missing_count": 0, "missing_is_known": True}
-    assert (answer.status_code, answer.json()) == (200, MARK | nobody | {"has_position": True})
+    lacks = {"missing": [], "missing_count": 0, "missing_is_known": False}
+    lacks |= {"late": [], "late_count": 0, "late_is_known": True, "before_first_mark": True}
+    assert (answer.status_code, answer.json()) == (200, MARK | lacks | {"has_position": True})
 
 
 async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:

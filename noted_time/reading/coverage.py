@@ -1,0 +1,53 @@
+"""What a window or a cut does not cover, although it is complete: missing writers and late rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from noted_time.reading.late import LateReports
+from noted_time.reading.missing import MissingWriters
+from noted_time.values import MIN_INT64, Late, Mark, Missing
+
+
+class Uncovered(NamedTuple):
+    """What a complete window may lack.
+
+    `before_first_mark`: it begins below the first mark of the stream, so nobody vouches for its
+    beginning, and it is not known who is missing.
+    """
+
+    missing: Missing
+    late: Late
+    before_first_mark: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What is known of one domain; `first_lower` is that of the first mark there ever was."""
+
+    missing: MissingWriters
+    late: LateReports
+    first_lower: int | None
+
+    def at_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
+        """Return what the cut of a mark may lack of the times from `since` to `complete_to`.
+
+        Without `since` all late rows count, and it is before the first mark if that is later than
+        `complete_to`.
+        """
+        late = self.late.between(MIN_INT64 if since is None else since, complete_to)
+        first = complete_to if since is None else since
+        return self._of(first, self.missing.at_mark(mark), late)
+
+    def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
+        """Yield what each of consecutive windows of one size may lack."""
+        missing, late = self.missing.in_windows(starts, size), self.late.in_windows(starts, size)
+        return map(self._of, starts, missing, late)
+
+    def _of(self, start: int, missing: Missing, late: Late) -> Uncovered:
+        is_before = self.first_lower is not None and start < self.first_lower
+        return Uncovered(
+            replace(missing, is_known=missing.is_known and not is_before), late, is_before
+        )

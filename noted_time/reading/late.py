@@ -1,0 +1,129 @@
+"""Which rows came below the watermark, and so which complete windows they concern (S20).
+
+Writers report such rows themselves. Reports of one writer merge within one hour of event time and
+one hour of arrival. If there are too many of them, those of the writers with most merge over longer
+times, and if that is not enough, the oldest are forgotten: so memory is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+
+from noted_time.values import (
+    MAX_INT64,
+    MIN_INT64,
+    WRITERS_NAMED,
+    Late,
+    LatePlace,
+    LateReport,
+    LateWriter,
+)
+
+MOST_REPORTS = 10_000
+"""Maximum number of reports kept of a stream, shared equally by its domains: some 4 MB."""
+
+
+class LateReports:
+    """The reports of one domain, by their places.
+
+    >>> late = LateReports()
+    >>> _ = late.add(LateReport("pos", 3, 5, 8, first_seen=100, last_seen=100))
+    >>> _ = late.add(LateReport("pos", 1, 7, 12, first_seen=200, last_seen=200))
+    >>> late.between(0, 10).writers  # doctest: +NORMALIZE_WHITESPACE
+    (LateWriter(writer='pos', rows=4, least=5, most=12, last_seen=200, at_most=True),)
+    """
+
+    __slots__ = ("_reports", "known_from")
+
+    def __init__(self, reports: Iterable[LateReport] = (), known_from: int = MIN_INT64) -> None:
+        """Start with these; for windows below `known_from` not all late rows are known."""
+        self.known_from = known_from
+        self._reports = {each.place: each for each in reports}
+
+    def __iter__(self) -> Iterator[LateReport]:
+        return iter(self._reports.values())
+
+    def __len__(self) -> int:
+        return len(self._reports)
+
+    def add(
+        self, report: LateReport, most: int = MOST_REPORTS
+    ) -> Mapping[LatePlace, LateReport | None]:
+        """Add a report, and keep at most `most`.
+
+        Returns what the places that changed have now, `None` for nothing.
+        """
+        changed = {self._put(report)}
+        if len(self) > most:
+            changed |= self._merge(most * 3 // 4)
+        if len(self) > most:
+            oldest = sorted(self, key=attrgetter("last_seen"))
+            changed |= self._forget(oldest[: len(self) - most * 3 // 4])
+        return {place: self._reports.get(place) for place in changed}
+
+    def forget_before(self, at: int) -> Iterable[LatePlace]:
+        """Forget what was last seen before `at` (Unix ms); returns the places."""
+        return self._forget([each for each in self if each.last_seen < at])
+
+    def _put(self, report: LateReport) -> LatePlace:
+        place = report.place
+        known = self._reports.get(place)
+        self._reports[place] = known.join(report) if known else report
+        return place
+
+    def _forget(self, reports: Iterable[LateReport]) -> set[LatePlace]:
+        places = set()
+        for each in reports:
+            places.add(each.place)
+            del self._reports[each.place]
+            self.known_from = max(self.known_from, min(each.most, MAX_INT64 - 1) + 1)
+        return places
+
+    def _merge(self, most: int) -> set[LatePlace]:
+        """Merge neighbours in time, of the writers with most reports first."""
+        changed: set[LatePlace] = set()
+        by_writer: defaultdict[str, list[LateReport]] = defaultdict(list)
+        for each in sorted(self, key=attrgetter("least", "most", "first_seen")):
+            by_writer[each.writer].append(each)
+        for reports in sorted(by_writer.values(), key=len, reverse=True):
+            if len(self) <= most:
+                break
+            for one, other in zip(reports[::2], reports[1::2], strict=False):
+                changed |= {one.place, other.place}
+                joined = self._reports.pop(one.place).join(self._reports.pop(other.place))
+                changed.add(self._put(joined))
+        return changed
+
+    def between(self, start: int, end: int) -> Late:
+        """Return the late rows that may have times from `start` to `end`, exclusive."""
+        return self._among(self, start, end)
+
+    def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
+        """Yield the late rows in each of consecutive windows of one size."""
+        if starts:
+            first, beyond = starts[0], starts[-1] + size
+            found = [each for each in self if each.least < beyond and each.most >= first]
+            for start in starts:
+                yield self._among(found, start, start + size)
+
+    def _among(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
+        by_writer: dict[str, LateReport] = {}
+        for each in reports:
+            if each.least < end and each.most >= start:
+                known = by_writer.get(each.writer)
+                by_writer[each.writer] = known.join(each) if known else each
+        found = sorted(by_writer.values(), key=lambda each: (-each.rows, each.writer))
+        writers = tuple(
+            LateWriter(
+                each.writer,
+                each.rows,
+                each.least,
+                each.most,
+                each.last_seen,
+                each.least < start or each.most >= end,
+            )
+            for each in found[:WRITERS_NAMED]
+        )
+        return Late(writers, len(found), start >= self.known_from)

@@ -1,0 +1,254 @@
+"""Rows that writers report as late: durable with their notes, named by windows and cuts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.aggregation import retention, stream
+from controller.aggregation.inspection import explain
+from controller.service.controller import Controller
+from noted_time import Accepted, Aggregator, Note, StreamSettings
+from noted_time.reading import Tiling
+from noted_time.values import HOUR_MS, Late, LateRows, LateWriter
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    running,
+    serving,
+)
+
+WALL = 1_700_000_000_000
+
+
+async def windows(
+    controller: Controller, size_ms: int = 10, domain: str | None = None
+) -> list[Late]:
+    """Return the late rows in the complete windows from 0 on."""
+    found = await controller.polls.windows(
+        "s", domain, Tiling(size_ms), after=0, limit=100, wait_ms=0
+    )
+    return [window.late for window in found.windows]
+
+
+def cut(controller: Controller, complete_to: int, since: int | None = None) -> Late:
+    """Return the late rows that the answer of `cut` names."""
+    mark = controller.stream("s").history(None).complete_to(complete_to)
+    return controller.stream("s").coverage(None).at_mark(mark, since, complete_to).late
+
+
+def rows(found: Late) -> list[tuple[str, int, bool]]:
+    """Return writer, rows and `at_most` of each."""
+    return [(each.writer, each.rows, each.at_most) for each in found.writers]
+
+
+async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
+    store: Watched, time: GivenTime
+) -> None:
+    """At once, by the windows and cuts that its rows belong to, through a restart."""
+    async with serving(store, time) as controller:
+        await deliver(controller, Note("pos", 10), Note("pos", 40))
+        time.wall += 5
+        await deliver(controller, Note("pos", 41, late=LateRows(112, 12, 18)))
+        before = await windows(controller), [cut(controller, 40, since) for since in (None, 19)]
+        was = controller.stream("s").record
+    async with running(store.reopened(), time) as controller:
+        after = await windows(controller), [cut(controller, 40, since) for since in (None, 19)]
+
+    named = Late((LateWriter("pos", 112, 12, 18, WALL + 5),), 1)
+    nobody = Late()
+    assert before == ([nobody, named, nobody, nobody], [named, nobody])
+    assert (after, was.first_lowers) == (before, {"default": 10})
+
+
+async def test_reports_of_an_hour_merge_and_are_listed_once(
+    store: Watched, time: GivenTime
+) -> None:
+    """The ledger has no line for each mark of a writer that keeps writing late rows."""
+    async with serving(store, time, max_time_ahead_ms=None) as controller:
+        await deliver(controller, Note("pos", HOUR_MS))
+        for second in range(20):
+            late = LateRows(2, second, second)
+            await deliver(controller, Note("pos", HOUR_MS + 1 + second, late=late))
+            time.wall += 1000
+        reports = list(controller.stream("s").late["default"])
+        entries = await controller.views.ledger("s", None, after=0, limit=99, newest_first=False)
+
+    assert [(each.rows, each.least, each.most) for each in reports] == [(40, 0, 19)]
+    assert [(each.first_seen, each.last_seen) for each in reports] == [(WALL, WALL + 19_000)]
+    assert entries == []
+
+
+async def test_a_report_without_most_may_be_of_any_time_up_to_the_lower(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """That of the moment of the note, whatever marks follow; at least its own time."""
+    async with serving(memory, time) as controller:
+        await deliver(controller, Note("pos", 3 * HOUR_MS))
+        await deliver(controller, Note("pos", 5 * HOUR_MS, late=LateRows(3, HOUR_MS)))
+        await deliver(controller, Note("pos", 7 * HOUR_MS, late=LateRows(1, 6 * HOUR_MS)))
+        found = await windows(controller, HOUR_MS)
+
+    three, one = ("pos", 3, True), ("pos", 1, False)
+    assert [rows(each) for each in found] == [[], [three], [three], [], [], [], [one]]
+
+
+async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
+    store: Watched, time: GivenTime
+) -> None:
+    """All notes of its first delivery count, and none of another, over a restart too."""
+    at = 2 * HOUR_MS
+    request = (
+        Note("pos", at, sequence=7, late=LateRows(3, 12, 12)),
+        Note("pos", at, sequence=7, late=(LateRows(1, 12, 12), LateRows(5, HOUR_MS, HOUR_MS))),
+    )
+    async with serving(store, time) as controller:
+        await deliver(controller, Note("pos", HOUR_MS, sequence=6))
+        await deliver(controller, *request)
+        await deliver(controller, *request)
+        once = await windows(controller, HOUR_MS)
+    async with running(store.reopened(), time) as controller:
+        await deliver(controller, *request)
+        again = await windows(controller, HOUR_MS)
+        record = controller.stream("s").aggregator.record("pos")
+        await deliver(controller, Note("pos", at, sequence=8, late=LateRows(1, 12, 12)))
+        more = await windows(controller, HOUR_MS)
+
+    assert ([rows(each) for each in once], again) == (
+        [[("pos", 4, False)], [("pos", 5, False)]],
+        once,
+    )
+    assert record.late == {"default": LateRows(9, 12, HOUR_MS)}
+    assert rows(more[0]) == [("pos", 5, False)]
+
+
+async def test_a_refused_note_reports_nothing(memory: WatchedMemory, time: GivenTime) -> None:
+    """Its rows come again with the next one."""
+    async with serving(memory, time) as controller:
+        await deliver(controller, Note("pos", 30))
+        await deliver(controller, Note("pos", 20, late=LateRows(3, 12, 12)))
+
+        assert list(controller.stream("s").late["default"]) == []
+
+
+async def test_late_rows_are_of_the_domain_of_their_note(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """Rows may be late in one and in time in the other, also in one that is added later."""
+    async with serving(memory, time) as controller:
+        await controller.put_stream("s", {"domains": ["default", "ship"]})
+        await deliver(controller, Note("a", 30), Note("a", 30, domain="ship"))
+        await deliver(controller, Note("a", 30, domain="ship", late=LateRows(3, 12, 12)))
+        found = [await windows(controller, domain=each) for each in ("default", "ship")]
+
+    assert [[rows(each) for each in windows] for windows in found] == [
+        [[], [], []],
+        [[], [("a", 3, False)], []],
+    ]
+
+
+async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: GivenTime) -> None:
+    """Windows of their times then say that not all are known, over a restart too."""
+    async with serving(store, time) as controller:
+        await deliver(controller, Note("a", 40), Note("a", 40, late=LateRows(3, 12, 12)))
+        time.wall += retention.RECORDS_KEPT_MS
+        await controller._committer.submit(retention.forget_old_records)
+        kept = await windows(controller)
+        time.wall += 1
+        await controller._committer.submit(retention.forget_old_records)
+        now = await windows(controller)
+    async with running(store.reopened(), time) as controller:
+        after = await windows(controller)
+
+    assert [rows(each) for each in kept] == [[], [("a", 3, False)], [], []]
+    assert [(each.count, each.is_known) for each in now] == [
+        (0, False),
+        (0, False),
+        (0, True),
+        (0, True),
+    ]
+    assert after == now
+
+
+async def test_a_hostile_writer_fills_no_memory(
+    store: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reports merge, those of others stay as they are, and a restart finds the same."""
+    monkeypatch.setattr(stream, "MOST_REPORTS", 40)
+    async with serving(store, time, max_time_ahead_ms=None) as controller:
+        await deliver(controller, Note("a", 10**9, late=LateRows(3, 12, 12)))
+        for number in range(20):
+            late = [LateRows(1, at := (number * 20 + n) * HOUR_MS, at) for n in range(20)]
+            await deliver(controller, Note("evil", 10**9, late=late))
+        reports = list(controller.stream("s").late["default"])
+        before = await windows(controller)
+        stored = len(store.late(controller.stream("s").id))
+    async with running(store.reopened(), time) as controller:
+        after = await windows(controller)
+
+    assert (len(reports), stored) == (len({each.place for each in reports}), len(reports))
+    assert len(reports) <= 40
+    assert sum(each.rows for each in reports if each.writer == "evil") == 400
+    assert [(each.rows, each.least) for each in reports if each.writer == "a"] == [(3, 12)]
+    assert after == before
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.integers(1, 4),
+            st.integers(1, 3),
+            st.integers(0, 9),
+            st.booleans(),
+        ),
+        max_size=12,
+    )
+)
+def test_the_reports_sum_up_to_the_rows_that_were_noted(
+    requests: list[tuple[str, int, int, int, bool]],
+) -> None:
+    """In whatever order requests of several notes come, and however often each is repeated."""
+    aggregator = Aggregator(StreamSettings())
+    expected, counted = 0, 0
+    last = dict.fromkeys("ab", 0)
+    for writer, sequence, notes, rows_each, repeats in requests:
+        request = [Note(writer, sequence=sequence, late=LateRows(rows_each + 1, 5))] * notes
+        expected += (rows_each + 1) * notes if sequence > last[writer] else 0
+        last[writer] = max(last[writer], sequence)
+        for _ in range(1 + repeats):
+            counted += _given(aggregator, request)
+
+    assert counted == expected
+
+
+def _given(aggregator: Aggregator, request: list[Note]) -> int:
+    """Return how many rows a request reports, as `take_notes` counts them."""
+    repeated = any(map(aggregator.repeats, request))
+    rows_of_all = 0
+    for note in request:
+        if isinstance(aggregator.note(note, 0), Accepted) and not repeated:
+            rows_of_all += sum(each.rows for each in aggregator.report_late(note)[1])
+    return rows_of_all
+
+
+async def test_explain_names_a_writer_with_late_rows(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """How many lately, how late, and what may be wrong; ten minutes after the last no more."""
+    at = WALL - HOUR_MS
+    async with serving(memory, time) as controller:
+        await deliver(controller, Note("pos", at))
+        late = LateRows(112, at - 2 * HOUR_MS - 60_000, at - 2 * HOUR_MS)
+        await deliver(controller, Note("pos", at + 1000, late=late))
+        state = controller.stream("s")
+        said = explain(state, None, controller.now).sentences
+        time.wall += 10 * 60_000
+        then = explain(state, None, controller.now).sentences
+
+    sentence = (
+        "pos wrote 112 rows below the watermark in the last 10m, up to 2h 1m late: "
+        "wrong clock or zone?"
+    )
+    assert (sentence in said, [each for each in then if "pos wrote" in each]) == (True, [])
