@@ -16,6 +16,7 @@ from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.spark_sessions import connected
 from tests.support.waiting import eventually
 
 START_MS = 1_357_000_000_000
@@ -68,6 +69,9 @@ class Clock:
 
     def run(self, **asked: Any) -> None:  # noqa: ANN401 - any parameter
         """Read what there is, in a run of the query."""
+        connected(lambda: self._run(asked))
+
+    def _run(self, asked: dict[str, Any]) -> None:
         query = self.output.start(per_second(self.read(**asked), "timestamp"))
         try:
             query.processAllAvailable()
