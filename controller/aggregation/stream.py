@@ -262,17 +262,21 @@ class StreamState:
     def advance_due(self, draft: Draft) -> int | None:
         """Mark every domain that may advance and whose mark interval is over.
 
-        Returns in how many ms the next domain is due, `None` if none waits for its interval.
+        Returns in how many ms the next domain is due, at once if one is not settled yet, `None` if
+        none waits.
         """
         moment = draft.moment
         waits: list[int] = []
+        settle = self.aggregator.settle_members
         for domain in self.settings.domains:
-            if self.aggregator.may_advance(domain):
+            if settle(domain) and self.aggregator.may_advance(domain):
                 wait = self._due(domain, moment) - moment.steady
-                if wait <= 0:
-                    self._advance(domain, draft)
-                else:
+                if wait > 0:
                     waits.append(wait)
+                    continue
+                self._advance(domain, draft)
+            if not settle(domain):
+                waits.append(0)
         return min(waits, default=None)
 
     def publish(self, appended: AppendedMark) -> None:

@@ -183,6 +183,13 @@ class Aggregator:
         """Whether `advance` would give a mark now."""
         return self.domains[domain].next_step() is not None
 
+    def settle_members(self, domain: str) -> bool:
+        """Continue an advance past many members; false if more is left, see `Domain.settle`.
+
+        Until nothing is left, the domain does not advance again.
+        """
+        return self.domains[domain].settle(self.settings.writer_timeout_ms)
+
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Advance the watermark as far as the notes allow; returns the new mark if it advanced.
 

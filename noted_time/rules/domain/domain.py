@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 
 from noted_time.rules.state import (
     BEFORE_ALL_TIME,
+    SLICE,
     Absences,
     Ahead,
     Lead,
@@ -270,14 +271,14 @@ class Domain:
     # Advancing
 
     def next_step(self) -> Advance | None:
-        """Return how far the watermark may advance now, `None` if it may not.
+        """Return how far the watermark may advance now, `None` if it may not or is not settled.
 
         If no member is ahead, a live member that is late still prevents a flush to the highest time
         (as in Flink's valve).
         """
-        if self.holders or self.is_sealed:
+        if self.holders or self.is_sealed or not self._ahead.is_settled(self.lower):
             return None
-        least = self._ahead.first_time()
+        least = self._ahead.least
         if least is not None:
             return Advance(least)
         if self.late or self.highest <= self.lower:
@@ -293,11 +294,13 @@ class Domain:
     @property
     def is_quiet(self) -> bool:
         """Whether no member is waited for and no mark is due."""
-        return self.next_step() is None and not self.waited_for()
+        return self.is_settled and self.next_step() is None and not self.waited_for()
 
     def step_without(self, names: AbstractSet[str]) -> Advance | None:
         """Return how far the watermark could advance if members of these names were not live."""
-        if self.is_sealed or any(writer not in names for writer in self.holders):
+        if self.is_sealed or self._ahead.due(self.lower + 1):
+            return None
+        if any(writer not in names for writer in self.holders):
             return None
         _, least = self._ahead.pass_over(lambda track: track.member.writer in names)
         if least is not None:
@@ -311,7 +314,7 @@ class Domain:
 
         They are passed with those before them, so the next mark is not at their time (S19).
         """
-        if not all(map(is_out, self.holders.values())):
+        if self._ahead.due(self.lower + 1) or not all(map(is_out, self.holders.values())):
             return []
         return self._ahead.pass_over(is_out)[0]
 
@@ -336,19 +339,33 @@ class Domain:
         )
         self.lower = lower
         self.moved_at = now
-        if self._ahead.first_time() == lower:
-            for track in self._ahead.pop():
-                if track.role == "ahead" and track.time > lower:  # its queue entry was too low
-                    self._ahead.push(track.time, track)
-                    continue
-                track.in_ahead = False
-                if track.role == "ahead":
-                    track.role = "holds"
-                    track.began = now
-                    self.holders[track.member.writer] = track
-                    if track.timeout_queued is None:
-                        self.timeouts.add(track, timeout_ms)
+        self.settle(timeout_ms)
         return self.last
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known if a member holds, or which is the least time ahead."""
+        return bool(self.holders) or self._ahead.is_settled(self.lower)
+
+    def settle(self, timeout_ms: int) -> bool:
+        """Have members hold that the last mark reached, a slice of them; false if any are left.
+
+        So an advance past a million members is no long piece of work. They are still queued ahead
+        until their turn comes, and a note that one of them makes meanwhile is heeded then.
+        """
+        lower, ahead = self.lower, self._ahead
+        for track in ahead.take(lower, SLICE):
+            if track.role == "ahead" and track.time > lower:  # its queue entry was too low
+                ahead.push(track.time, track)
+                continue
+            track.in_ahead = False
+            if track.role == "ahead":
+                track.role = "holds"
+                track.began = self.moved_at
+                self.holders[track.member.writer] = track
+                if track.timeout_queued is None:
+                    self.timeouts.add(track, timeout_ms)
+        return not ahead.due(lower + 1) and self.is_settled
 
 
 def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:

@@ -11,6 +11,13 @@ from noted_time.rules.state.member import (
     Track,
     record_of,
 )
-from noted_time.rules.state.queues import Absences, Ahead, Departures, Timeouts, absence_of
+from noted_time.rules.state.queues import (
+    SLICE,
+    Absences,
+    Ahead,
+    Departures,
+    Timeouts,
+    absence_of,
+)
 from noted_time.rules.state.running_cut import RunningCut
 from noted_time.rules.state.segments import LARGEST_FIRST_OFFSET, NOT_NAMED, KnownSegments, Sharing

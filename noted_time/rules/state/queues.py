@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from noted_time.rules.state.member import Member, Track
+from noted_time.rules.state.member import BEFORE_ALL_TIME, Member, Track
 from noted_time.values import Absence
 
 Thing = TypeVar("Thing")
+
+SLICE = 5_000
+"""How many members are moved from one queue to another at a time, which takes some 5 ms."""
 
 
 class TimeQueue(Generic[Thing]):
@@ -59,6 +62,25 @@ class TimeQueue(Generic[Thing]):
         """Remove and return all that waits at the least time."""
         return self._things.pop(heappop(self._times))
 
+    def take(self, upto: int, most: int) -> list[Thing]:
+        """Remove and return at most that many things that wait at times up to `upto`.
+
+        >>> queue = TimeQueue[str]()
+        >>> for time, name in ((5, "UA"), (9, "DL"), (5, "AA"), (7, "BA")):
+        ...     queue.push(time, name)
+        >>> queue.take(7, 2), queue.take(7, 2), queue.least
+        (['UA', 'AA'], ['BA'], 9)
+        """
+        found: list[Thing] = []
+        while self._times and self._times[0] <= upto and len(found) < most:
+            things = self.at_least()
+            room = max(0, len(things) + len(found) - most)
+            found += things[room:]
+            del things[room:]
+            if not things:
+                self.pop()
+        return found
+
     def discard(self, time: int, thing: Thing) -> None:
         """Remove `thing`, which waits at `time`; scans all that waits there."""
         self._things[time].remove(thing)
@@ -87,19 +109,33 @@ class Ahead(TimeQueue["Track"]):
 
     def first_time(self) -> int | None:
         """Return the least time of a member ahead, `None` if there is none."""
-        while self:
-            time, tracks = self.least, self.at_least()
-            while tracks:
-                track = tracks[-1]
-                if track.role == "ahead":
-                    if track.time == time:
-                        return time
-                    self.push(track.time, track)
-                else:
-                    track.in_ahead = False
-                del tracks[-1]
-            self.pop()
-        return None
+        while not self.is_settled(BEFORE_ALL_TIME):
+            pass
+        return self.least
+
+    def is_settled(self, lower: int) -> bool:
+        """Whether the least time is that of a member ahead, and no member waits up to `lower`.
+
+        Queues again at most `SLICE` members whose time has risen, so that asking again may help.
+        """
+        for _ in range(SLICE):
+            if not self._times:
+                return True
+            time, tracks = self._times[0], self._things[self._times[0]]
+            if time <= lower:
+                return False
+            if not tracks:
+                self.pop()
+                continue
+            track = tracks[-1]
+            if track.role == "ahead":
+                if track.time == time:
+                    return True
+                self.push(track.time, track)
+            else:
+                track.in_ahead = False
+            del tracks[-1]
+        return False
 
     def pass_over(self, passes: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
         """Return the least time at which some member does not pass, and the members before it.
@@ -137,16 +173,15 @@ class Timeouts:
             self._queue.push(track.timeout_queued, track)
 
     def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
-        """Yield the members that have timed out at `now`."""
-        while self._queue.due(now + 1):
-            for track in self._queue.pop():
-                track.timeout_queued = None
-                if not track.is_waited_for:
-                    continue
-                if track.times_out_at(timeout_ms) <= now:
-                    yield track.member
-                else:
-                    self.add(track, timeout_ms)
+        """Yield members that have timed out at `now`: of at most `SLICE`, so ask again."""
+        for track in self._queue.take(now, SLICE):
+            track.timeout_queued = None
+            if not track.is_waited_for:
+                continue
+            if track.times_out_at(timeout_ms) <= now:
+                yield track.member
+            else:
+                self.add(track, timeout_ms)
 
     def change_one(self, track: Track, timeout_ms: int) -> None:
         """Apply the changed terms of one member."""
