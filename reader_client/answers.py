@@ -51,7 +51,7 @@ class MarksRead:
     """Marks in the order of their seq, of that stream and the number of its scale events.
 
     `final_cut` is where a sealed stream ends, `None` while it is open. `is_quiet` says that no
-    writer was waited for.
+    writer was waited for, `is_ahead` that the stream's last mark is before those asked for.
     """
 
     stream_id: str
@@ -59,6 +59,7 @@ class MarksRead:
     marks: tuple[Mark, ...]
     final_cut: Mapping[int, int] | None = None
     is_quiet: bool = False
+    is_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ def marks_answer(wire: Json) -> MarksRead:
     marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     stream_id, events = text(wire["stream_id"]), int64(wire["scale_events"])
-    return MarksRead(stream_id, events, marks, final_cut, wire.get("quiet") is True)
+    quiet, ahead = wire.get("quiet") is True, wire.get("ahead_of_stream") is True
+    return MarksRead(stream_id, events, marks, final_cut, quiet, ahead)
 
 
 @_read_whole

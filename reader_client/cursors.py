@@ -71,14 +71,21 @@ class Cursor(ABC, Generic[Item]):
 
 
 class MarkCursor(Cursor["Mark"]):
-    """A place in the marks; if the stream is recreated, it goes back to the first mark."""
+    """A place in the marks; if the stream is recreated, it goes back to the first mark.
+
+    If the controller has lost marks, as after a restored backup, the last one there is comes again.
+    """
 
     what = "mark"
 
     def __init__(self, following: Following, after: int, domain: str | None) -> None:
         super().__init__(following, domain, after, 0)
+        self._chain: int | None = None
 
     def _found(self, follower: Follower, limit: int) -> list[Mark]:
+        if self._chain not in {None, follower.chain}:
+            self._after = min(self._after or 0, max(0, follower.restarted_at - 1))
+        self._chain = follower.chain
         return follower.marks_after(self._after or 0, limit)
 
     def _end(self, item: Mark) -> int:

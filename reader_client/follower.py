@@ -68,6 +68,8 @@ class Follower:
         """Whether the controller has answered that no mark follows, and so with the seal."""
         self.chain = 0
         """Counts how often the known marks were replaced by others."""
+        self.restarted_at = 0
+        """The seq of the stream's last mark when it was known that other marks were lost."""
         self._keep_last = keep_last
         self._since = since
         self._taken = 0
@@ -98,6 +100,7 @@ class Follower:
         if stream.id != self.stream_id:
             self._replace(MarkHistory())
             self._after = self._first_of_interest(stream)
+            self.restarted_at = self._last_known
             self.caught_up = self.was_at_end = False
             self.stream_id = stream.id
         self.succession = stream.succession
@@ -115,14 +118,11 @@ class Follower:
         if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
             self.needs_stream = True
             return
-        try:
-            for mark in answer.marks:
-                self._append(mark)
-        except ValueError:
+        if not self._continue(answer):
             # Another chain under the same id: a database restored from a copy.
             self._replace(MarkHistory())
-            self._after, self.stream_id = 0, None
-            self.needs_stream = True
+            self._after, self.stream_id, self._since = 0, None, ANY
+            self.needs_stream, self.caught_up = True, False
             return
         self.is_quiet = answer.is_quiet
         self.was_at_end = self.was_at_end or not answer.marks
@@ -204,6 +204,15 @@ class Follower:
         return self.final_cut is not None
 
     # The history
+
+    def _continue(self, answer: MarksRead) -> bool:
+        """Add marks; returns whether they continue those known."""
+        try:
+            for mark in answer.marks:
+                self._append(mark)
+        except ValueError:
+            return False
+        return not answer.is_ahead
 
     def _replace(self, history: MarkHistory) -> None:
         self._history = history

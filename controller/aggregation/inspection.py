@@ -359,7 +359,7 @@ class DomainReading(NamedTuple):
 
 
 class StreamReading(NamedTuple):
-    """One stream: its members by state, how often one was excluded, and its domains.
+    """One stream: its members by state, how often one was excluded, its domains and lost marks.
 
     `fenced` counts the notes that were refused as another process had the writer's name.
     """
@@ -368,6 +368,7 @@ class StreamReading(NamedTuple):
     members: Mapping[Standing, int]
     excluded: int
     fenced: int
+    lost_marks: int
     domains: tuple[DomainReading, ...]
 
 
@@ -378,6 +379,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
         dict(stream.aggregator.domains.census.members),
         stream.excluded,
         stream.fences.notes,
+        stream.lost_marks,
         tuple(_read_domain(stream, domain, service_ms) for domain in stream.histories),
     )
 

@@ -57,6 +57,7 @@ class StreamState:
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
+        self.lost_marks = 0
         self.fences = Fences()
         self.clock_ahead = 0
         self.latest_ms = 0

@@ -30,9 +30,9 @@ class MarksAnswer(msgspec.Struct):
     """Marks after a seq; `stream_id` is another one if the stream was recreated under its name.
 
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
-    `has_more`: the answer ended before
-    the last mark there is. `quiet`: the stream waits for no writer, and no mark follows until one
-    is live again.
+    `has_more`: the answer ended before the last mark there is. `quiet`: the stream waits for no
+    writer, and no mark follows until one is live again. `ahead_of_stream`: the stream's last mark
+    has a smaller seq than the one asked for, so the database has lost marks.
     """
 
     stream_id: str
@@ -42,6 +42,7 @@ class MarksAnswer(msgspec.Struct):
     quiet: bool
     marks: Sequence[Mark]
     has_more: bool
+    ahead_of_stream: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,6 +61,7 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     found = await controller.polls.marks(
         stream, domain, after=after, wait_ms=wait_ms, asker=call.asker
     )
+    is_ahead = after > found.history.last_seq
     marks = encoded_marks.following(found.history, found.after)
     page, state = await page_of(marks, limit), found.stream
     answer = MarksAnswer(
@@ -71,6 +72,7 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
         quiet=found.quiet,
         marks=page.items,
         has_more=page.has_more,
+        ahead_of_stream=is_ahead,
     )
     return reply(answer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
@@ -247,12 +247,6 @@ def changes(
     )
 
 
-POSITION_AT = {
-    "sealed": ("cut", "at"),
-    "truncated": ("cut", "up to"),
-}
-
-
 def _what(change: Json) -> str:
     """Return in words what was changed, if the action does not say it all.
 
@@ -265,23 +259,39 @@ def _what(change: Json) -> str:
     'sealed 0:5, created 2 3'
     >>> _what({"action": "taken_over", "was": {"label": "a:1"}, "is": {"label": "b:2"}})
     'a:1 → b:2'
+    >>> lost = {"was": {"domain": "default", "seq": 9}, "is": {"domain": "default", "seq": 4}}
+    >>> _what({"action": "went_back", **lost})
+    'the database lost marks 5 to 9 of default'
     """
-    action, is_now = change["action"], change.get("is") or {}
-    if action == "settings":
-        was = change["was"].items()
-        pairs = ((name, shown_setting(name, old), is_now[name]) for name, old in was)
-        return "; ".join(f"{name}: {old} → {shown_setting(name, new)}" for name, old, new in pairs)
-    if action == "taken_over":
-        return f"{change['was']['label'] or '-'} → {is_now['label'] or '-'}"
-    if action == "held":
-        return f"for {shown_duration(is_now['for_ms'])}"
-    if action in POSITION_AT:
-        name, words = POSITION_AT[action]
-        return f"{words} {shown_position(is_now[name])}"
-    if action == "scaled":
-        created = " ".join(sorted(is_now["created"], key=int)) or "-"
-        return f"sealed {shown_position(is_now['sealed'])}, created {created}"
-    return ""
+    words = WORDS.get(change["action"])
+    return words(change.get("was") or {}, change.get("is") or {}) if words else ""
+
+
+def _settings(was: Json, is_now: Json) -> str:
+    pairs = ((name, shown_setting(name, old), is_now[name]) for name, old in was.items())
+    return "; ".join(f"{name}: {old} → {shown_setting(name, new)}" for name, old, new in pairs)
+
+
+def _scaled(_: Json, event: Json) -> str:
+    created = " ".join(sorted(event["created"], key=int)) or "-"
+    return f"sealed {shown_position(event['sealed'])}, created {created}"
+
+
+def _went_back(was: Json, is_now: Json) -> str:
+    first, last, domain = is_now["seq"] + 1, was["seq"], was["domain"]
+    return f"the database lost marks {first} to {last} of {domain}"
+
+
+WORDS: Mapping[str, Callable[[Json, Json], str]] = {
+    "settings": _settings,
+    "taken_over": lambda was, is_now: f"{was['label'] or '-'} → {is_now['label'] or '-'}",
+    "went_back": _went_back,
+    "held": lambda _, is_now: f"for {shown_duration(is_now['for_ms'])}",
+    "sealed": lambda _, is_now: f"at {shown_position(is_now['cut'])}",
+    "truncated": lambda _, is_now: f"up to {shown_position(is_now['cut'])}",
+    "scaled": _scaled,
+}
+"""What was changed in words, of what was and what is now, by the action."""
 
 
 CHANGES: Columns = {

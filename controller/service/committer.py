@@ -284,6 +284,7 @@ class Committer:
         have moved them: then they continue from `service_ms`.
         """
         self.ready, self._away, self._proved_at = False, AWAY, -inf
+        self.ownership.remember(self.streams)
         self._refuse_waiting(StoreUnavailable(AWAY))
         known: dict[int, int] = {}
         if service_ms is not None and self._store.local:

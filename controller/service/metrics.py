@@ -192,6 +192,9 @@ class Exposition(Collector):
         fenced = (([each.name], each.fenced) for each in self._streams)
         sentence = "Notes refused because another process took the writer's name over"
         yield _family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)
+        lost = (([each.name], each.lost_marks) for each in self._streams)
+        sentence = "Marks that this controller had shown and its database lost, as after a failover"
+        yield _family("lost_marks", sentence, lost, ["stream"], CounterMetricFamily)
 
     def _of_domains(self) -> Iterator[Metric]:
         each, counter = self._of_each, CounterMetricFamily

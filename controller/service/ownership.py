@@ -13,7 +13,7 @@ only read who owns what, as long as it has requests to forward.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from controller.aggregation.owned_streams import OwnedStreams, bucket_of, load
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.polls import LongPollNotifier
-from controller.store.port import Leases, Store, Transaction
+from controller.store.port import Change, Leases, Store, Transaction
 from noted_time.wing import Alignment
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Ownership:
         self._turned_at = 0
         self._some_are_free = self._is_urgent = True
         self._is_to_leave = self._left = False
+        self._held: dict[str, dict[str, int]] = {}
 
     def is_due(self, now: Moment) -> bool:
         """Whether to take a turn; never if only this process writes to the database."""
@@ -98,6 +99,12 @@ class Ownership:
     def refresh_soon(self) -> None:
         """Take the next turn soon: something may have changed."""
         self._is_urgent = True
+
+    def remember(self, streams: Iterable[StreamState]) -> None:
+        """Remember the last marks of streams that are not in memory any more."""
+        for stream in streams:
+            lasts = {domain: history.last_seq for domain, history in stream.histories.items()}
+            self._held[stream.id] = lasts
 
     def leave(self) -> None:
         """Release all buckets at the next turn, which is due now, and acquire none again."""
@@ -151,7 +158,9 @@ class Ownership:
     def _drop_outside(self, owned: OwnedStreams, mine: frozenset[int]) -> None:
         """Drop all streams outside these buckets, and wake the long polls for their marks."""
         dropped = owned.clocks.keys() - mine
-        for stream in owned.drop_outside(mine):
+        streams = owned.drop_outside(mine)
+        self.remember(streams)
+        for stream in streams:
             self._notifier.notify(stream.id)
         if dropped:
             log.info("buckets_released", count=len(dropped), left=len(mine))
@@ -165,6 +174,7 @@ class Ownership:
         streams: list[StreamState] = await self._in_thread(
             load, self._store, buckets, owned.buckets
         )
+        await self._report_lost_marks(streams)
         clocks = await self._in_thread(self._store.clocks)
         for stream in streams:  # what is stored with it may be later than its clock, which is
             bucket = bucket_of(stream.record.name, owned.buckets)  # stored once a second only
@@ -179,6 +189,28 @@ class Ownership:
         if not self._store.local:
             log.info("buckets_acquired", count=len(buckets), streams=len(streams))
         return streams
+
+    async def _report_lost_marks(self, streams: Iterable[StreamState]) -> None:
+        """Report the streams whose last marks were shown and are not in the database any more.
+
+        It is a restored copy, or a standby that lacks the last commits: the next marks get seqs
+        that readers know with other content.
+        """
+        at, changes = self._clocks.read().wall, []
+        known = [(each, self._held.get(each.id, {})) for each in streams]
+        for stream, lasts in known:
+            for domain, held in lasts.items():
+                found = stream.histories[domain].last_seq
+                if found < held:
+                    stream.lost_marks += held - found
+                    was, now = ({"domain": domain, "seq": seq} for seq in (held, found))
+                    changes.append(Change(stream.id, at, "went_back", None, was, now))
+                    name = stream.record.name
+                    log.error("went_back", stream=name, domain=domain, held=held, found=found)
+        if changes:
+            await self._in_thread(self._store.commit, Transaction(changes=changes))
+        for stream, _ in known:
+            self._held.pop(stream.id, None)
 
     def _set(self, leases: Leases) -> None:
         if leases != self.leases:

@@ -178,13 +178,13 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
-        It does not wait after the last mark of a sealed stream.
+        It does not wait after the last mark of a sealed stream, nor if the seq is above the last.
         """
         deadline = _now() + wait_ms / 1000
         while True:
             stream = self._stream(name)
             history = stream.history(domain)
-            is_over = history.last_seq > after or stream.final_cut is not None
+            is_over = history.last_seq != after or stream.final_cut is not None
             awaited = _awaited(stream, domain, "seq", after + 1)
             if is_over or not await self._notified(awaited, deadline - _now(), asker):
                 running = stream.aggregator.domains[awaited.domain]

@@ -146,10 +146,12 @@ Action = Literal[
     "backlog_policy",
     "sealed",
     "taken_over",
+    "went_back",
 ]
 """What an operator did to a stream, to one of its writers, or to a reader group.
 
-Or, unlike these, that another process took a writer's name over from one that was live.
+Or, unlike these, that another process took a writer's name over from one that was live, or that the
+database has lost marks.
 """
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from reader_client import ReaderClient
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import SegmentLogWriter, WriterClient
 
 
@@ -55,3 +56,35 @@ def test_a_process_long_gone_does_not_fence_the_living_one_after_a_restore(
 
     assert (living.state, mark["lower"], mark["cut"]) == ("finished", 7, {"0": 2})
     assert ["takes the name over once more" in each.message for each in caplog.records] == [True]
+
+
+def test_a_reader_that_is_ahead_of_a_restored_stream_continues_from_its_last_mark(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a warning; the last mark there is comes again, and then those that follow."""
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.call("PUT", "/flights", {"mark_interval_ms": 0})
+        url, port = controller.url, controller.port
+        writer = WriterClient(url, "flights", "UA")
+        writer.note_time(1, {0: 1})
+        writer.flush()
+        restore = back_up(tmp_path)
+        for time in (2, 3):
+            writer.note_time(time, {0: time})
+            writer.flush()
+        reader = ReaderClient(url, "flights")
+        marks = reader.marks(wait=60)
+        seen = [(mark.seq, mark.lower) for mark in (next(marks), next(marks), next(marks))]
+        controller.stop()
+    restore()
+    with (
+        caplog.at_level(logging.WARNING, "noted_time.reader"),
+        ServeProcess(tmp_path, port=port).ready(),
+    ):
+        wait_until(lambda: any("do not continue" in each.message for each in caplog.records))
+        writer.note_time(4, {0: 4})
+        writer.close(timeout=30)
+        following = next(mark for mark in marks if mark.lower == 4)
+        reader.close()
+
+    assert (seen, (following.seq, following.lower)) == ([(1, 1), (2, 2), (3, 3)], (2, 4))

@@ -1,11 +1,13 @@
 """What follows from the controller's answers, in whatever portions they come."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, ScaleEvent, StreamCut, TimeWindow
-from reader_client.follower import Follower
+from reader_client.follower import Follower, Since
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
 
 laws = settings(deadline=None)
@@ -108,6 +110,22 @@ def test_a_chain_that_breaks_is_followed_again() -> None:
     followed.take_marks(marks_answer(restored))
 
     assert followed.window({0: 120}) == TimeWindow(12, 19, 2, 3)
+
+
+def test_a_reader_that_is_ahead_of_the_stream_starts_again() -> None:
+    """A controller whose database lost marks, also for a reader that only kept their seq."""
+    restored = mark(1, 10, s0=100)
+    for followed in (
+        follower(restored, mark(2, 20, s0=200)),
+        Follower("default", keep_last=10, since=Since("a", 2)),
+    ):
+        followed.take_stream(stream_answer(last=restored))
+        asked = followed.after
+        followed.take_marks(replace(marks_answer([]), is_ahead=True))
+        followed.take_stream(stream_answer(last=restored))
+        followed.take_marks(marks_answer([restored]))
+
+        assert (asked, followed.after, followed.window({0: 100}).lower) == (2, 1, 10)
 
 
 def test_marks_wait_for_the_scale_events_they_rest_on() -> None:

@@ -114,6 +114,7 @@ function changeText({ action, writer, was, is }) {
     held: () => `${writer} held for ${lasting(is.for_ms)}`,
     truncated: () => `truncated at ${shownPosition(is.cut)}`,
     scaled: () => `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`,
+    went_back: () => `the database lost marks ${is.seq + 1} to ${was.seq} of ${is.domain}`,
     taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
   }[action];
   return text ? text() : writer ? `${writer} ${action}` : inWords(action);

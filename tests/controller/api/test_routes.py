@@ -151,6 +151,7 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
     second = MARK | {"seq": 2, "lower": 6}
     about = {"stream_id": stream_id, "scale_events": 0}
     about |= {"sealed": False, "final_cut": None, "quiet": False, "has_more": True}
+    about |= {"ahead_of_stream": False}
     assert answer == {**about, "marks": [second]}
 
 
