@@ -6,6 +6,7 @@ never ends. So a thread shuts the socket of a call that is not over in time, whi
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -100,7 +101,7 @@ class _Watch:
     def add(self, line: Line) -> None:
         with self._changed:
             self._lines.add(line)
-            if self._thread is None or not self._thread.is_alive():  # as after a fork
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="noted calls", daemon=True)
                 self._thread.start()
             elif line.ends_at < self._wakes_at:
@@ -124,3 +125,6 @@ class _Watch:
 
 
 _watch = _Watch()
+if hasattr(os, "register_at_fork"):
+    # a forked child has neither the thread, nor whoever may have held the lock
+    os.register_at_fork(after_in_child=lambda: vars(_watch).update(vars(_Watch())))

@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import os
+import signal
 import threading
 import time
 import tracemalloc
@@ -13,6 +15,7 @@ import pytest
 
 from controller.cli.calling import Caller
 from noted_time import Unreachable
+from noted_time.client import lines
 from noted_time.client.asking import MOST_BYTES, Question
 from noted_time.client.problems import error_of
 from noted_time.client.transport import LATE, AsyncTransport, Transport
@@ -233,3 +236,31 @@ def test_a_long_explanation_is_cut(status: int) -> None:
     error = error_of(status, problem, stream="s")
 
     assert len(str(error)) < 5000
+
+
+def test_a_forked_child_ends_its_calls_in_time_too(url: str) -> None:
+    """Whatever the watch of its parent was doing at the fork."""
+    with closing(Transport(url)) as parent:
+        parent.ask(Question("GET", "/quick", {}))
+    held, forked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lines._watch._changed:
+            held.set()
+            forked.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(30)  # it would wait for ever for what its parent held
+        with closing(Transport(url, timeout_s=0.5)) as own, suppress(Unreachable):
+            own.ask(Question("GET", "/body", {}))
+            os._exit(1)
+        os._exit(7)
+    forked.set()
+    holder.join()
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
