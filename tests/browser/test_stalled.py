@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from playwright.sync_api import expect
@@ -43,6 +44,18 @@ def test_the_answer_changes_when_the_holder_notes(
     seed.post(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
 
     expect(why).to_contain_text("mike")
+
+
+def test_a_name_that_two_processes_take_from_each_other_is_named(
+    visit: Visit, seed: Calls, stalled: Stalled
+) -> None:
+    """While it goes on, beside the writers that hold."""
+    processes = [{"writer": "lima", "session": each, "takes_over": True} for each in "abcd"]
+    for before, after in pairwise(processes):
+        seed.call("POST", f"/{stalled.name}/notes", {"notes": [before, after, before]})
+
+    why = visit.open_stream(stalled.name)
+    expect(why).to_contain_text("lima was taken over 3 times in a minute: two processes use")
 
 
 def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:
