@@ -23,6 +23,9 @@ MISSING = 3
 NOT_YET = 124
 """The exit status after the timeout, as of timeout(1)."""
 
+UNANSWERED = 69
+"""The exit status after the timeout if no controller answered, as of sysexits(3)."""
+
 LONGEST_WAIT_S = 30.0
 """How long a controller waits with its answer at most."""
 
@@ -36,7 +39,7 @@ NOT_SO_FAR = "the ledger does not reach back so far"
 
 
 class NotYet(Exception):
-    """It is not complete within the timeout; the sentence is why, as far as is known."""
+    """It is not known to be complete within the timeout: why, and the exit status."""
 
 
 @calls
@@ -69,10 +72,11 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     """Wait until a stream is complete to a time: everything before it was written.
 
     Ends with status 0 when it is, with 1 if the question is refused (unknown stream, missing
-    right), and with 124 if it is not complete within the timeout. While no controller answers, it
-    continues trying. The watermark may have advanced without a writer that timed out or was
-    removed: that writer is named, and with --require or --require-all the status is 3. Writers of
-    rows that came below the watermark are named too, and with --since --require-all ends with 3.
+    right), with 124 if it is not complete within the timeout, and with 69 if no controller answered
+    at its end; until then it continues trying. The watermark may have advanced without a writer
+    that timed out or was removed: that writer is named, and with --require or --require-all the
+    status is 3. Writers of rows that came below the watermark are named too, and with --since
+    --require-all ends with 3.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
@@ -84,7 +88,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     try:
         mark = _first_mark(call, stream_path(stream, "cut"), query, timeout_s)
     except NotYet as late:
-        fail(f"{stream} is not known to be complete to {shown}: {late}", status=NOT_YET)
+        reason, status = late.args
+        fail(f"{stream} is not known to be complete to {shown}: {reason}", status=status)
     objections = list(_objections(call, stream, mark, require, require_all=require_all))
     if not call.prints(mark):
         position = f"cut {shown_position(mark['cut'])}"
@@ -108,18 +113,18 @@ def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:
             asked = query | {"wait_ms": int(wait_s * 1000)}
             return call.ask("GET", path, query=asked, wait_s=wait_s)
         except NotCompleteYet as error:
-            failures, pause_s, reason = 0, PAUSE_S, "there is no mark yet"
+            failures, pause_s, status, reason = 0, PAUSE_S, NOT_YET, "there is no mark yet"
             if error.lower is not None:
                 reason = f"its lower is {shown_time(error.lower)}"
         except (Conflict, Unreachable) as error:
-            failures, reason = failures + 1, str(error)
+            failures, status, reason = failures + 1, UNANSWERED, str(error)
             asked_s = error.retry_after_s if isinstance(error, Unreachable) else None
             chance = random()  # noqa: S311 - to spread retries
             pause_s = Backoff().delay_s(failures, chance=chance, retry_after_s=asked_s)
             if failures == 1:
                 say(f"noted-time: {error}; trying again")
         if clock.monotonic() + pause_s >= deadline:
-            raise NotYet(reason)
+            raise NotYet(reason, status)
         clock.sleep(pause_s)
 
 

@@ -65,7 +65,8 @@ class _Requests(socketserver.BaseRequestHandler):
                 return b""
             read += piece
         head, _, body = read.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].split()[0])
+        given = head.lower().partition(b"content-length:")[2].split()
+        length = int(given[0]) if given else 0
         while len(body) < length:
             body += self.request.recv(65_536)
         return head + b"\r\n\r\n" + body
