@@ -1,13 +1,14 @@
 """The pages whose examples need nothing but a controller, run as they are printed."""
 
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.support.kafka import HOME, Broker
-from tests.support.page import Example, Runner, agrees, examples
-from tests.support.processes import ServeProcess
+from tests.support.page import BINDING, Example, Runner, Session, agrees, examples
+from tests.support.processes import ServeProcess, command
 
 NINE = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
@@ -108,6 +109,25 @@ def test_the_page_of_complete_windows_runs_as_printed(tmp_path: Path) -> None:
         runner.run(Example("sh", "noted-time stream create hourly --mark-interval 0s", None))
 
         assert runner.run_page("docs/complete-windows.md")
+
+
+def test_the_sensor_shows_its_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To a controller that asks for tokens, from the environment; without one it is refused."""
+    token = command("token", "create", "--scope", "admin", cwd=tmp_path).stdout.strip()
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.token = token
+        controller.create("hourly")
+        controller.note("hourly", 1_357_034_400_000, {})
+        sensor = Session("docs/complete-windows.md", {BINDING: controller.url})
+        monkeypatch.delenv("NOTED_TIME_TOKEN", raising=False)
+        with pytest.raises(HTTPError, match="401"):
+            sensor.run("def is_complete")
+        monkeypatch.setenv("NOTED_TIME_TOKEN", token)
+        sensor.run("def is_complete")
+
+    assert capsys.readouterr().out == "True False\n"
 
 
 @pytest.mark.parametrize(
