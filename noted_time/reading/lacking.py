@@ -38,7 +38,7 @@ def reader_place(history: MarkHistory, position: Mapping[int, int], limit: int) 
     >>> place.lower, place.next_seq, place.next_lower, place.marks
     (10, 2, 20, 2)
     >>> place.waiting_for
-    (SegmentWaited(segment=1, offset=49, needed=50),)
+    (SegmentWaited(segment=1, offset=49, needed=50, writer=None),)
     """
     window = history.window(position)
     following = next(history.following(window.lower_seq or 0), None)

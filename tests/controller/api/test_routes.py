@@ -127,13 +127,14 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
 
     row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
     row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
-    row |= {"session": None}
+    row |= {"session": None, "held": None, "held_by": None, "held_for": None}
+    row |= {"silent_ms": 300, "is_silent": False, "out_at": None}
     row |= {"times_out_in_ms": None, "lower_without": None}
     z = row | {"writer": "z", "holding_since": WALL}
-    z |= {"times_out_in_ms": 59_700, "lower_without": 12}
+    z |= {"times_out_in_ms": 59_700, "lower_without": 12, "out_at": WALL + 60_000}
     a = row | {"writer": "a", "times": {"default": 12}, "position": {"0": 4}}
-    a |= {"noted_at": WALL + 300, "holding_since": None}
-    gone = row | {"writer": "gone", "state": "finished", "holding_since": None}
+    a |= {"noted_at": WALL + 300, "holding_since": None, "silent_ms": 0}
+    gone = row | {"writer": "gone", "state": "finished", "holding_since": None, "silent_ms": None}
     states = {"live": 2, "idle": 0, "finished": 1, "excluded": 0}
     about = {"now": WALL + 300, "total": 3, "states": states}
     assert (page, rest) == (
@@ -225,6 +226,7 @@ async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
             "position": {"0": 12, "3": 7},
             "readers": {"a": {"0": 12}, "b": {"3": 7}},
             "windows": {"default": window},
+            "states": {"default": "live"},
             "now": WALL,
             "behind": {"default": 0},
             "lags": {"default": {"a": NOT_BEHIND, "b": NOT_BEHIND}},
@@ -235,6 +237,7 @@ async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
             "position": {"0": 9, "3": 7},
             "readers": {"b": {"3": 7}},
             "windows": {"default": none},
+            "states": {"default": "live"},
             **NO_BACKLOG,
         },
     )
@@ -268,6 +271,13 @@ async def test_explain_names_the_writers_time_waits_for(call: Caller, time: Give
         ],
         "holders": 1,
         "lower_without": {"slow": 9},
+        "by_itself": {
+            "at": WALL + 60_000,
+            "in_ms": 59_600,
+            "lower": 9,
+            "writers": ["slow"],
+            "exclusions": 1,
+        },
         "would": None,
         "hints": [],
         "reader": None,
