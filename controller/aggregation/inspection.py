@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from itertools import chain, filterfalse, islice
-from operator import attrgetter, methodcaller
+from operator import attrgetter, itemgetter, methodcaller
 from typing import NamedTuple, cast
 
 from controller.aggregation.draft import Moment
@@ -38,6 +38,9 @@ SORTED = 20_000
 
 NAMED = 5
 """Maximum number of holders of a domain that are named."""
+
+EXCLUDED_NAMED = 10
+"""Maximum number of excluded writers of a stream that are named, of those the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,12 +364,14 @@ class DomainReading(NamedTuple):
 class StreamReading(NamedTuple):
     """One stream: its members by state, how often one was excluded, its domains and lost marks.
 
+    `out` has since when (Unix ms) writers are excluded that a mark advanced without, by name.
     `fenced` counts the notes that were refused as another process had the writer's name.
     """
 
     name: str
     members: Mapping[Standing, int]
     excluded: int
+    out: Mapping[str, int]
     fenced: int
     lost_marks: int
     domains: tuple[DomainReading, ...]
@@ -378,10 +383,25 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
         stream.excluded,
+        _out(stream),
         stream.fences.notes,
         stream.lost_marks,
         tuple(_read_domain(stream, domain, service_ms) for domain in stream.histories),
     )
+
+
+def _out(stream: StreamState) -> dict[str, int]:
+    # the ledger's missing writers, not the members: those are many
+    newest = (
+        islice(reversed(each.open.values()), EXCLUDED_NAMED) for each in stream.missing.values()
+    )
+    members = stream.aggregator.domains.members
+    since = {
+        found.writer: found.since
+        for found, *_ in chain.from_iterable(newest)
+        if found.since is not None and found.writer in members and members[found.writer].excluded
+    }
+    return dict(nlargest(EXCLUDED_NAMED, since.items(), key=itemgetter(1)))
 
 
 def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:

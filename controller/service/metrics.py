@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from prometheus_client import (
@@ -41,7 +42,10 @@ ALIGNMENTS_SHOWN = 1000
 STANDINGS = get_args(Standing)
 
 NAMES_SHOWN = 1000
-"""Maximum number of holders that are named in all streams together, the longest first."""
+"""Maximum number of holders named in all streams together, the longest first.
+
+As many excluded writers are named, the last ones first.
+"""
 
 NAMED_AFTER_MS = 5000
 """Writers that hold for less are not named.
@@ -189,6 +193,14 @@ class Exposition(Collector):
         excluded = (([each.name], each.excluded) for each in self._streams)
         sentence = "Writers excluded by their timeout or removed by an operator"
         yield _family("excluded", sentence, excluded, ["stream"], CounterMetricFamily)
+        out = (
+            ([stream.name, writer], max(0, self._now.wall - since) / 1000)
+            for stream in self._streams
+            for writer, since in stream.out.items()
+        )
+        sentence = "How long a writer has been excluded that a mark advanced without"
+        shown = nsmallest(NAMES_SHOWN, out, key=itemgetter(1))
+        yield _family("excluded_writer_seconds", sentence, shown, ["stream", "writer"])
         fenced = (([each.name], each.fenced) for each in self._streams)
         sentence = "Notes refused because another process took the writer's name over"
         yield _family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)

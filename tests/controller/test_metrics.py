@@ -100,6 +100,30 @@ async def test_a_writer_excluded_is_counted_and_shown(memory: Watched, time: Giv
         assert (members["excluded", "s"], events) == (2.0, {("s",): 2.0})
 
 
+async def test_writers_that_are_out_are_named(store: Watched, time: GivenTime) -> None:
+    """The last ten of a stream, with for how long, also after a restart; not one that is back."""
+    many = [f"w{n}" for n in range(12)]
+    async with serving(store, time, writer_timeout_ms=1000) as controller:
+        await deliver(controller, Note("a", 10), *(Note(each, 5) for each in many))
+        serve_for(controller, time, 1000)
+        await until(lambda: scraped(controller, "noted_time_excluded_total")["s",] >= 12)
+        await deliver(controller, Note("a", 20))
+        time.passes(5000)
+        named = scraped(controller, "noted_time_excluded_writer_seconds")
+        await deliver(controller, *(Note(each, 30) for each in ("a", *many[1:])))
+        await deliver(controller, *(Note(each, 40) for each in ("a", *many[1:])))
+        left = scraped(controller, "noted_time_excluded_writer_seconds")
+    async with running(store.reopened(), time) as controller:
+        later = scraped(controller, "noted_time_excluded_writer_seconds")
+
+    assert (len(named), set(named.values()), set(named) <= {("s", each) for each in many}) == (
+        10,
+        {5.0},
+        True,
+    )
+    assert left == later == {("s", "w0"): 5.0}
+
+
 async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
     """For each domain, from the start: a first sample is not an increase."""
     async with serving(memory, domains=("order", "ship")) as controller:
