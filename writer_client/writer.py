@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from noted_time.client import Backoff, own_chance
-from noted_time.values import HELD_LENGTH, LateRows, Rejected, State, Time, checked_name, unix_ms_of
+from noted_time.values import (
+    HELD_LENGTH,
+    LateRows,
+    Rejected,
+    State,
+    Time,
+    checked_name,
+    one_line,
+    unix_ms_of,
+)
 from writer_client.claims import NOWHERE, Process, checked_domains
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
@@ -202,8 +211,7 @@ class Writer(ABC, Generic[Network]):
         Repeat it within the writer's timeout: `explain`, the page and `noted-time writers` then
         show "alive, but …" with the reason, which is cut to one line of 200 characters.
         """
-        line = filter(str.isprintable, " ".join((reason or "").split()))
-        shown = "".join(line)[:HELD_LENGTH]
+        shown = one_line(reason or "", HELD_LENGTH)
         with self._noting():
             self._outbox.hold(shown or None)
 

@@ -23,10 +23,22 @@ from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, checke
 
 
 class Order(NamedTuple):
-    """Who decided a change, a token's id or an address, and the reason that was given for it."""
+    """Who decided a change, a token's id or an address, and the reason that was given for it.
+
+    `label` is the token's, for people, and empty if it has none.
+
+    >>> Order("0123456789ab", label="ops, Kim").who, Order("10.0.0.7").who
+    ('ops, Kim (0123456789ab)', '10.0.0.7')
+    """
 
     by: str | None = None
     comment: str | None = None
+    label: str = ""
+
+    @property
+    def who(self) -> str | None:
+        """Who decided it, as records name them."""
+        return f"{self.label} ({self.by})" if self.label else self.by
 
 
 ANONYMOUS = Order()
@@ -147,7 +159,7 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
     for domain, last in before.items():
         mark = aggregator.domains[domain].last
         if mark is not None and mark != last:
-            stream.append(domain, last, mark, draft, order.by)
+            stream.append(domain, last, mark, draft, order.who)
         if mark is not None and mark.final:
             final_times[domain] = mark.lower
     stream.rewrite(draft, seal=sealed)
@@ -195,7 +207,7 @@ def remove(
     was, heard_at = member.excluded, member.heard_at
     if unless_since is not None and heard_at is not None and heard_at > unless_since:
         raise NotedMeanwhile(writer, heard_at)
-    stream.aggregator.remove(writer, stream.begin(draft), order.by)
+    stream.aggregator.remove(writer, stream.begin(draft), order.who)
     stream.excluded += 1
     draft.touched(stream).add(writer)
     stream.keep_unbounded(draft)
@@ -210,7 +222,7 @@ def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: i
     """
     was, now = _until(stream, writer, draft), stream.begin(draft)
     until = None if for_ms is None else now + for_ms
-    stream.aggregator.hold(writer, until, order.by, order.comment)
+    stream.aggregator.hold(writer, until, order.label or order.by, order.comment)
     draft.touched(stream).add(writer)
     became = _until(stream, writer, draft)
     if became is not None:
@@ -263,5 +275,6 @@ def _record(
     **fields: Any,  # noqa: ANN401 - those of a change
 ) -> None:
     """Record a change, with what it changed."""
-    change = Change(stream.id, draft.moment.wall, action, **fields, **order._asdict())
+    who, why = order.who, order.comment
+    change = Change(stream.id, draft.moment.wall, action, **fields, by=who, comment=why)
     draft.batch.changes.append(change)

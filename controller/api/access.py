@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 
 from controller.api import audit, pages
 from controller.api.answers import Answer
-from controller.api.audit import Attempt
+from controller.api.audit import ANONYMOUS, Attempt
 from controller.api.problems import problem
-from controller.service.access import EVERYTHING, Grant
+from controller.service.access import Grant
 from controller.service.tokens import Holder, TokenCache
 
 Right = Literal["nothing", "a token", "read", "align", "read all", "write", "forward", "administer"]
@@ -72,7 +72,6 @@ ALIGNING = frozenset((("GET", ""), ("PUT", "members/*")))
 
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
-ANONYMOUS = Holder("", EVERYTHING)
 
 
 class Need(NamedTuple):
@@ -201,7 +200,7 @@ class Gate:
             sentence = "missing, expired or revoked token: send Authorization: Bearer nt_…"
             raise AccessDenied(problem(401, "unauthenticated", sentence))
         if not need.is_met_by(holder.grant):
-            audit.refused(attempt(need, info), "forbidden", holder.token_id)
+            audit.refused(attempt(need, info), "forbidden", holder)
             sentence = f"this token does not give the right to {need}"
             raise AccessDenied(problem(403, "forbidden", sentence, right=need.right))
         return holder

@@ -161,7 +161,7 @@ async def report(  # noqa: PLR0913 - who asks whom, and the two names of the pat
 def _refused(call: Call, stream: str) -> Response:
     """Refuse to reveal a time of a stream that the caller may not read."""
     tried = Attempt(f"align with {stream}", call.stream, call.remote)
-    audit.refused(tried, "forbidden", call.holder.token_id)
+    audit.refused(tried, "forbidden", call.holder)
     sentence = f"this token does not give the right to read stream {stream!r}"
     return problem(403, "forbidden", sentence, right="read").to_response()
 

@@ -11,10 +11,13 @@ from typing import Literal
 
 import structlog
 
+from controller.service.access import EVERYTHING
 from controller.service.metrics import refused_calls
+from controller.service.tokens import Holder
 
 log = structlog.get_logger()
 
+ANONYMOUS = Holder("", EVERYTHING)
 LONGEST = 300
 FAILED = 400
 
@@ -30,20 +33,22 @@ class Attempt:
     remote: str
 
 
-def refused(attempt: Attempt, outcome: Outcome, who: str = "") -> None:
-    """Count a call that was refused; `who` is the id of the valid token that it showed, if any."""
+def refused(attempt: Attempt, outcome: Outcome, holder: Holder = ANONYMOUS) -> None:
+    """Count a call that was refused; `holder` is that of the valid token that it showed, if any."""
     refused_calls.labels(outcome).inc()
-    log.debug("audit", outcome=outcome, who=who, **_fields(attempt))
+    log.debug("audit", outcome=outcome, **_fields(attempt, holder))
 
 
-def answered(attempt: Attempt, status: int, who: str) -> None:
+def answered(attempt: Attempt, status: int, holder: Holder) -> None:
     """Log an administrative call with the status of its answer, a failed one at debug."""
     level = log.info if status < FAILED else log.debug
-    level("audit", outcome=status, who=who, **_fields(attempt))
+    level("audit", outcome=status, **_fields(attempt, holder))
 
 
-def _fields(attempt: Attempt) -> dict[str, str]:
+def _fields(attempt: Attempt, holder: Holder) -> dict[str, str]:
     return {
+        "who": holder.token_id,
+        "label": holder.label,
         "what": _plain(attempt.what),
         "stream": _plain(attempt.stream),
         "remote": attempt.remote,

@@ -43,7 +43,7 @@ Comment = Annotated[
 
 async def the_order(call: CallDep, comment: Comment = None) -> Order:
     """Return who requests the change, and why."""
-    return Order(call.holder.token_id or call.remote, comment)
+    return Order(call.holder.token_id or call.remote, comment, call.holder.label)
 
 
 OrderDep = Annotated[Order, Depends(the_order)]

@@ -124,7 +124,7 @@ def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
 
     async def logged(message: Message) -> None:
         if message["type"] == "http.response.start":
-            audit.answered(attempt(need, info), message["status"], holder.token_id)
+            audit.answered(attempt(need, info), message["status"], holder)
         await send(message)
 
     return logged

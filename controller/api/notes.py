@@ -184,5 +184,5 @@ def _check_writers(call: Call, notes: Iterable[Note]) -> None:
     foreign = grant.first_foreign(note.writer for note in notes)
     if foreign is not None:
         tried = Attempt(f"note for {foreign}", call.stream, call.remote)
-        audit.refused(tried, "forbidden", call.holder.token_id)
+        audit.refused(tried, "forbidden", call.holder)
         raise ForeignWriter(foreign)

@@ -23,6 +23,7 @@ import structlog
 
 from controller.service.access import Grant
 from controller.store.tokens import TokenRecord, Tokens
+from noted_time.values import LABEL_LENGTH, one_line
 
 log = structlog.get_logger()
 
@@ -81,11 +82,12 @@ def credential_of(authorization: bytes) -> Credential | None:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A valid token, its rights, and when it expires (`until_ms`)."""
+    """A valid token, its rights, when it expires (`until_ms`), and its label in one line."""
 
     token_id: str
     grant: Grant
     until_ms: int = NEVER
+    label: str = ""
 
 
 @dataclass(slots=True)
@@ -179,7 +181,8 @@ class TokenCache:
         if not fits or record is None or record.revoked_at is not None:
             return None
         until_ms = NEVER if record.expires_at is None else record.expires_at
-        holder = Holder(record.id, Grant.from_scopes(record.scopes), until_ms)
+        label = one_line(record.label, LABEL_LENGTH)
+        holder = Holder(record.id, Grant.from_scopes(record.scopes), until_ms, label)
         if len(known.holders) >= MOST_SPELLINGS:
             known.holders.clear()
         known.holders[authorization] = holder

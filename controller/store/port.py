@@ -160,7 +160,8 @@ class Change:
     """A change that an operator made to a stream: what, who, and why.
 
     `at` is wall time in Unix ms. `was` and `became` are plain JSON, `None` if there is
-    nothing to show. `by` is a token's id or an address, `comment` the reason that was given.
+    nothing to show. `by` is an address or a token by its label and id, `comment` the
+    reason that was given.
     """
 
     stream_id: str

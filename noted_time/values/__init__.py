@@ -58,7 +58,7 @@ from noted_time.values.fencing import (
     HeldName,
     Session,
 )
-from noted_time.values.given import Time, duration_ms, unix_ms_of
+from noted_time.values.given import Time, duration_ms, one_line, unix_ms_of
 from noted_time.values.membership import (
     LATE_NOT_KNOWN,
     LONGEST_HOLD_MS,

@@ -1,4 +1,4 @@
-"""Times and durations as callers give them: integers, aware `datetime`s, `90d`."""
+"""Times, durations and text as callers give them: integers, aware `datetime`s, `90d`, a line."""
 
 from __future__ import annotations
 
@@ -70,3 +70,12 @@ def duration_ms(text: str) -> int:
             f"invalid duration {text[:40]!r}; use for example 90d, 12h, 30m, 45s or 500ms"
         )
     return found
+
+
+def one_line(text: str, most: int) -> str:
+    r"""Return the text for people in one line of at most `most` printable characters.
+
+    >>> one_line("ops\n\x1b[2J\u202eKim", 128)
+    'ops [2JKim'
+    """
+    return "".join(filter(str.isprintable, " ".join(text.split())))[:most]

@@ -13,6 +13,7 @@ from controller.api.pages import PATHS
 from controller.service.controller import Controller
 from controller.service.metrics import refused_calls
 from controller.store.memory import MemoryStore
+from tests.support.controllers import until
 from tests.support.gates import Guarded, behind
 
 S = "/v1/streams/s"
@@ -185,7 +186,68 @@ async def test_a_token_may_ask_what_it_permits() -> None:
     ]
 
 
-async def test_a_change_is_recorded_by_the_id_of_the_token() -> None:
+async def test_a_change_is_recorded_by_the_label_and_the_id_of_the_token() -> None:
+    """In the changes, in the ledger and in the log; who holds a writer is named by the label."""
+    guarded = Guarded()
+    token = guarded.token("admin", label="ops, Kim")
+    who = f"ops, Kim ({token.split('_')[1]})"
+    async with behind(guarded.gate) as door:
+        notes = [{"writer": w, "time": t} for w, t in (("lima", 1), ("osaka", 2), ("quito", 2))]
+        await door.call("POST", f"{S}/notes", token, {"notes": notes})
+        hold = await door.answer(
+            "POST", f"{S}/writers/lima/hold?comment=redeploy", token, {"for_ms": 9999}
+        )
+        explain = (await door.answer("GET", f"{S}/explain", token)).json()
+        with capture_logs() as logs:
+            await door.call("DELETE", f"{S}/writers/lima", token)
+        await until(lambda: door.controller.stream("s").history(None).last_seq == 2)
+        ledger = (await door.answer("GET", f"{S}/ledger", token)).json()["entries"]
+        changes = (await door.answer("GET", f"{S}/changes?limit=2", token)).json()["changes"]
+
+    held = "lima is held by an operator until "
+    (sentence,) = (each for each in explain["sentences"] if each.startswith(held))
+    assert (hold.json()["held_by"], sentence.endswith(" (ops, Kim: redeploy).")) == (
+        "ops, Kim",
+        True,
+    )
+    assert [(each["action"], each["by"]) for each in changes] == [("removed", who), ("held", who)]
+    assert [each["by"] for each in ledger] == [who]
+    assert [each["by"] for each in logs if each["event"] == "stream_changed"] == [who]
+
+
+async def test_the_audit_log_has_the_label_beside_the_id_of_the_token() -> None:
+    """Of calls that did something and of those that were refused."""
+    guarded = Guarded()
+    tokens = [
+        guarded.token("admin", label="ops, Kim"),
+        guarded.token("write", streams=["s"], writers=["UA"], label="carrier"),
+        guarded.token("read"),
+    ]
+    async with behind(guarded.gate) as door:
+        with capture_logs() as logs:
+            await door.call("PUT", S, tokens[0], {"writer_timeout_ms": 7})
+            await door.note(tokens[1], "DL")
+            await door.call("DELETE", S, tokens[2])
+
+    ids = [token.split("_")[1] for token in tokens]
+    found = [(each["who"], each["label"]) for each in logs if each["event"] == "audit"]
+    assert found == [(ids[0], "ops, Kim"), (ids[1], "carrier"), (ids[2], "")]
+
+
+@pytest.mark.parametrize("label", ["ops\n\x1b[2J\u202eKim", "x" * 1000])
+async def test_a_label_is_shown_as_one_short_line(label: str) -> None:
+    """The command takes whatever the operator types."""
+    guarded = Guarded()
+    token = guarded.token("admin", label=label)
+    async with behind(guarded.gate) as door:
+        await door.call("PUT", S, token, {"writer_timeout_ms": 7})
+        (change,) = (await door.answer("GET", f"{S}/changes?limit=1", token)).json()["changes"]
+
+    shown = "ops [2JKim" if label.startswith("ops") else 128 * "x"
+    assert change["by"] == f"{shown} ({token.split('_')[1]})"
+
+
+async def test_a_change_is_recorded_by_the_id_of_a_token_without_a_label() -> None:
     """The creator of the token knows its owner."""
     guarded = Guarded()
     token = guarded.token("admin")

@@ -155,8 +155,8 @@ async def test_a_policy_is_recorded_with_its_author_and_reason(store: Watched) -
     plain = {"watermark_lag_ms": None, "behind_ms": 1000, "rule": "two_way"}
     without, given = ({"group": "g", "backlog": each} for each in (None, plain))
     assert [(each.action, each.was, each.became, each.by, each.comment) for _, each in changes] == [
-        ("backlog_policy", given, without, *order),
-        ("backlog_policy", without, given, *order),
+        ("backlog_policy", given, without, "ops", "replay"),
+        ("backlog_policy", without, given, "ops", "replay"),
     ]
 
 

@@ -83,7 +83,7 @@ async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
     _, change = changes[0]
     became = {"cut": {"0": 9}, "final_times": {"default": 7}}
     assert ([each.action for _, each in changes], change.became) == (["sealed", "created"], became)
-    assert (change.by, change.comment) == OPS
+    assert (change.by, change.comment) == ("ops", "the carrier is gone")
     a = Absence("a", 5, {0: 9}, "sealed", since=WALL, missing_from=5)
     b = Absence("b", None, {}, "sealed", since=WALL, missing_from=5)
     assert [(entry.seq, entry.to_lower, entry.writers, entry.by) for entry in ledger] == [

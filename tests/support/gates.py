@@ -31,10 +31,16 @@ class Guarded:
         self.cache = TokenCache(self.tokens, lambda: self.now)
         self.gate = Gate(self.cache)
 
-    def token(self, *scopes: str, lifetime_ms: int | None = None, **bounds: Any) -> str:  # noqa: ANN401 - streams, writers
+    def token(
+        self,
+        *scopes: str,
+        lifetime_ms: int | None = None,
+        label: str = "",
+        **bounds: Any,  # noqa: ANN401 - streams, writers
+    ) -> str:
         """Make a token that counts at once."""
         grant = Grant.of(scopes, **bounds)
-        shown, record = mint(grant, label="", now_ms=self.now, lifetime_ms=lifetime_ms)
+        shown, record = mint(grant, label=label, now_ms=self.now, lifetime_ms=lifetime_ms)
         self.tokens.add(record)
         self.cache.refresh()
         return shown

@@ -90,7 +90,7 @@ function ledgerSection({ ledger, changes }) {
   const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
     tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
       cell("From", from !== undefined && when(from)), cell("To", to !== undefined && whenBeyond(to, from)),
-      cell("By.n", by), cell("Why", comment)));
+      cell("By", by), cell("Why", comment)));
   const hasMore = (ledger.next != null || changes.next != null) && chosen.entries < 1000;
   return section("Ledger", [soft("marks that advanced without a writer, and manual changes")],
     table("Ledger", rows, "Nothing yet."),
