@@ -42,7 +42,8 @@ from tests.support.kafka import Broker
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, rows_of
 from tests.support.served import Served
-from tests.support.waiting import eventually, wait_until
+from tests.support.spark_sessions import started, wait_for_end
+from tests.support.waiting import PATIENCE_S, eventually, wait_until
 from writer_client import WriterClient
 
 pytestmark = pytest.mark.shows("Spark Connect")
@@ -66,7 +67,7 @@ class Results:
     def start(self, events: DataFrame) -> StreamingQuery:
         """Start a query."""
         writer = events.writeStream.format("memory").queryName(self._name)
-        return writer.option("checkpointLocation", self.checkpoint).start()
+        return started(writer.option("checkpointLocation", self.checkpoint).start)
 
     @property
     def rows(self) -> list[tuple[object, ...]]:
@@ -126,7 +127,7 @@ class Counting:
         writer = self._counts.writeStream.foreachBatch(sink)
         if available_now:
             writer = writer.trigger(availableNow=True)
-        return writer.option("checkpointLocation", self._checkpoint).start()
+        return started(writer.option("checkpointLocation", self._checkpoint).start)
 
     def pid(self) -> int:
         """Return the id of the process that runs the batches."""
@@ -166,10 +167,10 @@ def test_a_derived_stream_has_each_window_once_though_its_process_is_killed(
     query = counting.start()
     os.kill(counting.pid(), signal.SIGKILL)
     with pytest.raises(PySparkException):
-        query.awaitTermination(60)
+        wait_for_end(query)
     flights.append(0, *seconds[100:])
     flights.note(20_000)
-    counting.start(available_now=True).awaitTermination(60)
+    wait_for_end(counting.start(available_now=True))
 
     derived = remote.read.parquet(str(flights.root / "counts"))
     counts = rows_of(derived.select(F.unix_seconds("window.start"), "count"))
@@ -232,7 +233,7 @@ def listener(remote: SparkSession, guarded: Served) -> Iterator[PositionListener
     remote.streams.addListener(ending)
     yield listener
     # PySpark 4.3 removes its last listener under the lock that a last event needs, and waits for it
-    assert ending.seen.wait(60)
+    assert ending.seen.wait(PATIENCE_S)
     remote.streams.removeListener(listener)
     remote.streams.removeListener(ending)
     listener.close()

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,24 @@ import httpx
 import pytest
 
 from examples.flights.surroundings import controller
+from tests.support.waiting import PATIENCE_S, wait_until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
 PNG = b"\x89PNG"
 
 
-def demo(directory: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start the demo on one day of flights, everything that it makes in `directory`."""
+@contextmanager
+def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the demo on one day of flights, everything that it makes in `directory`.
+
+    The end of the block kills what is left of it.
+    """
     words = [sys.executable, "-m", "controller", "demo", "flights", "--days", "1", *arguments]
     scratch = directory / "scratch"
     scratch.mkdir()
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*words, "--out", str(directory)],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(scratch)},
@@ -34,6 +40,12 @@ def demo(directory: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def lossless(figures: dict[str, Any]) -> list[str]:
@@ -79,21 +91,16 @@ def test_the_flights_can_be_looked_at_afterwards(finished: Path, tmp_path: Path)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_cleans_up(tmp_path: Path, sent: signal.Signals) -> None:
     """Stopped amid the replay, it ends its controller and removes its files."""
-    process = demo(tmp_path, "--speed", "0.1")
-    _appearing(tmp_path / "scratch", "noted-time-*/log/flights/partition=*/*.parquet")
+    files = "noted-time-*/log/flights/partition=*/*.parquet"
+    with demo(tmp_path, "--speed", "0.1") as process:
+        wait_until(lambda: process.poll() is not None or any((tmp_path / "scratch").glob(files)))
+        was_running = process.poll() is None
 
-    process.send_signal(sent)
+        process.send_signal(sent)
 
-    output, _ = process.communicate(timeout=120)
-    left = list((tmp_path / "scratch").glob("noted-time-*"))
-    assert (process.returncode != 0, left, _running(tmp_path)) == (True, [], []), output
-
-
-def _appearing(directory: Path, pattern: str) -> None:
-    deadline = time.monotonic() + 120
-    while not any(directory.glob(pattern)):
-        assert time.monotonic() < deadline, f"{pattern} did not appear"
-        time.sleep(0.05)
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        left = [*(tmp_path / "scratch").glob("noted-time-*"), *_running(tmp_path)]
+    assert (was_running, process.returncode != 0, left) == (True, True, []), output
 
 
 def _running(directory: Path) -> list[str]:
@@ -106,7 +113,7 @@ def _running(directory: Path) -> list[str]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a demo that ran to its end."""
     directory = tmp_path_factory.mktemp("demo")
-    process = demo(directory)
-    output, _ = process.communicate(timeout=400)
+    with demo(directory) as process:
+        output, _ = process.communicate()
     assert process.returncode == 0, output
     return directory

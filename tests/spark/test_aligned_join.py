@@ -15,6 +15,7 @@ from spark_integration import Align, Batches, read_noted_log
 from tests.support.aligned import put_alignment
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
+from tests.support.spark_sessions import connected, started, wait_for_end
 
 pytestmark = pytest.mark.spark
 
@@ -52,14 +53,10 @@ def joined(spark: SparkSession, served: Served, logs: Path, align: str | None) -
     """Return the pairs, and the rows of the fast side without one; the slow side reads by two."""
 
     def read(name: str, most: int | None) -> DataFrame:
-        rows = read_noted_log(
-            spark,
-            logs,
-            name,
-            Batches(most),
-            *([] if align is None else [Align(align)]),
-            controller_url=served.url,
-            event_time="time",
+        where: dict[str, Any] = {"controller_url": served.url, "event_time": "time"}
+        options = () if align is None else (Align(align),)
+        rows = connected(
+            lambda: read_noted_log(spark, logs, name, Batches(most), *options, **where)
         )
         return rows.select(col("time").alias(f"{name}_time"), col("name").alias(f"{name}_name"))
 
@@ -71,9 +68,9 @@ def joined(spark: SparkSession, served: Served, logs: Path, align: str | None) -
 def run(spark: SparkSession, query: DataFrame, name: str, at: Path) -> tuple[set[Any], list[Any]]:
     """Run a query to the end of its logs; returns its rows and how it went, batch by batch."""
     writer = query.writeStream.format("memory").queryName(name).trigger(availableNow=True)
-    started = writer.option("checkpointLocation", str(at / name)).start()
-    started.awaitTermination()
-    return {tuple(row) for row in spark.table(name).collect()}, list(started.recentProgress)
+    running = started(writer.option("checkpointLocation", str(at / name)).start)
+    wait_for_end(running)
+    return {tuple(row) for row in spark.table(name).collect()}, list(running.recentProgress)
 
 
 def most_rows_of_state(progress: list[Any]) -> int:

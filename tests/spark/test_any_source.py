@@ -19,6 +19,7 @@ from tests.support.object_store import ObjectStore
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.spark_sessions import connected, wait_for_end
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("with_noted_watermark")]
@@ -40,14 +41,16 @@ class Ticks:
 
     def watermarked(self, events: DataFrame | None = None, checkpoint: str = "") -> DataFrame:
         """Return the events under the writers' watermark."""
-        return with_noted_watermark(
-            events or self.events(),
-            "timestamp",
-            stream="ticks",
-            position=lambda offset: {0: offset["offset"]},
-            strict=False,
-            controller_url=self._url,
-            checkpoint_location=checkpoint or self._checkpoint,
+        return connected(
+            lambda: with_noted_watermark(
+                events or self.events(),
+                "timestamp",
+                stream="ticks",
+                position=lambda offset: {0: offset["offset"]},
+                strict=False,
+                controller_url=self._url,
+                checkpoint_location=checkpoint or self._checkpoint,
+            )
         )
 
 
@@ -116,7 +119,7 @@ def test_a_wrong_checkpoint_fails_the_query_instead_of_stopping_time(
     events = ticks.watermarked(checkpoint=str(tmp_path / "elsewhere"))
     query = output.start(per_second(events, "timestamp"))
     with pytest.raises(PySparkException):
-        query.awaitTermination(60)
+        wait_for_end(query)
 
     assert "elsewhere' is not this query's checkpoint: it has no batch yet" in str(
         query.exception()
@@ -146,7 +149,7 @@ def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
     """The offset log has two sources behind the marks, which speak of one."""
     both = ticks.watermarked(ticks.events().union(ticks.events()))
     with pytest.raises(PySparkException, match="call with_noted_watermark once for each source"):
-        output.start(per_second(both, "timestamp")).awaitTermination(60)
+        wait_for_end(output.start(per_second(both, "timestamp")))
 
     assert output.batches == {}
 
@@ -210,4 +213,4 @@ def test_a_watermark_stated_further_on_fails_the_query(ticks: Ticks, output: Que
     events = ticks.watermarked().where("value >= 0").withWatermark("timestamp", "0 seconds")
     query = output.start(per_second(events, "timestamp"))
     with pytest.raises(PySparkException, match="Redefining watermark is disallowed"):
-        query.awaitTermination(90)
+        wait_for_end(query)

@@ -102,24 +102,25 @@ class Adaptive:
 
     def kill_before(self, mode: str, run: SparkProgram) -> None:
         """SIGKILL the run when it is about to begin a mode."""
-        eventually(lambda: (self.modes()[-1:], run.running()), ([mode], True), timeout_s=120)
+        eventually(lambda: (self.modes()[-1:], run.running()), ([mode], True))
         run.kill()
 
     def kill_within(self, mode: str, run: SparkProgram) -> None:
         """SIGKILL the run in the middle of a batch of a mode, one that was planned."""
         waiting = self._paths["waiting"]
-        eventually(lambda: (waiting.exists(), run.running()), (True, True), timeout_s=120)
+        eventually(lambda: (waiting.exists(), run.running()), (True, True))
         run.kill()
         waiting.unlink()
         assert self.modes()[-1] == mode
 
     def finish(self, run: SparkProgram) -> None:
         """Let a run end that has become live."""
-        eventually(lambda: (self.modes()[-1:], run.running()), (["live"], True), timeout_s=60)
+        eventually(lambda: (self.modes()[-1:], run.running()), (["live"], True))
         self._paths["stop"].touch()
         run.finish()
 
 
+@pytest.mark.timeout(900)
 def test_two_modes_count_every_row_once_through_kills_within_and_between_them(
     read: Reads, flights: NotedStream, tmp_path: Path
 ) -> None:
@@ -129,13 +130,13 @@ def test_two_modes_count_every_row_once_through_kills_within_and_between_them(
     adaptive.kill_within("backlog", adaptive.start(wait_at=steps[9].rows[-1][1]))
     adaptive.kill_before("live", adaptive.start(wait_before="live"))
     run = adaptive.start(behind_ms="1000000", wait_at=steps[12].rows[-1][1])
-    eventually(lambda: (adaptive.modes()[-1:], run.running()), (["live"], True), timeout_s=120)
+    eventually(lambda: (adaptive.modes()[-1:], run.running()), (["live"], True))
     replay(flights, steps[10:13])
     adaptive.kill_within("live", run)
     replay(flights, steps[13:])
     run = adaptive.start()
     truth = rows_of(per_second(read.truth(flights)))
-    eventually(lambda: (adaptive.written(read.spark), run.running()), (truth, True), timeout_s=120)
+    eventually(lambda: (adaptive.written(read.spark), run.running()), (truth, True))
     adaptive.finish(run)
 
     assert adaptive.written(read.spark) == truth

@@ -24,7 +24,7 @@ from tests.support.queries import rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.spark_programs import SparkProgram
-from tests.support.spark_sessions import connected
+from tests.support.spark_sessions import connected, started, wait_for_end
 from tests.support.waiting import eventually
 from writer_client import Flushed, SegmentLogWriter, WriterClient
 
@@ -103,16 +103,17 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
     flights = Flights(root, served.url)
     flights.replay(steps[:12])
     killed = SparkProgram("derive_counts", {**given, "dies_at": 2}, tmp_path / "killed.log")
-    eventually(killed.running, expected=False, timeout_s=200)
+    eventually(killed.running, expected=False)
     appended = sorted(path.name for path in (root / "counts").rglob("*.parquet"))
     flights.replay(steps[12:])
     flights.close()
     served.call("POST", "/flights/seal")
     sealed = SparkProgram("derive_counts", {**given, "dies_sealed": True}, tmp_path / "sealed.log")
-    eventually(sealed.running, expected=False, timeout_s=200)
+    eventually(sealed.running, expected=False)
     SparkProgram("derive_counts", given, tmp_path / "again.log").finish()
     where: dict[str, Any] = {"controller_url": served.url, "event_time": "window_end"}
-    output.catch_up(per_five_seconds(read_noted_log(spark, root, "counts", Batches(3), **where)))
+    counts = connected(lambda: read_noted_log(spark, root, "counts", Batches(3), **where))
+    output.catch_up(per_five_seconds(counts))
 
     derived = spark.read.parquet(str(root / "counts"))
     assert len(appended) == 2
@@ -309,16 +310,15 @@ def test_a_query_without_state_ends_its_derived_stream_too(
     flights.replay(disorder(13, events=5))
     flights.close()
     served.call("POST", "/flights/seal")
-    events = read_noted_log(
-        spark, tmp_path / "log", "flights", controller_url=served.url, event_time="time"
-    )
+    where: dict[str, Any] = {"controller_url": served.url, "event_time": "time"}
+    events = connected(lambda: read_noted_log(spark, tmp_path / "log", "flights", **where))
     checkpoint = str(tmp_path / "checkpoint")
     with WriterClient(served.url, "counts", "counter") as client:
         sink = NotedLogSink(
             tmp_path / "log", "counts", client, "time", checkpoint_location=checkpoint, seal=True
         )
         query = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
-        connected(lambda: query.option("checkpointLocation", checkpoint).start().awaitTermination())
+        wait_for_end(started(query.option("checkpointLocation", checkpoint).start))
 
     assert served.call("GET", "/counts")["seal"]["cut"] == {"0": 15}
 
@@ -434,7 +434,7 @@ def test_the_examples_of_the_page_derive_minutes_and_hours(
     page = Session("docs/derived-streams.md", elsewhere, spark=spark).run()
     lower = NINE_MS + 3_600_000
     try:
-        assert eventually(lambda: last_lower(served, "per-minute"), lower, timeout_s=200)
+        assert eventually(lambda: last_lower(served, "per-minute"), lower)
     finally:
         page["files"].stop()
         page["counting"].stop()

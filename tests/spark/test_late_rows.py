@@ -210,7 +210,7 @@ def test_the_example_of_the_page_keeps_hours_and_late_rows_apart(
         "split_late(flights)"
     )
     query = page["query"]
-    assert eventually(lambda: counted(read, tmp_path / "hourly"), [("EWR", 2)], timeout_s=150)
+    assert eventually(lambda: counted(read, tmp_path / "hourly"), [("EWR", 2)])
     flights.append_table(0, departures(NINE + timedelta(minutes=59)))
     query.processAllAvailable()
     query.stop()

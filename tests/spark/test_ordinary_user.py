@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from spark_integration import read_noted_log
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.spark_sessions import connected
 from tests.support.waiting import eventually
 from writer_client import Exclusion, SegmentLogWriter, WriterClient
 
@@ -55,14 +57,8 @@ class User:
 
     def counts(self) -> list[tuple[object, ...]]:
         """Run the query again; returns (second, rows) of every second that came out so far."""
-        events = read_noted_log(
-            self._spark,
-            str(self.log),
-            "orders",
-            controller_url=self.url,
-            event_time="time",
-            strict=False,
-        )
+        where: dict[str, Any] = {"controller_url": self.url, "event_time": "time", "strict": False}
+        events = connected(lambda: read_noted_log(self._spark, str(self.log), "orders", **where))
         self._output.catch_up(per_second(events.withColumn("time", events["time"])))
         return self._output.rows
 

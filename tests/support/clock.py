@@ -54,24 +54,19 @@ class Clock:
 
     def read(self, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
-        return read_noted_kafka(
-            self.spark,
-            **{
-                "topic": self.name,
-                "bootstrap": self.broker.address,
-                "controller_url": self.url,
-                "checkpoint_location": str(self.output.checkpoint),
-                "event_time": "timestamp",
-                "strict": False,
-                **asked,
-            },
-        )
+        chosen = {
+            "topic": self.name,
+            "bootstrap": self.broker.address,
+            "controller_url": self.url,
+            "checkpoint_location": str(self.output.checkpoint),
+            "event_time": "timestamp",
+            "strict": False,
+            **asked,
+        }
+        return connected(lambda: read_noted_kafka(self.spark, **chosen))
 
     def run(self, **asked: Any) -> None:  # noqa: ANN401 - any parameter
         """Read what there is, in a run of the query."""
-        connected(lambda: self._run(asked))
-
-    def _run(self, asked: dict[str, Any]) -> None:
         query = self.output.start(per_second(self.read(**asked), "timestamp"))
         try:
             query.processAllAvailable()

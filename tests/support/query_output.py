@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.support.spark_sessions import connected
+from tests.support.spark_sessions import started, wait_for_end
 
 
 class QueryOutput:
@@ -27,11 +27,15 @@ class QueryOutput:
         writer = events.writeStream.outputMode("append").foreachBatch(self._take)
         if available_now:
             writer = writer.trigger(availableNow=True)
-        return writer.option("checkpointLocation", str(self.checkpoint)).start()
+        return started(writer.option("checkpointLocation", str(self.checkpoint)).start)
 
     def catch_up(self, events: DataFrame) -> None:
         """Read everything that is there now, and stop."""
-        connected(lambda: self._read_all(events))
+        query = self.start(events, available_now=True)
+        try:
+            wait_for_end(query)
+        finally:
+            query.stop()
 
     def last_lower(self) -> int | None:
         """Return the lower that the query's first source stated last."""
@@ -52,13 +56,6 @@ class QueryOutput:
         for path in (planned, self.checkpoint / "commits" / planned.name):
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         (self.checkpoint / "commits" / planned.name).unlink(missing_ok=True)
-
-    def _read_all(self, events: DataFrame) -> None:
-        query = self.start(events, available_now=True)
-        try:
-            assert query.awaitTermination(120)
-        finally:
-            query.stop()
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         self.batches[batch_id] = batch.collect()

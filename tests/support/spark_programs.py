@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.support.waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "spark" / "programs"
 LAST_WORDS_S = 10
@@ -37,7 +39,7 @@ class SparkProgram:
                 command, env=environment(), stdout=printed, stderr=logged, start_new_session=True
             )
 
-    def finish(self, timeout_s: float = 240) -> str:
+    def finish(self, timeout_s: float = PATIENCE_S) -> str:
         """Wait for the end and return the last line it printed.
 
         A failure shows its log; one that does not end logs first where its threads are.

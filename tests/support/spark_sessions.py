@@ -10,9 +10,11 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.flights.surroundings import SMALL_BATCHES
 from spark_integration.versions import release_of
+from tests.support.waiting import PATIENCE_S, wait_until
 
 Result = TypeVar("Result")
 
@@ -30,6 +32,9 @@ SETTINGS = {
 
 if release_of(pyspark.__version__) < (4, 1):
     SETTINGS = {name: value.replace(".checkpointing.", ".") for name, value in SETTINGS.items()}
+
+UNCONNECTED = "failed to connect back"
+"""What the error has in it when Spark did not wait long enough for Python."""
 
 FAILED = (PySparkException, Py4JError)
 """What a batch query fails with: the latter in Spark 3.5."""
@@ -69,6 +74,26 @@ def connected(start: Callable[[], Result]) -> Result:
     try:
         return start()
     except PySparkException as error:
-        if "failed to connect back" not in str(error):
+        if UNCONNECTED not in str(error):
             raise
     return start()
+
+
+def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Return the query that `start` starts, once its sources have their Python processes.
+
+    It is started again if one of these did not connect back; how else it fails is its own.
+    """
+    return connected(lambda: _initialized(start()))
+
+
+def _initialized(query: StreamingQuery) -> StreamingQuery:
+    wait_until(lambda: not query.status["message"].startswith("Initializing"))
+    if UNCONNECTED in str(query.exception()):
+        wait_for_end(query)
+    return query
+
+
+def wait_for_end(query: StreamingQuery) -> None:
+    """Wait until a query ends; raises what it failed with."""
+    assert query.awaitTermination(int(PATIENCE_S)), query.status

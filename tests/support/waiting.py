@@ -15,11 +15,9 @@ def wait_until(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def eventually(
-    observe: Callable[[], object], expected: object, timeout_s: float = PATIENCE_S
-) -> bool:
+def eventually(observe: Callable[[], object], expected: object) -> bool:
     """Return whether `observe()` comes to equal `expected`; what it is instead fails loudly."""
-    until = time.monotonic() + timeout_s
+    until = time.monotonic() + PATIENCE_S
     while (seen := observe()) != expected:
         assert time.monotonic() < until, f"still {seen}, not {expected}"
         time.sleep(0.05)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from noted_time import BacklogPolicy
 from spark_integration import Batches, CatchUp, Mode, read_noted_log, run_adaptively
 from tests.support.queries import per_second
-from tests.support.spark_sessions import start_spark
+from tests.support.spark_sessions import connected, start_spark, started
 
 
 def stop_when_asked(stop: Path, stopping: threading.Event) -> None:
@@ -54,22 +54,24 @@ def main(settings: dict[str, str]) -> None:
             modes.write(f"{mode}\n")
         while settings.get("wait_before") == mode:
             time.sleep(1)
-        events = read_noted_log(
-            spark,
-            settings["root"],
-            settings["stream"],
-            Batches(20),
-            CatchUp(policy, 40),
-            controller_url=settings["url"],
-            event_time="time",
-            strict=False,
+        events = connected(
+            lambda: read_noted_log(
+                spark,
+                settings["root"],
+                settings["stream"],
+                Batches(20),
+                CatchUp(policy, 40),
+                controller_url=settings["url"],
+                event_time="time",
+                strict=False,
+            )
         )
         events = events.where(passes("name"))
         files = per_second(events).writeStream.format("json").outputMode("append")
         files = files.option("checkpointLocation", settings["checkpoint"])
         live = {"processingTime": "100 milliseconds"}
         files = files.trigger(availableNow=True) if mode == "backlog" else files.trigger(**live)
-        return files.start(settings["output"])
+        return started(lambda: files.start(settings["output"]))
 
     stopping = threading.Event()
     threading.Thread(

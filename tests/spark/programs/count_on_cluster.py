@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from spark_integration import read_noted_kafka, read_noted_log
-from tests.support.spark_sessions import connected
+from tests.support.spark_sessions import connected, started
 
 
 def main(given: dict[str, Any]) -> None:
@@ -23,7 +23,7 @@ def main(given: dict[str, Any]) -> None:
         checkpoint = f"{asked['output']}-checkpoint"
         events = connected(lambda: read(spark, given["url"], checkpoint, asked))  # noqa: B023
         files = per_minute(events).writeStream.format("json").option("path", asked["output"])
-        connected(files.option("checkpointLocation", checkpoint).start)
+        started(files.option("checkpointLocation", checkpoint).start)
     spark.streams.awaitAnyTermination()
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time.values import Time
 from spark_integration import Batches, NotedLogSink, read_noted_log
-from tests.support.spark_sessions import start_spark
+from tests.support.spark_sessions import connected, start_spark, started
 from writer_client import WriterClient
 
 
@@ -50,20 +50,13 @@ def main(given: dict[str, Any]) -> None:
     """Read everything that is there, and stop."""
     spark = start_spark({"spark.sql.session.timeZone": "Europe/Berlin"})
     root, url, checkpoint = given["root"], given["url"], given["checkpoint"]
-    events = read_noted_log(
-        spark,
-        root,
-        "flights",
-        Batches(20),
-        controller_url=url,
-        event_time="time",
-        strict=False,
-    )
+    where: dict[str, Any] = {"controller_url": url, "event_time": "time", "strict": False}
+    events = connected(lambda: read_noted_log(spark, root, "flights", Batches(20), **where))
     counts = events.groupBy(F.window("time", "1 second")).count()
     with Dying(given) as client:
         sink = NotedLogSink(root, "counts", client, checkpoint_location=checkpoint, seal=True)
         query = counts.writeStream.foreachBatch(sink).trigger(availableNow=True)
-        query.option("checkpointLocation", checkpoint).start().awaitTermination()
+        started(query.option("checkpointLocation", checkpoint).start).awaitTermination()
     spark.stop()
 
 
