@@ -187,7 +187,7 @@ class ControllerFeed:
             self._changed.notify_all()
 
 
-class Known(NamedTuple):
+class MeantDomain(NamedTuple):
     """The domain that is meant, and whether the stream has no other."""
 
     domain: str
@@ -200,7 +200,7 @@ def check_known(
     domain: str | None,
     event_time: str,
     end_at: Time | None = None,
-) -> Known | None:
+) -> MeantDomain | None:
     """Return the domain that is meant; raises if the controller does not know it, or the stream.
 
     Returns `None` if the controller is unreachable.
@@ -225,4 +225,4 @@ def check_known(
     last = stream["marks"].get(chosen)
     if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
         check_time(end_at, last["lower"])
-    return Known(chosen, is_only=len(domains) == 1)
+    return MeantDomain(chosen, is_only=len(domains) == 1)

@@ -74,7 +74,7 @@ Text = str | bytes | None
 Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 
 
-class Limits:
+class EventLimits:
     """What the client and the topic's settings refuse of an event: known before it is sent.
 
     Only an event with a time outside `earliest` to `latest`, more than `light` bytes or characters,

@@ -21,7 +21,7 @@ from noted_time.values import (
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.delivery import Epoch, OnFailure, Phase
-from writer_client.kafka_config import Headers, Limits, checked, created, take_over
+from writer_client.kafka_config import EventLimits, Headers, checked, created, take_over
 from writer_client.kafka_deliveries import SLICE_S, Deliveries, log
 from writer_client.kafka_ends import TopicEnds
 from writer_client.kafka_transactions import COMMIT_S, Transactions
@@ -121,7 +121,7 @@ class KafkaNotedProducer:
         """The client that notes: its state, the stream's lower, the position noted."""
         open_clients.discard(self.client)  # it is closed after what was produced is delivered
         self._deliveries = Deliveries(self._producer, self.client, ends, domain, on_failure)
-        self._limits = Limits(ends.topic, config)
+        self._limits = EventLimits(ends.topic, config)
         self._tracker = self._deliveries.tracker
         self._transactions = Transactions(self._deliveries)
         self._produced, self._produce = self._tracker.produced, self._producer.produce

@@ -266,7 +266,7 @@ def test_a_window_is_named_by_its_times(served: Served, caplog: pytest.LogCaptur
     served.call("DELETE", "/flights/writers/depot")
     served.post("flights", {"writer": "shop", "time": ten + HOUR})
     asked: dict[str, Any] = {"controller_url": served.url, "event_time": "at"}
-    asked |= {"token": None, "domain": None}
+    asked |= {"token": None, "domain": None, "late": "accept"}
     with caplog.at_level("WARNING"):
         complete_window("flights", ten, ten + HOUR, timeout=0, missing="warn", **asked)
     with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not below its end 2013-"):
