@@ -25,7 +25,7 @@ async def test_a_time_in_seconds_is_refused(call: Caller, path: str) -> None:
         "implausible_time",
         (
             "is 1700000000 in seconds? The times of the stream are in milliseconds, "
-            "so ask for 1700000000000; the lower is 1700000000000"
+            "so ask for 1700000000000; the lower is 2023-11-14T22:13:20Z"
         ),
     )
     assert (answer.json()["time"], answer.json()["lower"]) == (SECONDS, NOW)
