@@ -104,7 +104,8 @@ class Ownership:
         """Remember the last marks of streams that are not in memory any more."""
         for stream in streams:
             lasts = {domain: history.last_seq for domain, history in stream.histories.items()}
-            self._held[stream.id] = lasts
+            # a domain without marks may be one whose declaration was not committed
+            self._held[stream.id] = {domain: seq for domain, seq in lasts.items() if seq}
 
     def leave(self) -> None:
         """Release all buckets at the next turn, which is due now, and acquire none again."""
