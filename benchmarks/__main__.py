@@ -21,6 +21,7 @@ BENCHMARKS = {
     "postgres-batches": "postgres_batches",
     "visible": "visible_marks",
     "aggregation": "aggregation",
+    "heartbeat": "heartbeat",
     "windows": "time_windows",
     "spark": "spark_read",
 }

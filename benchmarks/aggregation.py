@@ -12,21 +12,16 @@ import math
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from time import thread_time_ns
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-Result = TypeVar("Result")
 SIZES = (100, 10_000, 100_000)
-MANY = 1_000_000
-LONGEST_MS = 50
-"""The longest piece of work that may keep the event loop from other requests."""
 SEGMENTS = 16
 NOTES = 20_000
 KEY = "default"
@@ -105,40 +100,16 @@ class Stream:
             raise WrongResult(f"refused: {note}")
 
     def _advance(self) -> None:
-        if self.aggregator.advance(KEY, now=0, written_at=0) is None:
-            raise WrongResult("time does not advance")
-
-
-def longest_piece(members: int) -> float:
-    """Return the longest piece, in ms, of a mark that moves so many members at once.
-
-    Between two pieces the server's event loop serves others.
-    """
-    aggregator = Aggregator(StreamSettings())
-    for time in (5, 6):
-        for writer in range(members):
-            aggregator.note(Note(str(writer), time, {writer % SEGMENTS: time}), 0)
-        advance = partial(aggregator.advance, KEY, now=0, written_at=0)
-        pieces, is_settled = [_timed(advance)[0]], False
-        while not is_settled:
-            took, is_settled = _timed(partial(aggregator.settle_members, KEY))
-            pieces.append(took)
-        if len(aggregator.domains[KEY].holders) != members:
-            raise WrongResult("some members do not hold")
-    return max(pieces)
-
-
-def _timed(work: Callable[[], Result]) -> tuple[float, Result]:
-    begun = thread_time_ns()
-    result = work()
-    return (thread_time_ns() - begun) / 1e6, result
+        while self.aggregator.advance(KEY, now=0, written_at=0) is None:
+            if self.aggregator.settle_members(KEY) and not self.aggregator.may_advance(KEY):
+                raise WrongResult("time does not advance")
 
 
 def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> list[Figure]:
     """Measure every size in turn, several times over."""
     run.say("members join")
     streams = [Stream(size) for size in sizes]
-    with _collected_as_in_the_server():
+    with collected_as_in_the_server():
         for stream in streams:
             stream.note_in_rounds(notes)  # the first round allocates memory from the system
             stream.in_rounds.clear()
@@ -149,20 +120,12 @@ def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> lis
         for _ in range(run.repeats(full=5, quick=2)):
             for stream in streams:
                 stream.note_in_turn(notes // 4)
-        many = run.repeats(full=MANY, quick=max(sizes))
-        run.say(f"a mark that moves {many:,} members")
-        piece = Figure(
-            f"the longest piece of a mark that moves {many:,} members",
-            "ms",
-            Samples((longest_piece(many),)),
-            target=Target("value", "at most", LONGEST_MS),
-        )
-    figures = [figure for stream in streams[1:] for figure in _figures(stream, streams[0])]
-    return [*figures, piece]
+    return [figure for stream in streams[1:] for figure in _figures(stream, streams[0])]
 
 
 @contextmanager
-def _collected_as_in_the_server() -> Iterator[None]:
+def collected_as_in_the_server() -> Iterator[None]:
+    """Have the collector run as in the server, which has loaded its streams."""
     usual = gc.get_threshold()
     gc.collect()
     gc.freeze()

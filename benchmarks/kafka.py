@@ -29,7 +29,7 @@ from benchmarks.spark_read import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
 from noted_time.kafka.noted_topic import noted_topic_of
 from reader_client import KafkaRelay
-from spark_integration import read_noted_kafka
+from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.kafka import Broker, connector, installed
 from tests.support.waiting import wait_until
 from writer_client import KafkaNotedProducer
@@ -70,23 +70,21 @@ class Cluster:
         """Return the records under noted time."""
         return read_noted_kafka(
             self.spark,
-            topic,
-            bootstrap=self.broker.address,
-            controller_url=self.url,
+            KafkaRecords(topic, self.broker.address),
+            Noted(self.url),
             checkpoint_location=checkpoint,
             event_time="timestamp",
-            strict=False,
+            policy=WatermarkPolicy(strict=False),
         )
 
     def relayed(self, topic: str, _: str) -> DataFrame:
         """Return the records under noted time, whose marks Spark reads from a topic."""
         return read_noted_kafka(
             self.spark,
-            topic,
-            bootstrap=self.broker.address,
+            KafkaRecords(topic, self.broker.address),
             event_time="timestamp",
             marks="topic",
-            strict=False,
+            policy=WatermarkPolicy(strict=False),
         )
 
     def native(self, topic: str, _: str) -> DataFrame:

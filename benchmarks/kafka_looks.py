@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from noted_time.kafka.reading import BATCH, SETTINGS
+from noted_time.kafka.records import BATCH, SETTINGS
 from noted_time.kafka.topic import FATAL_ONLY
 from writer_client import KafkaEnds, KafkaFields, KafkaTimes
 
@@ -87,9 +87,9 @@ def _write(broker: Broker, records: int) -> None:
 def _positions(field: KafkaFields) -> Iterator[int]:
     """Yield how many records were read so far."""
     while True:
-        at, newest, _ = field()
-        _check(newest)
-        yield sum(at.values())
+        seen = field()
+        _check(seen.newest)
+        yield sum(seen.ends.values())
 
 
 def _check(newest: Mapping[int, int | None]) -> None:

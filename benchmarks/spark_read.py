@@ -26,12 +26,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import controller
 from benchmarks.stored import sqlite_url
-from noted_time.wing import file_name, segment_directory
-from spark_integration import Columns, read_noted_log
-from spark_integration.log_query import LogQuery
-from spark_integration.log_source import LogSource
-from spark_integration.sources import reader_for
-from spark_integration.watermark import MARK_TIME
+from noted_time.filelog import file_name, segment_directory
+from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
+from spark_integration.log.query import LogQuery
+from spark_integration.log.source import LogSource
+from spark_integration.marks.watermark import MARK_TIME
+from spark_integration.session.sources import reader_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,11 +68,10 @@ class Counted:
         return read_noted_log(
             self.spark,
             self.root,
-            STREAM,
+            Noted(self.url, STREAM),
             Columns(["time"]),
-            controller_url=self.url,
             event_time="time",
-            strict=False,
+            policy=WatermarkPolicy(strict=False),
         )
 
     def own(self) -> DataFrame:

@@ -1,6 +1,6 @@
 """`python -m controller` is `noted-time`."""
 
-from noted_time.__main__ import main
+from noted_time_cli.__main__ import main
 
 if __name__ == "__main__":
     main()

@@ -17,7 +17,7 @@ from tests.support.served import Served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-TARGET = Path(__file__).resolve().parent
+TARGET = Path(__file__).resolve().parent / "pictures"
 ZONE = "Europe/Berlin"
 
 

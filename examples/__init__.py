@@ -1,1 +1,1 @@
-"""Examples that run on real data; each is a command under `noted-time demo`."""
+"""Examples: the flights, each a command under `noted-time demo`, and a query in two modes."""

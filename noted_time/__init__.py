@@ -1,11 +1,7 @@
 """The pure core of noted-time: cuts, notes, marks and the rules that lead from one to the next.
 
 Only `client` uses a library or a socket, and nothing uses a clock: time and chance are arguments.
-The words are
-
-* *note*: one writer's claim that all its events below a time lie below its position;
-* *mark*: the aggregate of the notes, a stream cut with a lower and an upper time;
-* *time window*: what a reader at some position may conclude from the marks.
+`docs/reference/glossary.md` defines the words.
 
 The rules are imported when one of their names is first used: clients and queries need none.
 """
@@ -15,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noted_time.extras import imported
+from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Lag, SegmentTimes
 from noted_time.reading import CompleteWindow, MarkHistory, ReaderGroup
 from noted_time.values import (
     Accepted,
@@ -70,7 +67,6 @@ from noted_time.values import (
     Waiting,
     WritersMissing,
 )
-from noted_time.wing import Backlog, BacklogPolicy, BacklogState, Lag, SegmentTimes
 
 if TYPE_CHECKING:
     from noted_time.rules import Aggregator, MemberRecord, Seal, SealRequest

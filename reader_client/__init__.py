@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING
 from noted_time.extras import imported
 
 if TYPE_CHECKING:
-    from reader_client.async_client import AsyncReaderClient
-    from reader_client.client import ReaderClient
-    from reader_client.kafka_consumer import KafkaNotedConsumer
-    from reader_client.kafka_relay import KafkaRelay
-    from reader_client.merging import merged
-
-__all__ = ["AsyncReaderClient", "KafkaNotedConsumer", "KafkaRelay", "ReaderClient", "merged"]
+    from noted_time.progress.alignment import Align as Align
+    from reader_client.async_client import AsyncReaderClient as AsyncReaderClient
+    from reader_client.client import ReaderClient as ReaderClient
+    from reader_client.kafka.consumer import KafkaNotedConsumer as KafkaNotedConsumer
+    from reader_client.kafka.relay import KafkaRelay as KafkaRelay
+    from reader_client.marks.merging import merged as merged
 
 NAMES = {
+    "Align": ("noted_time.progress.alignment", ""),
     "AsyncReaderClient": ("reader_client.async_client", ""),
-    "KafkaNotedConsumer": ("reader_client.kafka_consumer", "kafka"),
-    "KafkaRelay": ("reader_client.kafka_relay", "kafka"),
+    "KafkaNotedConsumer": ("reader_client.kafka.consumer", "kafka"),
+    "KafkaRelay": ("reader_client.kafka.relay", "kafka"),
     "ReaderClient": ("reader_client.client", ""),
-    "merged": ("reader_client.merging", ""),
+    "merged": ("reader_client.marks.merging", ""),
 }
 """The module of each name, and the extra that it needs beyond the base install."""
+
+__all__ = list(NAMES)
 
 
 def __getattr__(name: str) -> object:

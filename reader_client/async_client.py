@@ -11,12 +11,12 @@ from noted_time.client import Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Rejected, Time, plain_position, unix_ms_of
-from reader_client.async_wakeup import AsyncWakeup
-from reader_client.cursors import Cursor, MarkCursor
-from reader_client.questions import Json, Pause, Steps
-from reader_client.reading import Reader
-from reader_client.repeating import BackOff, Health, Repeated
-from reader_client.waits import Wait, until_found
+from reader_client.asking.questions import Json, Pause, Steps
+from reader_client.group.waits import Wait, until_found
+from reader_client.marks.cursors import Cursor, MarkCursor
+from reader_client.reader import Reader
+from reader_client.running.async_wakeup import AsyncWakeup
+from reader_client.running.repeating import BackOff, Health, Repeated
 
 if TYPE_CHECKING:
     import httpx

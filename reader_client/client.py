@@ -6,18 +6,19 @@ import contextlib
 import os
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from noted_time.client import run
+from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Time, plain_position, unix_ms_of
-from reader_client.cursors import Cursor, MarkCursor
-from reader_client.questions import Steps
-from reader_client.reading import Reader
-from reader_client.repeating import Repeating
-from reader_client.waits import Wait, until_found
-from reader_client.wakeup import Wakeup
+from reader_client.asking.questions import Steps
+from reader_client.group.waits import Wait, until_found
+from reader_client.marks.cursors import Cursor, MarkCursor
+from reader_client.reader import Reader
+from reader_client.running.repeating import Repeating
+from reader_client.running.wakeup import Wakeup
 
 if TYPE_CHECKING:
     import httpx
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class ReaderClient(Reader["httpx.BaseTransport"]):
+class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     """Follows the marks of a stream and turns positions into time windows.
 
     One daemon thread per domain follows by long poll, so `get_time_window` asks no controller: it
@@ -139,12 +140,6 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
         for thread in self._threads:
             thread.join(max(0.0, deadline - clocks.monotonic()))
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _begin(self, name: str, step: Callable[[], Steps]) -> Repeating:
         of = f"noted-time reader {self._stream} {name}"

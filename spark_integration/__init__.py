@@ -12,76 +12,63 @@ from typing import TYPE_CHECKING
 from noted_time.extras import imported, needs_extra
 
 if TYPE_CHECKING:
-    from spark_integration.adaptive import Mode, run_adaptively
-    from spark_integration.complete_kafka import (
-        KafkaOffsets,
-        kafka_offsets,
-        read_complete_kafka,
-    )
-    from spark_integration.complete_read import read_complete
-    from spark_integration.jars import spark_jars
-    from spark_integration.kafka_read import read_noted_kafka
-    from spark_integration.late_rows import split_late
-    from spark_integration.noted_log import read_noted_log
-    from spark_integration.noted_log_sink import NotedLogSink
-    from spark_integration.noted_watermark import with_noted_watermark
-    from spark_integration.options import Align, Batches, CatchUp, Columns, Ingestion, ReadRange
-    from spark_integration.position_listener import PositionListener
-    from spark_integration.positions import KafkaTopic, NotedLog
+    from spark_integration.beside.read import with_noted_watermark as with_noted_watermark
+    from spark_integration.checkpoint.listener import PositionListener as PositionListener
+    from spark_integration.checkpoint.source_positions import KafkaTopic as KafkaTopic
+    from spark_integration.checkpoint.source_positions import NotedLog as NotedLog
+    from spark_integration.complete.read_kafka import KafkaOffsets as KafkaOffsets
+    from spark_integration.complete.read_kafka import kafka_offsets as kafka_offsets
+    from spark_integration.complete.read_kafka import read_complete_kafka as read_complete_kafka
+    from spark_integration.complete.read_log import read_complete as read_complete
+    from spark_integration.complete.window import BatchRead as BatchRead
+    from spark_integration.derived.sink import NotedLogSink as NotedLogSink
+    from spark_integration.kafka.read import read_noted_kafka as read_noted_kafka
+    from spark_integration.kafka.records import KafkaRecords as KafkaRecords
+    from spark_integration.log.late_rows import split_late as split_late
+    from spark_integration.log.options import Align as Align
+    from spark_integration.log.options import Batches as Batches
+    from spark_integration.log.options import CatchUp as CatchUp
+    from spark_integration.log.options import Columns as Columns
+    from spark_integration.log.options import Ingestion as Ingestion
+    from spark_integration.log.options import ReadRange as ReadRange
+    from spark_integration.log.read import read_noted_log as read_noted_log
+    from spark_integration.marks.arguments import Noted as Noted
+    from spark_integration.marks.arguments import WatermarkPolicy as WatermarkPolicy
+    from spark_integration.session.jars import spark_jars as spark_jars
 
 try:
-    import_module(f"{__name__}.watermark")  # which needs what all of the package needs
-    from spark_integration.versions import require
+    import_module(f"{__name__}.marks.watermark")  # which needs what all of the package needs
+    from spark_integration.session.versions import require
 except ModuleNotFoundError as error:
     raise needs_extra(__name__, "spark", error) from error
 
-__all__ = [
-    "Align",
-    "Batches",
-    "CatchUp",
-    "Columns",
-    "Ingestion",
-    "KafkaOffsets",
-    "KafkaTopic",
-    "Mode",
-    "NotedLog",
-    "NotedLogSink",
-    "PositionListener",
-    "ReadRange",
-    "kafka_offsets",
-    "read_complete",
-    "read_complete_kafka",
-    "read_noted_kafka",
-    "read_noted_log",
-    "run_adaptively",
-    "spark_jars",
-    "split_late",
-    "with_noted_watermark",
-]
-
 MODULES = {
-    "Align": "options",
-    "Batches": "options",
-    "CatchUp": "options",
-    "Columns": "options",
-    "Ingestion": "options",
-    "KafkaOffsets": "complete_kafka",
-    "KafkaTopic": "positions",
-    "Mode": "adaptive",
-    "NotedLog": "positions",
-    "NotedLogSink": "noted_log_sink",
-    "PositionListener": "position_listener",
-    "ReadRange": "options",
-    "kafka_offsets": "complete_kafka",
-    "read_complete": "complete_read",
-    "read_complete_kafka": "complete_kafka",
-    "read_noted_kafka": "kafka_read",
-    "read_noted_log": "noted_log",
-    "run_adaptively": "adaptive",
-    "spark_jars": "jars",
-    "split_late": "late_rows",
-    "with_noted_watermark": "noted_watermark",
+    "Align": "log.options",
+    "BatchRead": "complete.window",
+    "Batches": "log.options",
+    "CatchUp": "log.options",
+    "Columns": "log.options",
+    "Ingestion": "log.options",
+    "KafkaOffsets": "complete.read_kafka",
+    "KafkaRecords": "kafka.records",
+    "KafkaTopic": "checkpoint.source_positions",
+    "Noted": "marks.arguments",
+    "NotedLog": "checkpoint.source_positions",
+    "NotedLogSink": "derived.sink",
+    "PositionListener": "checkpoint.listener",
+    "ReadRange": "log.options",
+    "WatermarkPolicy": "marks.arguments",
+    "kafka_offsets": "complete.read_kafka",
+    "read_complete": "complete.read_log",
+    "read_complete_kafka": "complete.read_kafka",
+    "read_noted_kafka": "kafka.read",
+    "read_noted_log": "log.read",
+    "spark_jars": "session.jars",
+    "split_late": "log.late_rows",
+    "with_noted_watermark": "beside.read",
 }
+
+__all__ = list(MODULES)
 
 
 def __getattr__(name: str) -> object:

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
 from examples.descendants import end_with_this_process
-from spark_integration.versions import PYTHON_SOURCES
-from tests.support import spark_versions
+from spark_integration.session.versions import PYTHON_SOURCES
+from tests.support import classes, spark_versions
 from tests.support.distribution import Together, rank_of
 from tests.support.postgres import Server
 
@@ -35,6 +35,7 @@ SHORT_LIVED = (
 """Each Java here ends before it would gain from what it optimizes: a third less CPU time."""
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", classes.read(classes.SPARK))
 
 # A run that is cut off leaves no broker, no database and no Spark behind.
 end_with_this_process()
@@ -64,6 +65,12 @@ if find_spec("sniffio") is None:
 # test starts and interrupts would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make what lets Java start faster, if there are enough tests for several processes."""
+    if config.getoption("numprocesses", None):
+        classes.make_in_background()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,68 +12,58 @@ from typing import TYPE_CHECKING
 from noted_time.extras import imported
 
 if TYPE_CHECKING:
-    from writer_client.async_client import AsyncWriterClient
-    from writer_client.batches import Batch
-    from writer_client.client import WriterClient
-    from writer_client.delivery import DeliveryTracker
-    from writer_client.kafka_broker_times import KafkaBrokerTimes
-    from writer_client.kafka_ends import KafkaEnds, KafkaTimes, TopicEnds
-    from writer_client.kafka_fields import KafkaFields
-    from writer_client.kafka_producer import KafkaNotedProducer
-    from writer_client.kafka_resolved import KafkaResolved
-    from writer_client.kafka_sharing import SharedObserver
-    from writer_client.log_ends import LogEnds, LogTimes
-    from writer_client.observing import EventTimeNoter, IngestionNoter
-    from writer_client.outcome import Exclusion, Flushed
-    from writer_client.partition_writers import PartitionWriters
-    from writer_client.segment_log import SegmentLogWriter
-
-__all__ = [
-    "AsyncWriterClient",
-    "Batch",
-    "DeliveryTracker",
-    "EventTimeNoter",
-    "Exclusion",
-    "Flushed",
-    "IngestionNoter",
-    "KafkaBrokerTimes",
-    "KafkaEnds",
-    "KafkaFields",
-    "KafkaNotedProducer",
-    "KafkaResolved",
-    "KafkaTimes",
-    "LogEnds",
-    "LogTimes",
-    "PartitionWriters",
-    "SegmentLogWriter",
-    "SharedObserver",
-    "TopicEnds",
-    "WriterClient",
-]
+    from noted_time.observing import Seen as Seen
+    from writer_client.async_client import AsyncWriterClient as AsyncWriterClient
+    from writer_client.client import WriterClient as WriterClient
+    from writer_client.files.batches import Batch as Batch
+    from writer_client.files.log_ends import LogEnds as LogEnds
+    from writer_client.files.log_ends import LogTimes as LogTimes
+    from writer_client.files.log_writer import SegmentLogWriter as SegmentLogWriter
+    from writer_client.kafka.broker_times import KafkaBrokerTimes as KafkaBrokerTimes
+    from writer_client.kafka.ends import KafkaEnds as KafkaEnds
+    from writer_client.kafka.ends import KafkaTimes as KafkaTimes
+    from writer_client.kafka.ends import TopicEnds as TopicEnds
+    from writer_client.kafka.fields import KafkaFields as KafkaFields
+    from writer_client.kafka.producer import ClockNotes as ClockNotes
+    from writer_client.kafka.producer import KafkaNotedProducer as KafkaNotedProducer
+    from writer_client.kafka.resolved import KafkaResolved as KafkaResolved
+    from writer_client.observing.observer import EventTimeNoter as EventTimeNoter
+    from writer_client.observing.observer import IngestionNoter as IngestionNoter
+    from writer_client.observing.partition_writers import PartitionWriters as PartitionWriters
+    from writer_client.observing.shared import SharedObserver as SharedObserver
+    from writer_client.sending.delivery import DeliveryTracker as DeliveryTracker
+    from writer_client.sending.outcome import Exclusion as Exclusion
+    from writer_client.sending.outcome import Flushed as Flushed
+    from writer_client.sending.posting import Pace as Pace
 
 NAMES = {
     "AsyncWriterClient": ("writer_client.async_client", ""),
-    "Batch": ("writer_client.batches", ""),
-    "DeliveryTracker": ("writer_client.delivery", ""),
-    "EventTimeNoter": ("writer_client.observing", ""),
-    "Exclusion": ("writer_client.outcome", ""),
-    "Flushed": ("writer_client.outcome", ""),
-    "IngestionNoter": ("writer_client.observing", ""),
-    "KafkaBrokerTimes": ("writer_client.kafka_broker_times", "kafka"),
-    "KafkaEnds": ("writer_client.kafka_ends", "kafka"),
-    "KafkaFields": ("writer_client.kafka_fields", "kafka"),
-    "KafkaNotedProducer": ("writer_client.kafka_producer", "kafka"),
-    "KafkaResolved": ("writer_client.kafka_resolved", "kafka"),
-    "KafkaTimes": ("writer_client.kafka_ends", "kafka"),
-    "LogEnds": ("writer_client.log_ends", "files"),
-    "LogTimes": ("writer_client.log_ends", "files"),
-    "PartitionWriters": ("writer_client.partition_writers", ""),
-    "SegmentLogWriter": ("writer_client.segment_log", "files"),
-    "SharedObserver": ("writer_client.kafka_sharing", "kafka"),
-    "TopicEnds": ("writer_client.kafka_ends", "kafka"),
+    "Batch": ("writer_client.files.batches", ""),
+    "ClockNotes": ("writer_client.kafka.producer", "kafka"),
+    "DeliveryTracker": ("writer_client.sending.delivery", ""),
+    "EventTimeNoter": ("writer_client.observing.observer", ""),
+    "Exclusion": ("writer_client.sending.outcome", ""),
+    "Flushed": ("writer_client.sending.outcome", ""),
+    "IngestionNoter": ("writer_client.observing.observer", ""),
+    "KafkaBrokerTimes": ("writer_client.kafka.broker_times", "kafka"),
+    "KafkaEnds": ("writer_client.kafka.ends", "kafka"),
+    "KafkaFields": ("writer_client.kafka.fields", "kafka"),
+    "KafkaNotedProducer": ("writer_client.kafka.producer", "kafka"),
+    "KafkaResolved": ("writer_client.kafka.resolved", "kafka"),
+    "KafkaTimes": ("writer_client.kafka.ends", "kafka"),
+    "LogEnds": ("writer_client.files.log_ends", "files"),
+    "LogTimes": ("writer_client.files.log_ends", "files"),
+    "Pace": ("writer_client.sending.posting", ""),
+    "PartitionWriters": ("writer_client.observing.partition_writers", ""),
+    "Seen": ("noted_time.observing", ""),
+    "SegmentLogWriter": ("writer_client.files.log_writer", "files"),
+    "SharedObserver": ("writer_client.observing.shared", "kafka"),
+    "TopicEnds": ("writer_client.kafka.ends", "kafka"),
     "WriterClient": ("writer_client.client", ""),
 }
 """The module of each name, and the extra that it needs beyond the base install."""
+
+__all__ = list(NAMES)
 
 
 def __getattr__(name: str) -> object:

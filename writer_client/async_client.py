@@ -13,12 +13,12 @@ import httpx
 
 from noted_time.client.transport import AsyncTransport
 from noted_time.values import NotedTimeError, Rejected
-from writer_client.answers import Answered
 from writer_client.at_exit import open_clients
-from writer_client.claims import NOWHERE
-from writer_client.exchange import Exchange
-from writer_client.outcome import Flushed
-from writer_client.writer import Writer
+from writer_client.sending.answers import Answered
+from writer_client.sending.claims import NOWHERE
+from writer_client.sending.exchange import Exchange
+from writer_client.sending.outcome import Flushed
+from writer_client.sending.writer import Writer
 
 LAST_WAIT_S = 0.05
 """How long a task with no request under way may take to end."""

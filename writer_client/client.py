@@ -7,25 +7,25 @@ import os
 import threading
 import time as clocks
 from collections.abc import Mapping
-from typing import Self
 
 import httpx
 
+from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.values import NotedTimeError, Rejected
-from writer_client.answers import Answered
 from writer_client.at_exit import open_clients
-from writer_client.claims import NOWHERE
-from writer_client.exchange import Exchange
-from writer_client.outcome import Flushed
-from writer_client.waiting import Batch
-from writer_client.writer import Writer
+from writer_client.sending.answers import Answered
+from writer_client.sending.claims import NOWHERE
+from writer_client.sending.exchange import Exchange
+from writer_client.sending.outcome import Flushed
+from writer_client.sending.waiting import Batch
+from writer_client.sending.writer import Writer
 
 LAST_WAIT_S = 0.05
 """How long a thread with no request under way may take to end."""
 
 
-class WriterClient(Writer[httpx.BaseTransport]):
+class WriterClient(Closing, Writer[httpx.BaseTransport]):
     """Notes the time of one writer of one stream.
 
     `note_time`, `join`, `idle` and `wrote` return at once: notes coalesce (the latest of each
@@ -211,13 +211,3 @@ class WriterClient(Writer[httpx.BaseTransport]):
                 self._posting.settle(batch, outcome, clocks.monotonic())
                 self._changed.notify_all()
         self._notices.tell()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _: object, error: object, __: object) -> None:
-        if error is None:
-            self.close()
-            return
-        with contextlib.suppress(NotedTimeError):  # the block's own error matters more
-            self.close()

@@ -28,7 +28,7 @@ FIGHT_MS = 60_000
 """How long a takeover is counted."""
 
 FIGHT = 3
-"""From how many takeovers of one name in that time on they are named.
+"""Minimum number of takeovers of one name in that time that is reported.
 
 A rolling deployment takes a name over once, and once more if its process has to start again.
 """

@@ -9,12 +9,12 @@ from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.groups import GroupLimits
 from controller.aggregation.stream import StreamState
 from controller.store.port import BacklogRecord
-from noted_time.wing import Backlog, BacklogPolicy, BacklogState, Reason
+from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why there is a backlog: the lag of a domain, or the report of a reader (`told`)."""
+    """Why there is a backlog: the lag of a domain, or the report of a reader (`reported`)."""
 
     reason: Reason
     domain: str | None = None
@@ -47,7 +47,7 @@ class GroupBacklog:
 def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
     """Return whether the group has a backlog now, in any domain; raises `UnknownReader`."""
     kept = stream.groups.backlog(group)
-    reported = [Cause("told", reader=each) for each in stream.groups.behind(group)]
+    reported = [Cause("reported", reader=each) for each in stream.groups.behind(group)]
     if kept is None and not reported:
         return GroupBacklog()
     before = kept or BacklogRecord(stream.id, group)

@@ -10,8 +10,8 @@ from controller.aggregation.draft import Moment
 from controller.aggregation.missing import take
 from controller.aggregation.stream import StreamState
 from controller.store.port import Store, Transaction
+from noted_time.progress import Alignment
 from noted_time.values import UnknownStream
-from noted_time.wing import Alignment
 
 
 class NotOwner(Exception):
@@ -38,7 +38,7 @@ class OwnedStreams:
 
     `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
     `alignments` are those of the same buckets, by name. Their settings are durable. Their members
-    are only in memory, as they report again within a second or so.
+    are only in memory, because they report again within a second or so.
     """
 
     def __init__(self, buckets: int = 1) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.aggregation.draft import Draft
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
-from noted_time.values import DAY_MS, MIN_INT64
+from noted_time.values import DAY_MS
 
 RECORDS_KEPT_MS = 90 * DAY_MS
 """How long entries of ledgers and changes by operators are kept."""
@@ -56,17 +56,12 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams:
         draft.batch.forgotten_changes.append((stream.id, before))
         draft.batch.forgotten_ledger.append((stream.id, before))
-        reaches = {}
         for domain, found in stream.missing.items():
             lower = stream.histories[domain].last_lower
             found.forget_before(before, lower, stream.aggregator.writers())
-            if found.known_from != MIN_INT64:
-                reaches[domain] = found.known_from
-        if reaches != stream.record.ledger_from:
-            stream.rewrite(draft, ledger_from=reaches)
         for domain, late in stream.late.items():
             draft.keep_late(stream.id, domain, dict.fromkeys(late.forget_before(before)))
-        stream.keep_late_from(draft)
+        stream.keep_known_from(draft)
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:

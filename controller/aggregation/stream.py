@@ -28,7 +28,6 @@ from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MissingWrite
 from noted_time.values import (
     LARGEST_TIME,
     MIN_INT64,
-    LateReport,
     Note,
     Session,
     UnknownDomain,
@@ -213,22 +212,17 @@ class StreamState:
 
     def _report_late(self, note: Note, draft: Draft) -> None:
         """Keep what an accepted note reports of late rows."""
-        domain, rows = self.aggregator.report_late(note)
-        at, late = draft.moment.wall, self.late[domain.name]
-        for each in rows:
-            behind = max(0, domain.lower - each.least) if domain.last else 0
-            most = each.least if each.most is None else each.most
-            report = LateReport(note.writer, each.rows, each.least, most, at, at, behind)
-            changed = late.add(report, max(1, MOST_REPORTS // len(self.late)))
-            draft.keep_late(self.id, domain.name, changed)
-        self.keep_late_from(draft)
+        domain, reports = self.aggregator.report_late(note, draft.moment.wall)
+        for each in reports:
+            changed = self.late[domain].add(each, max(1, MOST_REPORTS // len(self.late)))
+            draft.keep_late(self.id, domain, changed)
+        self.keep_known_from(draft)
 
-    def keep_late_from(self, draft: Draft) -> None:
-        """Write from which time on all late rows are known, if that changed."""
-        reaches = {k: each.known_from for k, each in self.late.items()}
-        known = {k: time for k, time in reaches.items() if time != MIN_INT64}
-        if known != self.record.late_from:
-            self.rewrite(draft, late_from=known)
+    def keep_known_from(self, draft: Draft) -> None:
+        """Write from which time on all missing writers and late rows are known, if that changed."""
+        ledger_from, late_from = _known_from(self.missing), _known_from(self.late)
+        if (ledger_from, late_from) != (self.record.ledger_from, self.record.late_from):
+            self.rewrite(draft, ledger_from=ledger_from, late_from=late_from)
 
     def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
@@ -270,13 +264,15 @@ class StreamState:
         waits: list[int] = []
         settle = self.aggregator.settle_members
         for domain in self.settings.domains:
-            if settle(domain) and self.aggregator.may_advance(domain):
+            is_settled = settle(domain)
+            if is_settled and self.aggregator.may_advance(domain):
                 wait = self._due(domain, moment) - moment.steady
                 if wait > 0:
                     waits.append(wait)
                     continue
                 self._advance(domain, draft)
-            if not settle(domain):
+                is_settled = settle(domain)
+            if not is_settled:
                 waits.append(0)
         return min(waits, default=None)
 
@@ -365,3 +361,8 @@ class StreamState:
             returned,
         )
         draft.batch.ledger.append(entry)
+
+
+def _known_from(found: Mapping[str, MissingWriters | LateReports]) -> dict[str, int]:
+    reaches = {domain: each.known_from for domain, each in found.items()}
+    return {domain: time for domain, time in reaches.items() if time != MIN_INT64}

@@ -12,22 +12,23 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import create_model
 
-from controller.api import alignments, note_body, pages, problems, readers, streams, views, writers
-from controller.api.access import OPEN, Gate
-from controller.api.alignment_rows import AlignmentRows
-from controller.api.answer_shapes import AccessAnswer
-from controller.api.deps import CallDep, ControllerDep, only_known_parameters
-from controller.api.forwarding import Forwarding
-from controller.api.gathering import Gathering
-from controller.api.group_times import GroupTimes
+from controller.api.fleet.forwarding import Forwarding
+from controller.api.fleet.gathering import Gathering
+from controller.api.fleet.group_times import GroupTimes
+from controller.api.gate.access import OPEN, Gate
 from controller.api.middleware import Middleware
-from controller.api.note_answers import NotesAnswer, Problem
-from controller.api.peers import Peers
-from controller.api.problems import PROBLEMS
-from controller.api.replies import reply, shape
-from controller.api.shapes import REF
-from controller.service import traces
+from controller.api.notes.body import NotesBody
+from controller.api.notes.outcomes import NotesAnswer, Problem
+from controller.api.pages import assets
+from controller.api.routes import alignments, readers, streams, views, writers
+from controller.api.routes.deps import CallDep, ControllerDep, only_known_parameters
+from controller.api.wire import problems
+from controller.api.wire.answer_shapes import AccessAnswer
+from controller.api.wire.problems import PROBLEMS
+from controller.api.wire.replies import reply, shape
+from controller.api.wire.shapes import REF
 from controller.service.controller import Controller
+from controller.service.telemetry import traces
 from noted_time.values import MAX_INT64
 
 if TYPE_CHECKING:
@@ -109,13 +110,14 @@ class Api(FastAPI):
     def _described(self) -> dict[str, Any]:
         document: dict[str, Any] = _exact(super().openapi())
         schemas = document["components"]["schemas"]
-        schemas |= note_body.SCHEMAS
         refused = "The problem `notes_refused`: no note of the request was accepted."
         both = (shape(NotesAnswer), shape(Problem))
-        for model in (both[1], create_model("NotesRefused", __base__=both, __doc__=refused)):
+        both_in_one = create_model("NotesRefused", __base__=both, __doc__=refused)
+        for model in (NotesBody, both[1], both_in_one):
             described = model.model_json_schema(ref_template=REF)
-            described.pop("$defs", None)  # answers that are a success have them too
+            schemas |= described.pop("$defs", {})
             schemas[model.__name__] = described
+        del schemas["Note"]["properties"]["timeout_ms"]["default"]  # it marks an absent field
         _secure(document)
         return document
 
@@ -179,14 +181,12 @@ def create_api(
     )
     api.gate = gate or Gate()
     api.state.controller = controller
-    peers = Peers(controller.ownership, forwarding.http_client if forwarding else None)
-    api.state.gathering = Gathering(controller, peers)
-    api.state.alignment_rows = AlignmentRows(controller, peers)
+    api.state.gathering = Gathering(controller, forwarding.http_client if forwarding else None)
     api.state.group_times = GroupTimes(controller, forwarding.answer if forwarding else None)
     problems.install(api)
     of_streams = (streams.router, writers.router, readers.router, views.router)
     for router in (own, *of_streams, alignments.router):
         api.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])
     api.include_router(health)
-    api.include_router(pages.router)
+    api.include_router(assets.router)
     return api

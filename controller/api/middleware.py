@@ -10,14 +10,15 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.api import audit, forwarding
-from controller.api.access import AccessDenied, Gate, Need, RequestInfo, attempt, needed
-from controller.api.answers import Answer, answer_of
-from controller.api.calls import Call, StreamRequest
-from controller.api.connections import Connection
-from controller.api.forwarding import Forwarding
-from controller.api.notes import answer_notes
-from controller.api.problems import problem, problem_of, unknown_parameters
+from controller.api.fleet import forwarding
+from controller.api.fleet.forwarding import Forwarding
+from controller.api.gate import audit
+from controller.api.gate.access import AccessDenied, Gate, Need, RequestInfo, attempt, needed
+from controller.api.gate.admitted import Call, StreamRequest
+from controller.api.notes.route import answer_notes
+from controller.api.sockets.connections import Connection
+from controller.api.wire.answers import Answer, answer_of
+from controller.api.wire.problems import problem, problem_of, unknown_parameters
 from controller.service.controller import Controller
 from controller.service.tokens import Holder
 from controller.store.port import StoreUnavailable
@@ -140,9 +141,9 @@ def _most_of_body(need: Need, path: str) -> int:
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
     """Return the request's body, `None` if it is larger than `most` bytes.
 
-    Of a larger one up to `MOST_DROPPED` bytes are read and dropped, as its sender may read nothing
-    before it has sent all. Raises `ClientDisconnect` if the client hung up before all of it was
-    here, or was too slow.
+    Of a larger one up to `MOST_DROPPED` bytes are read and dropped, because its sender may read
+    nothing before it has sent all. Raises `ClientDisconnect` if the client hung up before all of
+    it was here, or was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")
     body, size, is_whole = bytearray(), 0, False

@@ -31,14 +31,14 @@ import structlog
 
 from controller.aggregation.draft import Draft
 from controller.aggregation.owned_streams import NotOwner, OwnedStreams
-from controller.service import traces
 from controller.service.clocks import Clocks
 from controller.service.intervals import Intervals
 from controller.service.limits import Limits
-from controller.service.logs import log_changes
-from controller.service.metrics import Metrics
 from controller.service.ownership import Ownership
 from controller.service.polls import LongPollNotifier
+from controller.service.telemetry import traces
+from controller.service.telemetry.logs import log_changes
+from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Store, StoreLost, StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.client import Backoff

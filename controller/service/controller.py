@@ -9,22 +9,22 @@ from uuid import uuid4
 
 import structlog
 
-from controller.aggregation import group_backlog, operator
+from controller.aggregation import group_backlog, operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.groups import OwnBacklog
-from controller.aggregation.operator import ANONYMOUS, Order
+from controller.aggregation.operations import ANONYMOUS, Order
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.shares import NOBODY, Asker
 from controller.aggregation.stream import StreamState
-from controller.service.alignments import AlignmentService
+from controller.service.alignment_service import AlignmentService
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.limits import Limits
+from controller.service.long_reads import Views
 from controller.service.maintenance import maintain
-from controller.service.metrics import Exposition, Metrics
 from controller.service.polls import LongPollNotifier, LongPolls
-from controller.service.views import Views
+from controller.service.telemetry.metrics import Exposition, Metrics
 from controller.store.port import Store, StoreUnavailable, StreamSummary
 from noted_time import Accepted, ReaderGroup, Refused
 from noted_time.values import Note, checked_name
@@ -171,7 +171,7 @@ class Controller:
         new_id, most = uuid4().hex, self.limits.streams
 
         def put(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, bool]:
-            return operator.put(
+            return operations.put(
                 streams, draft, order, name, changes, new_id=new_id, most_streams=most
             )
 

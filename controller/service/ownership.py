@@ -26,7 +26,7 @@ from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.polls import LongPollNotifier
 from controller.store.port import Change, Leases, Store, Transaction
-from noted_time.wing import Alignment
+from noted_time.progress import Alignment
 
 if TYPE_CHECKING:
     InThread = Callable[..., Coroutine[Any, Any, Any]]

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from controller.aggregation.shares import NOBODY, Asker, Shares
 from controller.aggregation.stream import StreamState
 from controller.service.limits import Limits
-from controller.service.metrics import Metrics
+from controller.service.telemetry.metrics import Metrics
 from noted_time import CompleteWindow, Mark, MarkHistory
 from noted_time.reading import Tiling, check_time, check_windows, complete_windows
 from noted_time.values import NotCompleteYet
@@ -125,20 +125,14 @@ class LongPollNotifier:
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """What a poll for marks found, the present ones after a seq, and their stream.
+    """What a poll for marks found: the stream, and the history that has them.
 
     If `quiet`, the stream waits for no writer, and no mark follows until one is live again.
     """
 
     stream: StreamState
     history: MarkHistory
-    after: int
     quiet: bool
-
-    @property
-    def marks(self) -> Iterator[Mark]:
-        """The marks, each built when it is asked for."""
-        return self.history.following(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +182,7 @@ class LongPolls:
             awaited = _awaited(stream, domain, "seq", after + 1)
             if is_over or not await self._notified(awaited, deadline - _now(), asker):
                 running = stream.aggregator.domains[awaited.domain]
-                return NewMarks(stream, history, after, running.is_quiet)
+                return NewMarks(stream, history, running.is_quiet)
 
     async def cut(
         self, name: str, domain: str | None, complete_to: int, wait_ms: int, asker: Asker = NOBODY

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import structlog
 
-from controller.service.access import Grant
-from controller.store.tokens import TokenRecord, Tokens
+from controller.service.permissions import Grant
+from controller.store.token_table import TokenRecord, Tokens
 from noted_time.values import LABEL_LENGTH, one_line
 
 log = structlog.get_logger()
@@ -125,8 +125,8 @@ class TokenCache:
         """Return the holder of the token in an Authorization header, if it is valid.
 
         Called for every request: a header that was seen costs one lookup in a dict. That reveals
-        nothing of other headers to a caller, as the dict compares bytes only if their keyed hashes
-        are the same.
+        nothing of other headers to a caller, because the dict compares bytes only if their keyed
+        hashes are the same.
         """
         if len(authorization) > LONGEST:
             return None

@@ -43,12 +43,12 @@ class DatabaseFiles:
     def check(self) -> None:
         """Raise `StoreUnavailable` if the file was moved or replaced, `StoreLost` else.
 
-        Some microseconds, as it is called twice a commit.
+        Some microseconds, because it is called twice a commit.
         """
         if self._identify() != self._identity:
             raise StoreUnavailable(
-                f"another file was put in the place of {self.file}: put the first one back, "
-                "or start the controller again"
+                f"{self.file} was replaced by another file; restore it, or start the controller "
+                "again"
             )
         for path, identity in self._beside.items():
             if _identity_of(path) != identity:

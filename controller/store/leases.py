@@ -33,8 +33,8 @@ END_MS = 500
 PATIENCE_MS = 5000
 """How long a statement waits for a lock on rows or tables, in ms."""
 
-# Locks are pairs of numbers: the schema, as each may hold the tables of a controller, and a bucket
-# from `first` on. Just below is the lock that all live controllers share.
+# Locks are pairs of numbers: the schema, because each may hold the tables of a controller, and a
+# bucket from `first` on. Just below is the lock that all live controllers share.
 _NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
 # A session is idle since `state_change`; one that is active may still wait for the rest of a

@@ -26,7 +26,7 @@ from controller.store.port import (
     stream_of,
 )
 from controller.store.sqlite import SingleNodeLeases
-from controller.store.tokens import TokenRecord, Tokens
+from controller.store.token_table import TokenRecord, Tokens
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 
 URL = "memory://"

@@ -12,7 +12,7 @@ from controller.store.migrate import check
 from controller.store.port import Store, StoreUnavailable
 from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
 from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
-from controller.store.tokens import Tokens
+from controller.store.token_table import Tokens
 
 PATIENCE_S = 3.0
 """How long a controller waits for one that is about to stop."""

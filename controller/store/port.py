@@ -27,8 +27,8 @@ from noted_time import (
     Seal,
     StreamSettings,
 )
+from noted_time.progress import AlignmentSettings
 from noted_time.values import Absence, LateReport
-from noted_time.wing import AlignmentSettings
 
 LateKey = tuple[str, str, str, int, int, int]
 """Stream id, domain, and the place of a report."""

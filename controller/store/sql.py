@@ -17,7 +17,7 @@ from sqlalchemy import Engine, Table, select
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from controller.store import rows
-from controller.store.moved import Tails, mark_rows
+from controller.store.moved_offsets import Tails, mark_rows
 from controller.store.port import StoreUnavailable, Transaction, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
@@ -165,8 +165,8 @@ class SqlStore(SqlReading):
     def _take_tails(self, last: Mapping[tuple[str, str], int]) -> Tails:
         """Return the tails of those chains to which no other store has appended since.
 
-        That their seqs are the same shows it, as no seq is written twice. They are kept again, with
-        what follows, when all of that is written.
+        That their seqs are the same shows it, because no seq is written twice. They are kept again,
+        with what follows, when all of that is written.
         """
         taken = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}

@@ -1,7 +1,7 @@
 """One carrier in Java as a process, with the lines and answers of `kafka_carrier`.
 
-Its producer is the plain `java/LineProducer.java`. The interceptor among its settings notes the
-newest departure that was sent less a delay, and a stop is answered once that is durable.
+Its producer is the plain `tests/support/LineProducer.java`. The interceptor among its settings
+notes the newest departure that was sent less a delay, and a stop is answered once that is durable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyspark
 from examples.flights.kafka_carrier import PATIENCE_S, answer, stop_of
 from examples.flights.replay import DOMAIN, STREAM
 from examples.flights.surroundings import KAFKA, ROOT, SurroundingsError
-from spark_integration.jars import java
+from spark_integration.session.jars import java
 
 if TYPE_CHECKING:
     from examples.flights.stage import Stage

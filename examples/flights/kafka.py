@@ -32,7 +32,7 @@ from examples.flights.surroundings import SurroundingsError, end, last_words, st
 from examples.flights.ways import IN_JAVA, ITSELF, OBSERVED, RESOLVED, delays, way_of
 from noted_time.kafka import Topic
 from noted_time.values import NotedTimeError
-from spark_integration import read_noted_kafka
+from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, WriterClient
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from examples.flights.data import Flight
     from examples.flights.schedule import Step
     from examples.flights.stage import Stage
-
-    Seen = tuple[Mapping[int, int], Mapping[int, int | None], int | None]
+    from noted_time.observing import Seen
 
 
 KEPT_FOR_EVER = {"retention.ms": "-1"}
@@ -242,8 +241,7 @@ def observing(
         )
         client.flush(PATIENCE_S)
         yield observer
-        ends, *_ = times()
-        client.join(ends)  # no note has those of rows that left the time as it was
+        client.join(times().ends)  # no note has those of rows that left the time as it was
         client.finish(timeout=PATIENCE_S)
 
 
@@ -298,15 +296,12 @@ def with_noted_time(stage: Stage, checkpoint: Path, domain: str = DOMAIN) -> Dat
     """Return the flights of the topic under the watermark that is noted in a domain."""
     return read_noted_kafka(
         stage.spark,
-        STREAM,
-        bootstrap=stage.bootstrap,
-        controller_url=stage.url,
+        KafkaRecords(STREAM, stage.bootstrap, parse=flights_of, options=COMMITTED),
+        Noted(stage.url),
         checkpoint_location=str(checkpoint),
         event_time=EVENT_TIME,
-        parse=flights_of,
-        strict=False,
-        options=COMMITTED,
         domain=domain,
+        policy=WatermarkPolicy(strict=False),
     )
 
 

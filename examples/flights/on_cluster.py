@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from examples.flights.kafka import COMMITTED, flights_of
 from examples.flights.query import hourly, run_to_the_end, truth, with_noted_time
 from examples.flights.replay import EVENT_TIME, STREAM
-from spark_integration import Batches, read_noted_kafka
+from spark_integration import Batches, KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,14 +72,11 @@ def _log(spark: SparkSession, given: dict[str, str]) -> tuple[DataFrame, DataFra
 def _topic(spark: SparkSession, given: dict[str, str]) -> tuple[DataFrame, DataFrame]:
     flights = read_noted_kafka(
         spark,
-        STREAM,
-        bootstrap=given["bootstrap"],
-        controller_url=given["url"],
+        KafkaRecords(STREAM, given["bootstrap"], parse=flights_of, options=COMMITTED),
+        Noted(given["url"]),
         checkpoint_location=given["checkpoint"],
         event_time=EVENT_TIME,
-        parse=flights_of,
-        strict=False,
-        options=COMMITTED,
+        policy=WatermarkPolicy(strict=False),
     )
     options = {"subscribe": STREAM, "kafka.bootstrap.servers": given["bootstrap"], **COMMITTED}
     return flights, flights_of(spark.read.format("kafka").options(**options).load())

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from examples.flights.data import HOUR_MS
 from examples.flights.replay import EVENT_TIME, STREAM, table
 from noted_time.client import position_from_wire
-from spark_integration import Columns, read_noted_log
+from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from examples.flights.data import Flight
     from examples.flights.measurement import Truth
-    from spark_integration.options import Option
+    from spark_integration.log.options import Option
 
 
 HOUR = "1 hour"
@@ -50,12 +50,11 @@ def with_noted_time(
     return read_noted_log(
         spark,
         root,
-        stream,
+        Noted(controller_url, stream),
         Columns((EVENT_TIME, "origin")),
         *options,
-        controller_url=controller_url,
         event_time=EVENT_TIME,
-        strict=False,
+        policy=WatermarkPolicy(strict=False),
     )
 
 

@@ -65,7 +65,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         // what follows is the thread's alone
         final Set<String> said = new HashSet<>(), troubles = new HashSet<>();
         Uuid id;
-        String fields = "";
+        String fields = "", former = "";  // the sessions from which it took the name over
         boolean tookOver, joined, declares = true;
         int settled, failures;
         long due = System.nanoTime(), lookAt = due;
@@ -161,7 +161,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
                 + error + "); create the producer again");
             else if (!topic.arrived(at.partition(), at.offset(), at.timestamp())) topic.stop(
                 "a record was acknowledged with a timestamp that was not sent; if the topic has "
-                + "message.timestamp.type=LogAppendTime, " + OBSERVE + " (--by broker-time); if "
+                + "message.timestamp.type=LogAppendTime, " + OBSERVE + " (broker-time); if "
                 + "another interceptor changes timestamps, list it before this one");
         }
     }
@@ -387,14 +387,15 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             String note = "{'notes':[{'writer':'" + writer + "','session':'" + session
                 + "','sequence':" + sequence
                 + (domain.isEmpty() ? "" : ",'domain':'" + domain + "'")
-                + (topic.tookOver ? "" : ",'takes_over':true,'label':'" + label + "'") + fields;
+                + (topic.tookOver ? "" : (topic.former.isEmpty() ? ",'takes_over':true"
+                : ",'took_over':[" + topic.former + "]") + ",'label':'" + label + "'") + fields;
             var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.name
                 + "/notes")).timeout(Duration.ofMillis(ANSWER_MS))
                 .header("content-type", "application/json").POST(HttpRequest.BodyPublishers
                 .ofString((note + "}]}").replace('\'', '"')));
             if (!token.isEmpty()) asked.header("authorization", "Bearer " + token);
             try {
-                var collected = new Answer();  // now, as its time begins before the connection does
+                var collected = new Answer();  // now: its time begins before the connection does
                 var answer = http.send(asked.build(), any -> collected);
                 String type = answer.headers().firstValue("content-type").orElse("no type");
                 String body = type.split(";")[0].endsWith("json") ? answer.body() : "";
@@ -419,6 +420,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     private String accepted(Topic topic, String answer) {
         long lower = number("'lower':" + NUMBER, answer, NEVER);
         topic.tookOver = true;
+        topic.former = found("'took_over':\\[([\\w.',\\s-]{1,1000}+)]", answer, topic.former);
         synchronized (topic) {
             topic.lower = Math.max(topic.lower, lower);
             topic.claim(topic.claimed);
@@ -440,6 +442,12 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.declares &= !found("'field':" + WORD, answer, "").equals("max_time");
         if (status.equals("superseded")) sequence = Math.max(sequence, last);
         if (status.equals("sealed")) topic.stop("the stream is sealed");
+        String holder = found("'session':('[\\w.-]{1,64}+')", answer, "?");
+        if (status.equals("fenced") && topic.tookOver && topic.former.contains(holder)) {
+            topic.tookOver = topic.joined = false;
+            return "fenced by a process from which it had taken the name, so the controller's "
+                + "database is that of a backup: it takes the name over once more";
+        }
         if (status.equals("fenced")) topic.stop("another process, "
             + found("'label':'([^']{0,128}+)", answer, "?") + ", took the name over at "
             + Instant.ofEpochMilli(since) + ", and no note covers what this one sends: end it, or "

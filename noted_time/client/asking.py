@@ -128,7 +128,7 @@ class Incoming:
         self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
-            raise self.reply().unexpected(f"the answer is packed by {encoding[:SHOWN]!r}")
+            raise self.reply().unexpected(f"the answer is compressed ({encoding[:SHOWN]!r})")
 
     def add(self, part: bytes) -> None:
         """Add a part of the body; raises `UnexpectedAnswer` if it is too large."""

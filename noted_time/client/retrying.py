@@ -60,15 +60,15 @@ class Outage:
         """Start without an outage; `who` begins each sentence."""
         self._who = who
         self._since: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def failed(self, error: NotedTimeError, *, now: float, asker: str = "") -> str | None:
         """Record that this asker was refused or got no answer."""
         self._since.setdefault(asker, now)
         kind = kind_of(error)
-        if kind in self._told:
+        if kind in self._logged:
             return None
-        self._told.add(kind)
+        self._logged.add(kind)
         if isinstance(error, UnexpectedAnswer):
             return f"{self._who}: retrying after an unexpected answer: {error}"
         what = "refused" if isinstance(error, Rejected) else "no response"
@@ -79,7 +79,7 @@ class Outage:
         since = self._since.pop(asker, None)
         if since is None or self._since:
             return None
-        self._told.clear()
+        self._logged.clear()
         return f"{self._who}: the controller responds again, after {now - since:.1f} s"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,17 +17,21 @@ from confluent_kafka import (
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
-    ListOffsetsResultInfo,
     NewTopic,
     OffsetSpec,
     ResourceType,
 )
 
+from noted_time.observing import Stamp
 from noted_time.values import NotedTimeError, Recreated, Rejected, Unreachable
-from noted_time.wing import Stamp
 
 TIMEOUT_S = 10.0
 Of = TypeVar("Of")
+Client = TypeVar("Client")
+
+LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LARGEST = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
 FATAL_ONLY = 2
 """The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
@@ -61,6 +65,14 @@ def connection(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of any client of librdkafka that concern its connection."""
     own = {k: v for k, v in config.items() if k in OF_THE_CONNECTION or k.startswith(SECURITY)}
     return {"log_level": FATAL_ONLY, **own}
+
+
+def client_of(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
+    """Return a client of librdkafka; raises `Rejected` if that refuses the configuration."""
+    try:
+        return kind(dict(config))
+    except (KafkaException, TypeError, ValueError) as error:
+        raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +132,7 @@ class Topic:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
         self.connection: Mapping[str, Any] = connection(config)
         """What of the configuration any client of librdkafka takes."""
-        try:
-            self._admin = AdminClient(dict(self.connection))
-        except (KafkaException, TypeError, ValueError) as error:
-            raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
+        self._admin = client_of(AdminClient, self.connection)
 
     def look(
         self, *, committed: bool = False, newest: bool = False, timeout_s: float = TIMEOUT_S
@@ -136,22 +145,37 @@ class Topic:
         is read.
         """
         topic_id, partitions = self._described(timeout_s)
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        ends = self._offsets(partitions, latest, timeout_s, committed=committed)
-        stamps = self._stamps(ends, timeout_s) if newest else {}
+        ends = _offsets(self._found(partitions, LATEST, timeout_s, committed=committed))
+        stamps = self._found(ends, LARGEST, timeout_s) if newest else {}
         if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
         unknown = frozenset(partitions).difference(ends)
         return TopicLook(topic_id, ends, unknown, written, partitions)
 
-    def look_again(self, *, committed: bool = False, newest: bool = False) -> TopicLook:
+    def look_again(
+        self, *, committed: bool = False, newest: bool = False, timeout_s: float = TIMEOUT_S
+    ) -> TopicLook:
         """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
-        look = self.look(committed=committed, newest=newest)
+        look = self.look(committed=committed, newest=newest, timeout_s=timeout_s)
         if self._id not in (None, look.id):
-            raise Recreated(f"Kafka topic {self.name!r}", f"its id is {look.id}, not {self._id}")
+            raise self.recreated(f"its id is {look.id}, not {self._id}")
         self._id = look.id
         return look
+
+    def recreated(self, fact: str) -> Recreated:
+        """Return the error of a topic that is another one now, by the fact that shows it."""
+        return Recreated(f"Kafka topic {self.name!r}", fact)
+
+    def check_led(self, leaderless: Collection[int]) -> None:
+        """Raise `Unreachable` if there are partitions whose leader does not answer."""
+        if leaderless:
+            raise self.leaderless(leaderless)
+
+    def leaderless(self, partitions: Collection[int]) -> Unreachable:
+        """Return the error of partitions whose leader does not answer."""
+        numbers = sorted(partitions)
+        return Unreachable(f"Kafka topic {self.name!r} has no leader for partitions {numbers}")
 
     def create(self, settings: Mapping[str, str]) -> None:
         """Create it with one partition; raises `Unreachable` if that cannot be done now."""
@@ -166,8 +190,7 @@ class Topic:
     def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""
         _, partitions = self._described(timeout_s)
-        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        return self._offsets(partitions, earliest, timeout_s)
+        return _offsets(self._found(partitions, EARLIEST, timeout_s))
 
     def offsets_at(self, time_ms: int, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the offset of each partition's first record with a timestamp >= `time_ms`.
@@ -176,9 +199,8 @@ class Topic:
         lower timestamp. It is the end of a partition that has no such record.
         """
         ends = self.look(timeout_s=timeout_s).ends
-        at = OffsetSpec.for_timestamp(time_ms)
-        found = self._offsets(ends, at, timeout_s)
-        return {p: found[p] if found.get(p, -1) >= 0 else end for p, end in ends.items()}
+        found = _offsets(self.first_stamps(time_ms, ends, timeout_s=timeout_s))
+        return {**ends, **found}
 
     def largest_times(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
         """Return the largest timestamp in each partition that has one, in ms.
@@ -186,7 +208,7 @@ class Topic:
         Records that are not committed, or aborted, count as well. No record is read.
         """
         _, partitions = self._described(timeout_s)
-        found = self._stamps(partitions, timeout_s)
+        found = self._found(partitions, LARGEST, timeout_s)
         return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
 
     def first_stamps(
@@ -194,7 +216,7 @@ class Topic:
     ) -> Mapping[int, Stamp]:
         """Return the first record with a timestamp >= `time_ms` of each partition that has one."""
         found = self._found(partitions, OffsetSpec.for_timestamp(time_ms), timeout_s)
-        return {p: Stamp(at.timestamp, at.offset) for p, at in found.items() if at.offset >= 0}
+        return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         """Return the topic's settings, and the brokers' for what it leaves to them."""
@@ -250,24 +272,6 @@ class Topic:
         in_sync = {each.id: len(each.isr) for each in found.partitions}
         return None if topic_id == NO_ID else topic_id, in_sync
 
-    def _stamps(self, partitions: Iterable[int], timeout_s: float) -> dict[int, Stamp]:
-        """Return the record with the largest timestamp; a partition without one has -1 for both."""
-        largest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-        found = self._found(partitions, largest, timeout_s)
-        return {partition: Stamp(at.timestamp, at.offset) for partition, at in found.items()}
-
-    def _offsets(
-        self,
-        partitions: Iterable[int],
-        spec: OffsetSpec,
-        timeout_s: float,
-        *,
-        committed: bool = False,
-    ) -> dict[int, int]:
-        """Return an offset of each partition whose leader answers."""
-        found = self._found(partitions, spec, timeout_s, committed=committed)
-        return {partition: at.offset for partition, at in found.items()}
-
     def _found(
         self,
         partitions: Iterable[int],
@@ -275,17 +279,19 @@ class Topic:
         timeout_s: float,
         *,
         committed: bool = False,
-    ) -> dict[int, ListOffsetsResultInfo]:
+    ) -> dict[int, Stamp]:
+        """Return what is asked for of each partition whose leader answers, -1 if there is none."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not asked:
             return {}
         deadline = clocks.monotonic() + timeout_s
         futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
-        found: dict[int, ListOffsetsResultInfo] = {}
+        found: dict[int, Stamp] = {}
         for at, future in futures.items():
             try:
-                found[at.partition] = future.result(max(0.0, deadline - clocks.monotonic()))
+                there = future.result(max(0.0, deadline - clocks.monotonic()))
+                found[at.partition] = Stamp(there.timestamp, there.offset)
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS:
                     raise self._failed(error.args[0]) from error
@@ -307,3 +313,7 @@ class Topic:
         if error.code() == KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's own codes begin so
             return Unreachable(f"no Kafka broker answers at {self._servers}")
         return Unreachable(f"Kafka at {self._servers}, topic {self.name!r}: {error.str()}")
+
+
+def _offsets(found: Mapping[int, Stamp]) -> dict[int, int]:
+    return {partition: stamp.offset for partition, stamp in found.items()}

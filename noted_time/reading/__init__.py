@@ -2,9 +2,9 @@
 
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
-from noted_time.reading.lacking import ReaderPlace, reader_place
-from noted_time.reading.late import MOST_REPORTS, LateReports
+from noted_time.reading.late import MOST_REPORTS, LateReports, by_writer
 from noted_time.reading.missing import MissingWriters
+from noted_time.reading.reader_place import ReaderPlace, reader_place
 from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.relaying import NEW_SEGMENT_MS, RelayQueue, difference
 from noted_time.reading.trend import UNIX_MS, Point

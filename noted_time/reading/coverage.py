@@ -34,8 +34,8 @@ class Coverage:
     def at_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
         """Return what the cut of a mark may lack of the times from `since` to `complete_to`.
 
-        Without `since` all late rows count, and it is before the first mark if that is later than
-        `complete_to`.
+        Without `since`, all late rows below `complete_to` count, and only a first mark above
+        `complete_to` makes it `before_first_mark`.
         """
         late = self.late.between(MIN_INT64 if since is None else since, complete_to)
         first = complete_to if since is None else since

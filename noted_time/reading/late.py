@@ -84,10 +84,10 @@ class LateReports:
     def _merge(self, most: int) -> set[LatePlace]:
         """Merge neighbours in time, of the writers with most reports first."""
         changed: set[LatePlace] = set()
-        by_writer: defaultdict[str, list[LateReport]] = defaultdict(list)
+        of_writers: defaultdict[str, list[LateReport]] = defaultdict(list)
         for each in sorted(self, key=attrgetter("least", "most", "first_seen")):
-            by_writer[each.writer].append(each)
-        for reports in sorted(by_writer.values(), key=len, reverse=True):
+            of_writers[each.writer].append(each)
+        for reports in sorted(of_writers.values(), key=len, reverse=True):
             if len(self) <= most:
                 break
             for one, other in zip(reports[::2], reports[1::2], strict=False):
@@ -109,12 +109,8 @@ class LateReports:
                 yield self._among(found, start, start + size)
 
     def _among(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
-        by_writer: dict[str, LateReport] = {}
-        for each in reports:
-            if each.least < end and each.most >= start:
-                known = by_writer.get(each.writer)
-                by_writer[each.writer] = known.join(each) if known else each
-        found = sorted(by_writer.values(), key=lambda each: (-each.rows, each.writer))
+        found = by_writer(each for each in reports if each.least < end and each.most >= start)
+        found.sort(key=lambda each: (-each.rows, each.writer))
         writers = tuple(
             LateWriter(
                 each.writer,
@@ -127,3 +123,12 @@ class LateReports:
             for each in found[:WRITERS_NAMED]
         )
         return Late(writers, len(found), start >= self.known_from)
+
+
+def by_writer(reports: Iterable[LateReport]) -> list[LateReport]:
+    """Return the sum of the reports of each writer, in the order of their first reports."""
+    sums: dict[str, LateReport] = {}
+    for each in reports:
+        known = sums.get(each.writer)
+        sums[each.writer] = known.join(each) if known else each
+    return [*sums.values()]

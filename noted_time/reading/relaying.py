@@ -14,7 +14,7 @@ from itertools import takewhile
 from noted_time.values import Mark, SegmentWaited, waited_for
 
 MOST_SHOWN = 3
-"""Maximum number of segments that a sentence names in which two cuts differ."""
+"""Maximum number of differing segments that a sentence names."""
 
 NEW_SEGMENT_MS = 10_000
 """How long the rows of a new segment wait: a reader's look at the log may lack the segment yet."""
@@ -26,8 +26,8 @@ class RelayQueue:
     """By domain, the `last` record of the log of marks, and the marks `waiting` to be written.
 
     A relay continues where the log ends: `written` is given each record, of other relays too. If
-    another relay wrote an older mark after a newer one, it continues from there, as a compacted log
-    keeps the last.
+    another relay wrote an older mark after a newer one, it continues from there, because a
+    compacted log keeps the last.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()
@@ -55,7 +55,10 @@ class RelayQueue:
         self._seen = dict.fromkeys(ends, now_ms) | self._seen
 
     def add(self, domain: str, marks: Iterable[Mark], *, is_all: bool = False) -> None:
-        """Add the marks after `newest`; `is_all` of a sealed stream, whose last is final."""
+        """Add the marks after `newest`.
+
+        `is_all`: the stream is sealed, and the last of these is its final mark.
+        """
         self.waiting[domain].extend(marks)
         newest = self.newest(domain)
         if is_all and newest is not None and not newest.final:

@@ -116,8 +116,8 @@ def complete_windows(
 
     So the end of one answer is the `after` of the next. Without `after` they begin with the window
     of the lower of the first mark there ever was, or that is kept. The last window of a sealed
-    stream ends at its last lower or contains it. Without `coverage` it is not known which writers
-    are missing, and which rows are late.
+    stream ends at its last lower or contains it. Without `coverage` neither the missing writers nor
+    the late rows are known.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping
 from types import MappingProxyType
 
-from noted_time.rules.domain import Domains
-from noted_time.rules.state import NOT_NAMED, Member
+from noted_time.rules.member import Member
+from noted_time.rules.members import Domains
+from noted_time.rules.segments import NOT_NAMED
 from noted_time.values import (
     LEAST_TIME,
     SEGMENTS_PER_POSITION,

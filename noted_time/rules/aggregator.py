@@ -26,23 +26,19 @@ from itertools import chain, islice
 
 from noted_time.rules.admission import Admission
 from noted_time.rules.decisions import Would, decide, would
-from noted_time.rules.domain import Domain, Domains
-from noted_time.rules.positions import take_scale
+from noted_time.rules.domain import Domain
+from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
+from noted_time.rules.members import Domains
+from noted_time.rules.scaling import take_scale
 from noted_time.rules.seal import Seal, SealRequest, seal
-from noted_time.rules.state import (
-    BEFORE_ALL_TIME,
-    KnownSegments,
-    Member,
-    MemberRecord,
-    Sharing,
-    record_of,
-)
+from noted_time.rules.segments import KnownSegments, Sharing
 from noted_time.values import (
     LARGEST_TIME,
     NO_TERMS,
     Accepted,
     AlreadySealed,
     Decision,
+    LateReport,
     LateRows,
     Mark,
     Note,
@@ -62,7 +58,7 @@ from noted_time.values import (
 SEALED = Refused("sealed")
 
 EXAMINED = 10_000
-"""Maximum number of members that are examined to find one."""
+"""Maximum number of members that are examined to find the one that noted an offset."""
 
 
 class Aggregator:
@@ -138,25 +134,23 @@ class Aggregator:
         return self.answer(note)
 
     def repeats(self, note: Note) -> bool:
-        """Whether a note is of a request of which another note was accepted before."""
+        """Whether another note of the same request was accepted before."""
         member = self._members.get(note.writer)
         return member is not None and note.sequence is not None and note.sequence == member.sequence
 
-    def report_late(self, note: Note) -> tuple[Domain, list[LateRows]]:
-        """Count the rows that an accepted note reports as late; returns its domain and the rows.
+    def report_late(self, note: Note, at: int) -> tuple[str, list[LateReport]]:
+        """Count the rows that an accepted note reports as late at `at` (Unix ms), by its domain.
 
-        If a report does not say their largest time, they may be of any time up to the lower. That
-        time is at least their least one.
+        If a report does not say their largest time, they may have any time below the lower.
         """
         domain, reports = self.domains[self._admission.domain_of(note)], []
         for each in reports_of(note.late):
-            most = domain.lower - 1 if each.most is None else each.most
-            # a decoded note has a msgspec struct
-            late = LateRows(each.rows, each.least, max(each.least, most))
-            self.member(note.writer).report_late(domain.name, late)
-            domain.late_rows += late.rows
-            reports.append(late)
-        return domain, reports
+            most = max(each.least, domain.lower - 1 if each.most is None else each.most)
+            self.member(note.writer).report_late(domain.name, LateRows(each.rows, each.least, most))
+            domain.late_rows += each.rows
+            behind = max(0, domain.lower - each.least) if domain.last else 0
+            reports.append(LateReport(note.writer, each.rows, each.least, most, at, at, behind))
+        return domain.name, reports
 
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""
@@ -236,7 +230,7 @@ class Aggregator:
             raise UnknownWriter(writer) from None
 
     def who_noted(self, segment: int, offset: int) -> str | None:
-        """Return a member that noted the segment up to there, `None` if not found soon."""
+        """Return one of the first members that noted the segment so far, `None` if none did."""
         writer = self.domains.sharing.writer(segment)
         for member in chain((writer,) if writer else (), islice(self._members.values(), EXAMINED)):
             if member.writer and member.position.get(segment, 0) >= offset:
@@ -273,7 +267,7 @@ class Aggregator:
         """Exclude a writer at its last position, for an operator; its times no longer count.
 
         A writer that comes back starts again, but keeps its position. Raises `UnknownWriter` and
-        `StreamSealed`, as a sealed stream waits for no writer.
+        `StreamSealed`, because a sealed stream waits for no writer.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)

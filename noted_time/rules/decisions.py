@@ -10,8 +10,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count, islice
 
-from noted_time.rules.domain import Domain, Domains
-from noted_time.rules.state import BEFORE_ALL_TIME, Track
+from noted_time.rules.domain import Domain
+from noted_time.rules.member import BEFORE_ALL_TIME, Track
+from noted_time.rules.members import Domains
 from noted_time.values import (
     Advance,
     Decision,
@@ -85,9 +86,9 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
 
 
 def forecast(domains: Domains, domain: Domain) -> Forecast | None:
-    """Return when a watermark that is held moves by itself: `None` if never, or after too many.
+    """Return when a held watermark moves by itself; `None` if never, or after too many exclusions.
 
-    Who holds another domain, too, may be excluded there first.
+    A writer that also holds another domain may be excluded there first.
     """
     waited_for, timeout_ms = domain.waited_for(), domains.settings.writer_timeout_ms
     if not waited_for or len(waited_for) > FORESEEN:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from noted_time.rules.domain import Domain, Domains
-from noted_time.rules.state import BEFORE_ALL_TIME, Track, absence_of
+from noted_time.rules.domain import Domain
+from noted_time.rules.member import BEFORE_ALL_TIME, Track
+from noted_time.rules.members import Domains
+from noted_time.rules.queues import absence_of
 from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,

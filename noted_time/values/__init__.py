@@ -91,6 +91,7 @@ from noted_time.values.note import (
     Accepted,
     Note,
     Refused,
+    RefusedStatus,
     State,
     reports_of,
 )

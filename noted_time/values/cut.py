@@ -118,7 +118,7 @@ class TimeWindow(NamedTuple):
 
 
 def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return a position as plain ints (numpy's are common), as JSON has no others.
+    """Return a position as plain ints (numpy's are common), because JSON has no others.
 
     >>> plain_position([120])
     Traceback (most recent call last):

@@ -315,7 +315,7 @@ class WritersMissing(Rejected):
 
 
 class RowsLate(Rejected):
-    """A window is complete, but these writers wrote rows of it too late: a read does not have them.
+    """A window is complete, but these writers wrote rows of it too late for a read to return them.
 
     `late` has at most 100 of the `late.count` writers. If `late.is_known` is false it is not known
     which rows are late.

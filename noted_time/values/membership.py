@@ -228,11 +228,12 @@ class Missing(_Writers[MissingWriter]):
         >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
         'without stock (timed_out) and 2 more writers'
         >>> Missing(is_known=False).sentence
-        'but it is not known without which writers: it is older than the ledger or the first mark'
+        'but who is missing is not known: it is older than the ledger or the first mark'
         """
+        if not self:
+            return "with all writers"
         if not self.count:
-            unknown = "but it is not known without which writers: it is older than the ledger or"
-            return f"{unknown} the first mark" if self else "with all writers"
+            return "but who is missing is not known: it is older than the ledger or the first mark"
         named = ", ".join(f"{each.writer} ({each.reason})" for each in self.writers)
         more = self.count - len(self.writers)
         return f"without {named}{f' and {more} more writers' if more else ''}"

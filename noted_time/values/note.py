@@ -13,6 +13,22 @@ from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond
 State = Literal["live", "idle", "finished"]
 """`live`; `idle`: don't wait for me, I may return; `finished`: I am done, my position is final."""
 
+RefusedStatus = Literal[
+    "invalid_time",
+    "invalid_position",
+    "implausible_position",
+    "unknown_domain",
+    "superseded",
+    "fenced",
+    "too_far_ahead",
+    "too_many_segments",
+    "too_many_writers",
+    "unknown_writer",
+    "not_vouched",
+    "sealed",
+]
+"""Why a note is refused, see `Refused`."""
+
 MAX_NOTES_PER_REQUEST = 1000
 
 MOST_LATE = 24
@@ -123,19 +139,13 @@ class Refused:
     which time is `too_far_ahead`.
     """
 
-    status: Literal[
-        "invalid_time",
-        "invalid_position",
-        "implausible_position",
-        "unknown_domain",
-        "superseded",
-        "fenced",
-        "too_far_ahead",
-        "too_many_segments",
-        "too_many_writers",
-        "unknown_writer",
-        "not_vouched",
-        "sealed",
-    ]
+    status: RefusedStatus
     last: int | Mapping[int, int] | tuple[str, ...] | Session | None = None
     beyond: Beyond | None = None
+
+    @property
+    def detail(self) -> str | None:
+        """How far the time is ahead, if that is why the note is refused."""
+        if self.beyond is None or not isinstance(self.last, int):
+            return None
+        return self.beyond.sentence(self.last)

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from controller.cli.app import app
 from controller.store.migrate import migrate
 from controller.store.schema import REVISION
+from noted_time_cli.app import app
 from tests.support.processes import ServeProcess, command, environment
 from tests.support.terminals import LiveTerminal, on_terminal
 

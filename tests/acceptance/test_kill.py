@@ -1,19 +1,29 @@
+"""A controller that is killed or stopped loses nothing."""
+
 import asyncio
+import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.support.judge import all_marks, all_writers, broken_links, lost, over_the_upper, unsound
+from controller.store.sqlite import SqliteStore
+from tests.support.judge import broken_links, lost, over_the_upper, unsound
 from tests.support.load import Load, LoadedStream
 from tests.support.processes import ServeProcess
+from tests.support.scrapes import samples
 from tests.support.waiting import PATIENCE_S
 
 DOWNTIMES_S = (0.0, 1.0, 0.3)
+
 """How long the controller stays away after each kill."""
 
 ANSWERS = 150
+
 """How many requests are answered between two kills, at least."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -58,11 +68,11 @@ async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
             await worked(load)
         await load.stop()
         chains = {
-            (stream.name, domain): await all_marks(client, load.url, stream.name, domain)
+            (stream.name, domain): controller.all_marks(stream.name, domain)
             for stream in streams
             for domain in stream.domains
         }
-        rows = {s.name: await all_writers(client, load.url, s.name) for s in streams}
+        rows = {stream.name: controller.writers(stream.name) for stream in streams}
     controller.kill()
 
     assert load.answered >= (1 + len(DOWNTIMES_S)) * ANSWERS
@@ -98,3 +108,88 @@ def test_downtime_times_no_writer_out(tmp_path: Path) -> None:
     left_ms = before[0]["times_out_in_ms"]
     assert [(mark["lower"], mark["excluded"]) for mark in found] == [(5, ["silent"])]
     assert found[0]["written_at"] - started_ms >= left_ms - 200
+
+
+POLL_MS = 30_000
+
+"""How long the polls would wait."""
+
+
+async def waiting_notes(
+    client: httpx.AsyncClient, url: str, count: int
+) -> list[asyncio.Task[httpx.Response]]:
+    """Post notes while no commit ends; return once all of them wait for theirs."""
+    asked: list[asyncio.Task[httpx.Response]] = []
+
+    def note() -> None:
+        body = {"notes": [{"writer": f"w{len(asked)}"}]}
+        asked.append(asyncio.create_task(client.post(f"{url}/notes", json=body)))
+
+    async def waiting() -> float:
+        text = (await client.get(httpx.URL(url).join("/metrics"))).text
+        return samples(text, "noted_time_intake_requests")[()]
+
+    while not await waiting():  # the first are in the commit that does not end
+        note()
+        await asyncio.sleep(0.5)
+    committing = len(asked) - 1
+    while len(asked) < count:
+        note()
+    async with asyncio.timeout(PATIENCE_S):
+        while await waiting() < count - committing:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.05)
+    return asked
+
+
+async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
+    """Notes that wait for their commit are acknowledged, long polls end empty, the exit is 0."""
+    with ServeProcess(tmp_path).ready() as controller:
+        url = f"{controller.url}/v1/streams/s"
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+            await client.put(url)
+            polls = [
+                asyncio.create_task(client.get(f"{url}/marks", params={"wait_ms": POLL_MS}))
+                for _ in range(5)
+            ]
+            with closing(sqlite3.connect(tmp_path / "noted-time.db", timeout=10)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                noted = await waiting_notes(client, url, 20)
+                controller.process.send_signal(signal.SIGTERM)
+                await asyncio.gather(*polls)
+                early = [each.done() for each in noted]
+                other.rollback()
+            answers = await asyncio.gather(*noted)
+            status, took_s = await asyncio.to_thread(controller.stop)
+
+    store = SqliteStore(tmp_path / "noted-time.db")
+    kept = [member.writer for member in store.members(store.streams()[0].id)]
+    store.close()
+    found = ([answer.status_code for answer in answers], kept)
+    assert found == ([200] * 20, sorted(f"w{i}" for i in range(20)))
+    assert [poll.result().json()["marks"] for poll in polls] == [[]] * 5
+    assert (early, status, took_s < POLL_MS / 1000) == ([False] * 20, 0, True)
+
+
+def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+    """No traceback on the user's terminal."""
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.process.send_signal(signal.SIGINT)
+        status = controller.process.wait(timeout=PATIENCE_S)
+
+        events = [line["event"] for line in controller.log()]
+    assert (status, events) == (0, ["starting", "started", "serving", "stopped"])
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
+def test_many_signals_end_it_like_one(tmp_path: Path, first: signal.Signals) -> None:
+    """Also while the interpreter ends, when no handler of signals may run."""
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.process.send_signal(first)
+        deadline = time.monotonic() + 20
+        while controller.process.poll() is None and time.monotonic() < deadline:
+            controller.process.send_signal(signal.SIGTERM)
+            time.sleep(0.001)
+
+        events = [line["event"] for line in controller.log()]
+    found = (controller.process.returncode, events)
+    assert found == (0, ["starting", "started", "serving", "stopped"])

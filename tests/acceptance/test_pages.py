@@ -13,80 +13,65 @@ from tests.support.processes import ServeProcess, command
 NINE = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
 
-def outputs(page: str, directory: Path) -> list[str]:
-    """Run the page against a controller of its own; returns what its examples printed."""
-    with ServeProcess(directory).ready() as controller:
-        return Runner(directory, controller.url).run_page(page)
+RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("reference/api",), ()),
+    (("reference/command-line",), ()),
+    (("guides/periodic-jobs",), ()),
+    (("guides/seal",), ()),
+    (("guides/what-can-go-wrong",), ()),
+    (("guides/order",), ()),
+    (("guides/alignment",), ()),
+    (("guides/complete-windows",), ()),
+    (("guides/observers",), ("arrivals",)),
+    (
+        ("guides/kafka-producers", "guides/kafka-readers", "guides/kafka-marks"),
+        ("flights", "sales"),
+    ),
+]
+"""Pages whose examples continue one another, and the topics that they begin with."""
+
+OVER_SPARK = {"guides/order", "guides/alignment", "guides/complete-windows"}
 
 
 @pytest.mark.parametrize(
-    "page",
+    ("pages", "topics"),
     [
-        "api.md",
-        "command-line.md",
-        "producers.md",
-        "seal.md",
-        "what-can-go-wrong.md",
+        pytest.param(
+            pages,
+            topics,
+            id=pages[0],
+            marks=[pytest.mark.spark] if topics or OVER_SPARK.intersection(pages) else [],
+        )
+        for pages, topics in RUN_WHOLE
     ],
 )
-def test_every_example_of_the_page_runs(page: str, tmp_path: Path) -> None:
+def test_every_example_of_the_page_runs(
+    pages: tuple[str, ...], topics: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """In the order of the page, on a fresh database, with the outcome that it shows."""
-    assert outputs(f"docs/{page}", tmp_path)
-
-
-@pytest.mark.spark
-def test_the_page_on_order_runs_as_printed(tmp_path: Path) -> None:
-    """Its last example reads the log with Spark, an hour in each batch."""
-    assert outputs("docs/order.md", tmp_path)
-
-
-@pytest.mark.spark
-def test_the_page_on_alignment_runs_as_printed(tmp_path: Path) -> None:
-    """A reader that waits for another, and a join in Spark."""
-    assert outputs("docs/alignment.md", tmp_path)
-
-
-@pytest.mark.spark
-def test_the_readme_runs_as_printed(tmp_path: Path) -> None:
-    """The reader has all before 10:01, and Spark closes the hour that ends before."""
+    elsewhere = {}
+    if topics:
+        broker: Broker = request.getfixturevalue("broker")
+        elsewhere = on_kafka(broker)
+        for topic in topics:
+            broker.create(topic)
+        for noted in {noted_topic_of(topic) for topic in topics} & set(broker.topics()):
+            broker.delete(noted)  # that of another test
     with ServeProcess(tmp_path).ready() as controller:
-        runner = Runner(tmp_path, controller.url)
-        *_, reader, spark = runner.run_page("README.md", "Use it with files, or anything else")
+        runner = Runner(tmp_path, controller.url, elsewhere)
 
-    assert "lower=1357034460000," in reader
-    assert hours(spark) == [[NINE, "EWR", "1"], [NINE, "JFK", "1"]]
+        assert all(runner.run_page(f"docs/{page}.md") for page in pages)
 
 
 @pytest.mark.spark
-def test_the_readme_runs_as_printed_with_kafka(broker: Broker, tmp_path: Path) -> None:
-    """A producer, and a query that closes the hour of its event."""
+def test_the_readme_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
+    """Two producers, who holds the watermark, and a query that closes the hour of both events."""
     broker.create("departures")
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, on_kafka(broker))
-        *_, spark = runner.run_page("README.md", "Use it with Kafka")
+        *_, spark = runner.run_page("README.md", "Try it")
 
-    assert hours(spark) == [[NINE, "1"]]
-
-
-@pytest.mark.spark
-def test_the_page_on_kafka_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
-    """Producers with and without transactions, and both ways to read in Spark."""
-    broker.create("flights")
-    broker.create("sales")
-    if (noted := noted_topic_of("flights")) in broker.topics():  # that of another test
-        broker.delete(noted)
-    with ServeProcess(tmp_path).ready() as controller:
-        runner = Runner(tmp_path, controller.url, on_kafka(broker))
-
-        assert runner.run_page("docs/kafka.md")
-
-
-@pytest.mark.spark
-def test_the_page_on_observers_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
-    """Of a file log, with Spark, and of a topic."""
-    broker.create("arrivals")
-    with ServeProcess(tmp_path).ready() as controller:
-        assert Runner(tmp_path, controller.url, on_kafka(broker)).run_page("docs/observers.md")
+    assert hours(spark) == [[NINE, "2"]]
 
 
 def on_kafka(broker: Broker) -> dict[str, str]:
@@ -101,16 +86,6 @@ def hours(printed: str) -> list[list[str]]:
     return sorted([cell.strip() for cell in row] for row in rows)
 
 
-@pytest.mark.spark
-def test_the_page_of_complete_windows_runs_as_printed(tmp_path: Path) -> None:
-    """Waiting, listing, the sensor and the batch read of each hour."""
-    with ServeProcess(tmp_path).ready() as controller:
-        runner = Runner(tmp_path, controller.url)
-        runner.run(Example("sh", "noted-time stream create hourly --mark-interval 0s", None))
-
-        assert runner.run_page("docs/complete-windows.md")
-
-
 def test_the_sensor_shows_its_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,7 +95,7 @@ def test_the_sensor_shows_its_token(
         controller.token = token
         controller.create("hourly")
         controller.note("hourly", 1_357_034_400_000, {})
-        sensor = Session("docs/complete-windows.md", {BINDING: controller.url})
+        sensor = Session("docs/guides/complete-windows.md", {BINDING: controller.url})
         monkeypatch.delenv("NOTED_TIME_TOKEN", raising=False)
         with pytest.raises(HTTPError, match="401"):
             sensor.run("def is_complete")

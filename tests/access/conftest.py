@@ -7,7 +7,7 @@ import structlog
 
 from controller.store.memory import MemoryTokens
 from controller.store.open import open_tokens
-from controller.store.tokens import Tokens
+from controller.store.token_table import Tokens
 from tests.support.postgres import Server, binaries
 
 KINDS = ["memory", "sqlite", "postgres"] if binaries() else ["memory", "sqlite"]

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from controller.api.access import OPEN, Gate, needed
 from controller.api.app import create_api
-from controller.api.pages import PATHS
+from controller.api.gate.access import OPEN, Gate, needed
+from controller.api.pages.assets import PATHS
 from controller.service.controller import Controller
-from controller.service.metrics import refused_calls
+from controller.service.telemetry.metrics import refused_calls
 from controller.store.memory import MemoryStore
 from tests.support.controllers import until
 from tests.support.gates import Guarded, behind
@@ -115,17 +115,21 @@ async def test_a_member_of_an_alignment_reads_some_stream() -> None:
         groups = [await door.call("PUT", f"{A}/members/m", read, each) for each in group]
         members = (await door.answer("GET", A, read)).json()["members"]
         await door.call("PUT", f"{A}/members/n", admin, group[1])
-        lists = [await door.answer("GET", "/v1/alignments", t) for t in (admin, read, write)]
+        shown = [(await door.answer("GET", A, token)).json()["members"] for token in (admin, read)]
+        lists = [
+            (await door.answer("GET", "/v1/alignments", token)).json()["alignments"]
+            for token in (admin, read, write)
+        ]
 
     allowed = [(200, ""), (403, "forbidden")]
     assert (made, seen, times, groups) == ((201, ""), allowed, allowed, allowed)
     assert members["m"]["time"] is None
     named = [
-        {name: each["group"] and each["group"]["stream"] for name, each in row["members"].items()}
-        for found in lists
-        for row in found.json()["alignments"]
+        {name: each["group"] and each["group"]["stream"] for name, each in row.items()}
+        for row in shown
     ]
     assert named == [{"m": "s", "n": "t"}, {"m": "s", "n": None}]
+    assert [[row["name"] for row in found] for found in lists] == [["a"], ["a"], []]
 
 
 async def test_one_writer_cannot_note_for_another() -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import aggregation, note_batches, single_notes, time_windows, visible_marks
+from benchmarks import (
+    aggregation,
+    heartbeat,
+    note_batches,
+    single_notes,
+    time_windows,
+    visible_marks,
+)
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult, as_json, lines
 from benchmarks.load import drive
 from benchmarks.processes import controller
@@ -98,10 +105,17 @@ def test_marks_are_measured_from_a_note_to_a_waiting_reader(run: Run) -> None:
 
 
 def test_aggregation_is_measured_at_every_size(run: Run) -> None:
-    """Three figures for each size but the least, which is the floor, and the longest piece."""
+    """Three figures for each size but the least, which is the floor."""
     figures = aggregation.measure(run, sizes=(4, 16), notes=64)
 
-    assert [figure.ratio is not None for figure in figures] == [True] * 3 + [False]
+    assert [figure.ratio is not None for figure in figures] == [True] * 3
+
+
+def test_the_event_loop_is_measured_by_a_heartbeat(run: Run) -> None:
+    """Beside a mark of distinct times, and one past all writers at once."""
+    figures = heartbeat.measure(run, members=16)
+
+    assert [len(figure.ours.values) for figure in figures] == [1, 1]
 
 
 def test_time_windows_are_measured_once_the_reader_has_followed_all_marks(run: Run) -> None:

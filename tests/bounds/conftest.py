@@ -1,4 +1,3 @@
-from tests.controller.api.conftest import call
-from tests.controller.conftest import memory, store, time
+from tests.controller.conftest import call, memory, store, time
 
 __all__ = ["call", "memory", "store", "time"]

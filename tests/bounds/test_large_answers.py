@@ -7,12 +7,12 @@ from itertools import islice
 import httpx
 import pytest
 
-from controller.api import bounded
-from controller.service import views
+from controller.api.wire import bounded
+from controller.service import long_reads
 from noted_time import Mark, MarkHistory
 from reader_client import ReaderClient
-from spark_integration.marks_feed import ControllerFeed
-from spark_integration.offsets import Released
+from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.released import Released
 from tests.support.controllers import until
 from tests.support.http import Caller
 from tests.support.served import Served
@@ -87,7 +87,7 @@ async def test_others_have_their_turn_while_an_answer_is_made(
 ) -> None:
     """After every slice, which here is one item."""
     monkeypatch.setattr(bounded, "MOST_BYTES", 1_000_000)
-    monkeypatch.setattr(views, "SLICE_S", 0)
+    monkeypatch.setattr(long_reads, "SLICE_S", 0)
     await call.note(*WIDE)
     turns = 0
 

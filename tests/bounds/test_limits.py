@@ -1,25 +1,33 @@
-"""A controller's load is bounded, and over a bound it reports that and loses nothing."""
+"""A controller's load is bounded, over a bound it loses nothing, and no token takes all."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
+import msgspec
 import pytest
 
+from controller.aggregation.groups import GroupLimits
+from controller.api.notes.body import EXPLAINED
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from noted_time import Accepted, Note, Refused, Unreachable
 from noted_time.values import SEGMENTS_PER_POSITION
-from tests.support.controllers import WatchedMemory, deliver, until
+from tests.support.controllers import WatchedMemory, deliver, serving, until
+from tests.support.gates import Door, Guarded, behind
 from tests.support.http import Caller, answering, problem
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from writer_client import WriterClient
 
 JOINED = Accepted(None, timeout_ms=60_000)
+
 NOTES = "/v1/streams/s/notes"
+
 MARKS = "/v1/streams/s/marks"
+
 MOST = SEGMENTS_PER_POSITION
 
 
@@ -188,3 +196,206 @@ def test_a_writer_backs_off_from_a_full_controller_and_loses_nothing() -> None:
             known = controller.writers("s")["UA"]
 
     assert known == {"state": "live", "times": {"default": 49}, "position": {"0": 490}}
+
+
+# One token cannot use up a shared resource
+
+
+POLLS = 8
+
+POLL = "/v1/streams/s/marks?wait_ms=20000"
+
+LIMITS = Limits(long_polls=POLLS, readers=GroupLimits(groups=POLLS))
+
+OVERLOADED = (503, "overloaded")
+
+
+@asynccontextmanager
+async def held(door: Door, token: str | None, count: int) -> AsyncIterator[None]:
+    """Keep that many long polls of a token waiting."""
+    waiting = len(door.controller.polls)
+    tasks = [asyncio.create_task(door.call("GET", POLL, token)) for _ in range(count)]
+    await until(lambda: len(door.controller.polls) == waiting + count)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await until(lambda: len(door.controller.polls) == waiting)
+
+
+async def test_a_token_leaves_long_polls_to_others() -> None:
+    """Of eight it gets six, another one gets the rest, and an admin one beyond them."""
+    guarded = Guarded()
+    greedy, other, admin = (guarded.token(scope) for scope in ("read", "read", "admin"))
+    async with behind(guarded.gate, limits=LIMITS) as door, held(door, greedy, 6):
+        refused = [await door.call("GET", POLL, greedy)]
+        async with held(door, other, 2):
+            refused.append(await door.call("GET", POLL, other))
+            async with held(door, admin, 1):
+                refused.append(await door.call("GET", POLL, admin))
+        async with held(door, other, 2):
+            pass
+
+    assert refused == [OVERLOADED] * 3
+
+
+async def test_without_tokens_there_are_no_shares() -> None:
+    """Callers cannot be distinguished."""
+    async with behind(Guarded().gate, limits=LIMITS) as door, held(door, None, POLLS):
+        assert await door.call("GET", POLL) == OVERLOADED
+
+
+async def test_a_token_leaves_reader_groups_to_others() -> None:
+    """As many as of long polls; it can still report to those that it has."""
+    guarded = Guarded()
+    greedy, other, admin = (guarded.token(scope) for scope in ("read", "read", "admin"))
+    asked = [(greedy, 7), (other, 3), (admin, 2)]
+    async with behind(guarded.gate, limits=LIMITS) as door:
+
+        async def report(token: str, number: int) -> tuple[int, str]:
+            path = f"/v1/streams/s/reader-groups/{token[:15]}-{number}/readers/r"
+            return await door.call("PUT", path, token, {"position": {}})
+
+        seen = [[await report(token, n) for n in range(count)] for token, count in asked]
+        again = await report(greedy, 0)
+
+    reached = (422, "limit_reached")
+    taken = [[each == (200, "") for each in answers] for answers in seen]
+    assert (taken, {answers[-1] for answers in seen}, again) == (
+        [[True] * 6 + [False], [True, True, False], [True, False]],
+        {reached},
+        (200, ""),
+    )
+
+
+# One note cannot fill the memory of a stream's marks, nor freeze its readers
+
+
+S = "/v1/streams/s"
+
+
+async def test_notes_add_no_more_segments_than_the_stream_may_have(call: Caller) -> None:
+    """Several writers fill it as one does; the bound can be raised at any time."""
+    await call.put(S, {"max_segments": 8})
+    writers = ({"writer": name, "time": 1} for name in "ab")
+    positions = [{str(s): 1 for s in range(start, start + 8)} for start in (0, 8)]
+    notes = [
+        {**note, "position": position} for note, position in zip(writers, positions, strict=True)
+    ]
+
+    before = await call.note(*notes)
+    await call.put(S, {"max_segments": 16})
+    after = await call.note(*notes)
+
+    assert [each["status"] for each in (*before, *after)] == [
+        "accepted",
+        "too_many_segments",
+        "accepted",
+        "accepted",
+    ]
+    assert before[1]["last"] == 8
+
+
+async def test_a_scale_event_beyond_the_most_is_a_problem_of_its_own(call: Caller) -> None:
+    """With the bound beside it."""
+    await call.put(S, {"max_segments": 1})
+    await call.note({"writer": "a", "time": 1, "position": {"0": 5}})
+
+    refused = await call.post(f"{S}/scale", {"sealed": {"0": 5}, "created": {"1": [0]}})
+
+    assert (problem(refused), refused.json()["limit"]) == (
+        (
+            422,
+            "too_many_segments",
+            "the limit of 1 segments of the stream is reached: raise max_segments of the stream",
+        ),
+        1,
+    )
+
+
+# No single request holds the event loop for long: no unneeded work is done
+
+
+@pytest.mark.parametrize("wrong", [-1, "1", 1.5, True, 2**63])
+async def test_of_a_large_body_the_first_fault_is_named_alone(call: Caller, wrong: object) -> None:
+    """There may be as many faults as offsets, and each is expensive to describe."""
+    offsets = dict.fromkeys(map(str, range(1000)), 1)
+    position = offsets | dict.fromkeys(map(str, range(5000, 8000)), wrong)
+    answers = [
+        await call.post(f"{S}/time-window", {"position": position}),
+        await call.post(f"{S}/truncate", {"cut": position}),
+        await call.post(f"{S}/notes", {"notes": [{"writer": "a", "position": position}]}),
+    ]
+
+    assert [problem(answer)[:2] for answer in answers] == [(422, "invalid_request")] * 3
+    assert [len(answer.json()["errors"]) for answer in answers] == [1, 1, 1]
+    assert answers[0].json()["errors"][0]["where"].startswith("body.position.5000")
+
+
+MANY = 50_000
+
+WRONG = dict.fromkeys(map(str, range(MANY)), "x")
+
+TEXTS = dict.fromkeys(map("d{:05}".format, range(MANY)), "x")
+
+UNKNOWN = dict.fromkeys(map("no{:05}".format, range(MANY)), 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", S, {"expected_writers": [f"{number} {'x' * 80}" for number in range(10_000)]}),
+        ("PUT", S, {"domains": list(WRONG)}),
+        ("PUT", S, UNKNOWN),
+        ("POST", f"{S}/notes", {"notes": [{"writer": "a", "position": WRONG}]}),
+        ("POST", f"{S}/notes", {"notes": [{"writer": "a", "max_times": TEXTS}]}),
+        ("POST", f"{S}/time-window", {"position": WRONG}),
+        ("POST", f"{S}/segment-times", {"position": WRONG}),
+        ("POST", f"{S}/truncate", {"cut": WRONG}),
+        ("POST", f"{S}/scale", {"sealed": WRONG}),
+        ("POST", f"{S}/scale", {"created": WRONG}),
+        ("POST", f"{S}/scale", {"created": {str(each): ["x"] * 4000 for each in range(50)}}),
+        ("POST", f"{S}/seal", {"cut": WRONG}),
+        ("POST", f"{S}/seal", {"final_times": TEXTS}),
+        ("POST", f"{S}/writers/a/hold", {"for_ms": 1} | UNKNOWN),
+        ("PUT", f"{S}/reader-groups/g", {"backlog": UNKNOWN}),
+        ("PUT", f"{S}/reader-groups/g/readers/r", {"position": WRONG}),
+        ("PUT", "/v1/alignments/a", {"max_drift": 1} | UNKNOWN),
+        ("PUT", "/v1/alignments/a/members/m", {"time": 1} | UNKNOWN),
+    ],
+)
+async def test_an_invalid_body_is_judged_up_to_its_first_fault(
+    call: Caller, method: str, path: str, body: dict[str, Any]
+) -> None:
+    """Ten would be named if the validator had built more than one."""
+    content = msgspec.json.encode(body)
+    answer = await call.client.request(
+        method, path, content=content, headers={"Content-Type": "application/json"}
+    )
+
+    assert len(content) > EXPLAINED
+    assert problem(answer)[:2] == (422, "invalid_request")
+    assert len(answer.json()["errors"]) == 1
+
+
+async def test_of_a_small_body_ten_faults_are_named(call: Caller) -> None:
+    """As before, so that all is mended at once."""
+    notes: list[dict[str, Any]] = [{"writer": "a", "time": "5"} for _ in range(12)]
+    assert len(msgspec.json.encode({"notes": notes})) < EXPLAINED
+    answer = await call.post(f"{S}/notes", {"notes": notes})
+
+    assert len(answer.json()["errors"]) == 10
+
+
+async def test_settings_that_are_as_they_were_write_nothing() -> None:
+    """Neither the members nor a change; the answer is the stream as always."""
+    memory = WatchedMemory()
+    async with serving(memory) as controller:
+        await controller.note("s", [Note("a", 5), Note("b", 6)])
+        before = len(memory.watch.batches)
+        stream, is_new = await controller.put_stream("s", {"writer_timeout_ms": 60_000})
+
+        assert (stream.settings.writer_timeout_ms, is_new) == (60_000, False)
+        assert len(memory.watch.batches) == before

@@ -8,8 +8,8 @@ from tests.support.controllers import GivenTime, WatchedMemory, deliver, serving
 from tests.support.http import Caller, problem
 from tests.support.served import Served
 from writer_client import WriterClient
-from writer_client import answers as told_by
-from writer_client.outbox import Outbox
+from writer_client.sending import answers as told_by
+from writer_client.sending.outbox import Outbox
 
 WALL = 1_700_000_000_000
 FAR = 4_000_000_000_000

@@ -77,6 +77,16 @@ def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Sta
     assert any(abs(until - each) < MINUTE_MS for each in shown)
 
 
+def test_a_hold_that_is_too_long_is_refused_before_it_is_placed(
+    visit: Visit, stalled: Stalled
+) -> None:
+    """The page knows the limit from the controller's document."""
+    dialog = opened(visit, stalled.name, "Hold lima…").shown()
+    dialog.element.get_by_label("For how long?").fill("91d")
+
+    expect(dialog.dry_run).to_contain_text("Too long: a hold ends after 90d at most.")
+
+
 def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
     """The timeout of writers; the reason is kept beside it."""
     dialog = opened(visit, stalled.name, "Edit settings…")
@@ -93,14 +103,19 @@ def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: S
     assert (change["action"], change["is"], change["comment"]) == ("settings", is_now, WHY)
 
 
+def with_more_marks(seed: Calls, stalled: Stalled) -> int:
+    """Add five marks to the stream; returns how many it has."""
+    for step in range(1, 6):
+        lima = {"writer": "lima", "time": stalled.held_at + step, "position": {"0": 100 + step}}
+        seed.post(stalled.name, lima)
+    return len(seed.get(f"{stalled.name}/marks")["marks"])
+
+
 def test_the_dry_run_of_a_truncation_shows_how_many_marks_go(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """As many as are then gone."""
-    for step in range(1, 6):
-        lima = {"writer": "lima", "time": stalled.held_at + step, "position": {"0": 100 + step}}
-        seed.post(stalled.name, lima)
-    before = len(seed.get(f"{stalled.name}/marks")["marks"])
+    before = with_more_marks(seed, stalled)
     dialog = opened(visit, stalled.name, "Truncate…")
     dialog.element.get_by_label("Where may readers begin?").fill("0:104 1:900 2:900")
     expect(dialog.dry_run).to_contain_text(re.compile(r"\d"))
@@ -117,10 +132,7 @@ def test_the_dry_run_of_a_shorter_retention_shows_how_many_marks_go(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """For good, so what was dropped cannot be put back by Undo."""
-    for step in range(1, 6):
-        lima = {"writer": "lima", "time": stalled.held_at + step, "position": {"0": 100 + step}}
-        seed.post(stalled.name, lima)
-    going = len(seed.get(f"{stalled.name}/marks")["marks"]) - 1
+    going = with_more_marks(seed, stalled) - 1
     dialog = opened(visit, stalled.name, "Edit settings…")
     dialog.element.get_by_label(re.compile("mark retention", re.IGNORECASE)).fill("0s")
     expect(dialog.dry_run).to_contain_text(f"{going} marks of default would be dropped, for good.")

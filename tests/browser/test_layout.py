@@ -1,18 +1,22 @@
-"""What is shown fits: long names, labels of axes."""
+"""What is shown fits and is exact: long names, large numbers, many rows, alignments."""
 
 import re
+import time
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visiting
-from tests.support.browser import Visit
+from tests.support.browser import Visit, is_seen_within
 from tests.support.calls import HOUR_MS, Calls
-from tests.support.dashboards import MINUTE_MS, wall_ms
+from tests.support.dashboards import MINUTE_MS, crowd, many, wall_ms
 from tests.support.served import Served
 
 NAME = "n" * 249
+
 """The longest possible name, without a place to break it."""
 
 LAG = "lag over wall time"
@@ -127,3 +131,168 @@ def test_an_idle_observer_one_that_ended_and_one_excluded_are_told_apart(
 
     for says in ("with a live process: o-0", "that fell silent: o-1", "Excluded at present: o-2"):
         expect(why).to_contain_text(says)
+
+
+# Times and offsets beyond 2^53, where JavaScript's numbers end, are shown and sent unchanged
+
+
+END = 2**63 - 2
+
+"""The last time that can be noted."""
+
+
+def test_a_stream_of_nanoseconds_is_shown_to_the_nanosecond(visit: Visit, seed: Calls) -> None:
+    """A writer with such a clock neither stops the page nor is it rounded: lists, bars, charts."""
+    now = time.time_ns() | 1
+    seed.make("nanoseconds", max_time_ahead_ms=None)
+    for noted in (now - 100, now):
+        seed.post(
+            "nanoseconds", {"writer": "probe", "time": noted, "max_time": noted + 2, "position": {}}
+        )
+
+    expect(visit.open_stream("nanoseconds")).to_contain_text(str(now))
+    expect(visit.region("Writers")).to_contain_text(str(now))
+    visit.page.locator(".chart").press("ArrowLeft")
+    expect(visit.page.locator(".tip")).to_contain_text(str(now + 2))
+    visit.open()
+    expect(visit.rows("Streams").filter(has_text="nanoseconds")).to_contain_text(str(now))
+
+
+def test_times_at_both_ends_are_shown_as_they_are(visit: Visit, seed: Calls) -> None:
+    """Also on one chart, whose range is more than an int64 holds."""
+    seed.make("ends", max_time_ahead_ms=None)
+    for noted in (-END, END):
+        seed.post("ends", {"writer": "probe", "time": noted, "position": {}})
+        expect(visit.open_stream("ends")).to_contain_text(str(noted))
+
+    visit.page.locator(".chart").press("ArrowLeft")
+    visit.page.locator(".chart").press("ArrowLeft")
+    expect(visit.page.locator(".tip")).to_contain_text(str(-END))
+
+
+def test_a_stream_is_truncated_at_the_offset_that_was_typed(visit: Visit, seed: Calls) -> None:
+    """To the last digit: neither the dry run nor the ledger rounds it."""
+    offset = 2**53 + 1
+    seed.make("offsets")
+    for noted in (0, 1):
+        position = {"0": offset - 1 + noted}
+        seed.post("offsets", {"writer": "probe", "time": noted, "position": position})
+    visit.open_stream("offsets")
+    expect(visit.region("Segments")).to_contain_text(str(offset))
+    visit.button("Truncate…").click()
+    dialog = visit.dialog("Truncate offsets")
+    dialog.element.get_by_label("Where may readers begin?").fill(f"0:{offset}")
+    expect(dialog.dry_run).to_contain_text("would be dropped")
+    dialog.act("Truncate", "test")
+    expect(dialog.element).to_be_hidden()
+
+    assert seed.get("offsets/changes")["changes"][0]["is"]["cut"] == {"0": offset}
+    expect(visit.region("Ledger")).to_contain_text(f"truncated at 0:{offset}")
+
+
+# Ten thousand writers, a thousand streams
+
+
+QUICKLY_S = 5.0
+
+"""On an idle machine it takes a fraction of a second."""
+
+MOST_ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[Served]:
+    """A controller with a stream of 10,000 writers, and 1,000 others."""
+    with Served() as running:
+        crowd(running, "crowd")
+        many(running)
+        yield running
+
+
+def test_10000_writers_are_paged_scrolled_and_searched(visiting: Visiting, large: Served) -> None:
+    """A page of them at a time, whose end can be scrolled to; it opens quickly."""
+    visit = visiting(large.url)
+    assert is_seen_within(visit, "/streams/crowd", "w-00000", QUICKLY_S)
+    rows, region = visit.rows("Writers"), visit.region("Writers")
+    rows.last.scroll_into_view_if_needed()
+    assert rows.count() <= MOST_ROWS
+    assert visit.in_sight(rows.last)
+
+    region.get_by_role("button", name="Next").click()
+    expect(rows.first).not_to_contain_text("w-00000")
+    region.get_by_role("button", name="Previous").click()
+    expect(rows.first).to_contain_text("w-00000")
+    visit.page.get_by_role("searchbox", name="Search writers").fill("w-09876")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("w-09876")
+
+
+def test_1000_streams_are_paged_and_searched(visiting: Visiting, large: Served) -> None:
+    """The one held for longest comes first; a search begins with the first page."""
+    visit = visiting(large.url)
+    assert is_seen_within(visit, "/", "crowd", QUICKLY_S)
+    rows = visit.rows("Streams")
+    assert rows.count() <= MOST_ROWS
+
+    visit.button("Next").click()
+    expect(rows.filter(has_text="crowd")).to_have_count(0)
+    visit.page.get_by_role("searchbox", name="Search streams").fill("s-0777")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("s-0777")
+
+
+# Alignments as people see them: beside the streams, and on a stream whose readers wait
+
+
+def test_an_alignment_names_its_holders_and_members_at_the_bound(
+    visit: Visit, aligned: str
+) -> None:
+    """And which do not count, and why; a reader group links to its stream."""
+    visit.open()
+    row = visit.rows("Alignments").filter(has_text=aligned)
+    members = row.get_by_role("paragraph")
+
+    expect(row).to_contain_text("of 1m")
+    expect(members).to_have_text(
+        [
+            re.compile("^ledger .*:"),
+            re.compile("^billing-job .* at the bound$"),
+            re.compile("no time yet$"),
+        ]
+    )
+    members.get_by_role("link", name="billing-job").click()
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("orders")
+
+
+def test_a_reader_group_at_the_bound_names_its_holder(visit: Visit, aligned: str) -> None:
+    """Beside its name, and no other group of the stream does."""
+    visit.open_stream("orders")
+    held = visit.rows("Readers").filter(has_text=f"at the bound of {aligned}, held by ledger")
+
+    expect(held).to_have_count(1)
+    expect(held).to_contain_text("billing")
+
+
+def test_an_alignment_that_is_removed_goes_from_the_page(
+    visit: Visit, seed: Calls, aligned: str
+) -> None:
+    """Without anything being pressed."""
+    visit.page.clock.install()
+    visit.open()
+    row = visit.rows("Alignments").filter(has_text=aligned)
+    expect(row).to_be_visible()
+    seed.ask("DELETE", f"/alignments/{aligned}").raise_for_status()
+    visit.next_answers()
+    visit.next_answers()
+
+    expect(row).to_have_count(0)
+
+
+def test_an_alignment_whose_owner_does_not_answer_says_so(visit: Visit, aligned: str) -> None:
+    """It is listed all the same."""
+    visit.page.route(f"**/v1/alignments/{aligned}", lambda route: route.fulfill(status=503))
+    visit.open()
+
+    row = visit.rows("Alignments").filter(has_text=aligned)
+    expect(row).to_contain_text("no answer")
+    expect(row.get_by_role("paragraph")).to_have_count(0)

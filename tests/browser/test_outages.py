@@ -1,16 +1,19 @@
-"""No answer, and a replica that is killed."""
+"""No answer, foreign text, a keyboard, a screen reader, a dark room."""
 
 import re
+from typing import Any, Literal
+from urllib.parse import quote, unquote_plus
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.balancer import Balancer
 from tests.browser.conftest import Visiting
 from tests.replicas.conftest import a, b, url
 from tests.replicas.served import Two
-from tests.support.browser import Visit, moments
-from tests.support.dashboards import stall, wall_ms
+from tests.support.browser import LAPTOP, PHONE, Visit, moments
+from tests.support.calls import Calls
+from tests.support.dashboards import MARKUP, Stalled, stall, wall_ms
 from tests.support.processes import ServeProcess
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -18,6 +21,7 @@ from tests.support.waiting import eventually
 __all__ = ["a", "b", "url"]
 
 CALLS = re.compile("/v1/")
+
 NO_ANSWER = "No answer from the controller"
 
 
@@ -77,3 +81,204 @@ def test_the_page_continues_when_a_replica_is_killed(
         expect(why).to_contain_text("mike")
         expect(visit.alert.filter(has_text="No answer")).to_have_count(0)
         eventually(lambda: at.without in moments(visit.page.locator("main")), expected=True)
+
+
+# What others wrote is shown as text, and the page calls the controller alone
+
+
+WORDS = {"state", "decision", "action", "reason", "code", "stream"}
+
+"""Fields whose values the page looks up; the others it only shows."""
+
+ELEMENTS = "img[src=x], .hostile, [onerror]"
+
+BY_NAME = {"behind", "lower_without", "marks", "members", "readers", "times", "windows"}
+
+"""Fields whose value has names of writers, readers or domains for fields."""
+
+
+def hostile(value: Any, field: str = "") -> Any:  # noqa: ANN401 - any JSON
+    """Return the answer with markup behind every text and every name in it."""
+    if isinstance(value, dict):
+        behind = MARKUP if field in BY_NAME else ""
+        return {f"{name}{behind}": hostile(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [hostile(each, "" if isinstance(each, dict) else field) for each in value]
+    return f"{value}{MARKUP}" if isinstance(value, str) and field not in WORDS else value
+
+
+def spoil(route: Route) -> None:
+    """Answer with markup in every field."""
+    answer = route.fetch(url=unquote_plus(route.request.url).replace(MARKUP, ""))
+    route.fulfill(status=answer.status, json=hostile(answer.json()))
+
+
+def test_markup_in_every_field_of_every_answer_becomes_no_element(
+    visit: Visit, aligned: str
+) -> None:
+    """Names cannot have any, but the page does not lean on that."""
+    visit.page.route(re.compile("/v1/"), spoil)
+    for view in ("/", "/streams/orders"):
+        visit.open(view)
+        expect(visit.page.locator("main")).to_contain_text(f"{aligned}{MARKUP}")
+        expect(visit.page.locator("main table").first).to_be_visible()
+        visit.page.wait_for_load_state("networkidle")
+
+        expect(visit.page.locator(ELEMENTS)).to_have_count(0)
+
+
+def test_markup_in_the_address_and_the_search_becomes_no_element(visit: Visit) -> None:
+    """It is looked for, and not found."""
+    visit.open(f"/streams/{quote(MARKUP, safe='')}")
+    expect(visit.page.get_by_role("link", name="All streams").first).to_be_visible()
+    visit.open(f"/streams/orders?domain={quote(MARKUP, safe='')}")
+    expect(visit.alert).not_to_be_empty()
+    visit.open()
+    visit.page.get_by_role("searchbox", name="Search streams").fill(MARKUP)
+    expect(visit.rows("Streams").filter(has_text="orders")).to_have_count(0)
+
+    expect(visit.page.locator(ELEMENTS)).to_have_count(0)
+
+
+def test_the_description_of_the_api_behaves_as_well(visit: Visit) -> None:
+    """It runs nothing and requests files of the controller only, like each page of these tests."""
+    visit.page.goto(f"{visit.url}/docs")
+
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("The HTTP API")
+    assert visit.hosts == {visit.own}
+
+
+def test_the_labels_of_two_processes_are_shown_as_they_were_given(
+    visit: Visit, seed: Calls, stalled: Stalled
+) -> None:
+    """Beside the reason why the watermark holds, and in the ledger."""
+    older, younger = (
+        {"writer": "lima", "session": each, "takes_over": True, "label": f"{each}{MARKUP}"}
+        for each in ("older", "younger")
+    )
+    seed.call("POST", f"/{stalled.name}/notes", {"notes": [older, younger, older]})
+    visit.open_stream(stalled.name)
+
+    detail = f"lima is noted by two processes: younger{MARKUP} has the name since"
+    expect(visit.page.locator("main")).to_contain_text(detail)
+    expect(visit.rows("Writers").filter(has_text="lima")).to_contain_text(f"younger{MARKUP}")
+    expect(visit.page.locator("main")).to_contain_text(
+        f"lima taken over from older{MARKUP} by younger{MARKUP}"
+    )
+    expect(visit.page.locator(ELEMENTS)).to_have_count(0)
+
+
+# For readers with a keyboard, a screen reader, a phone, or a dark room
+
+
+ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark": PHONE}
+
+"""In which light a page is looked at, and on what."""
+
+MOST_TABS = 80
+
+
+def barriers(visit: Visit) -> dict[str, set[str]]:
+    """Return what axe finds on a laptop in the light and on a phone in the dark.
+
+    A phone also has to scroll in one direction only.
+    """
+    found = {}
+    for scheme, (width, height) in ALIKE.items():
+        visit.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        visit.page.set_viewport_size({"width": width, "height": height})
+        found[scheme] = visit.serious()
+    if visit.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        found["dark"].add("it scrolls sideways")
+    return {scheme: what for scheme, what in found.items() if what}
+
+
+def test_a_barrier_would_be_found(visit: Visit) -> None:
+    """A button without a name, which the page does not have."""
+    visit.open()
+    expect(visit.rows("Streams").first).to_be_visible()
+    visit.page.evaluate("document.querySelector('h1').append(document.createElement('button'))")
+
+    assert [each.partition(":")[0] for each in visit.serious()] == ["button-name"]
+
+
+def test_the_first_steps_have_no_barriers_and_can_be_copied(
+    visiting: Visiting, empty: Served
+) -> None:
+    """On an empty controller: each block as it is shown."""
+    visit = visiting(empty.url, permissions=["clipboard-read", "clipboard-write"])
+    visit.open()
+    steps = visit.region("First steps")
+    steps.get_by_role("button", name="Copy").first.click()
+
+    copied = visit.page.evaluate("navigator.clipboard.readText()")
+    assert copied.strip() == steps.locator("code").first.inner_text().strip()
+    assert barriers(visit) == {}
+
+
+@pytest.mark.parametrize("view", ["/", "/streams/orders"])
+@pytest.mark.usefixtures("aligned")
+def test_a_view_has_no_barriers(visit: Visit, view: str) -> None:
+    """The list of streams with an alignment, and a stream that is held."""
+    visit.open(view)
+    expect(visit.page.locator("main table").first).to_be_visible()
+    visit.page.wait_for_load_state("networkidle")
+
+    assert barriers(visit) == {}
+
+
+def test_a_dialog_has_no_barriers(visit: Visit) -> None:
+    """The removal of a writer, with its dry run."""
+    visit.open_stream("orders")
+    visit.button("Remove lima…").click()
+    visit.dialog().shown()
+
+    assert barriers(visit) == {}
+
+
+def tab_to(visit: Visit, name: str) -> None:
+    """Press Tab until the link or button of that name has the focus."""
+    focused = (
+        "document.activeElement.getAttribute('aria-label') || document.activeElement.innerText"
+    )
+    for _ in range(MOST_TABS):
+        visit.page.keyboard.press("Tab")
+        if (visit.page.evaluate(focused) or "").strip() == name:
+            return
+    raise AssertionError(f"{name} is not reached by the keyboard")
+
+
+def test_the_keyboard_alone_opens_a_stream_and_leaves_a_dialog(
+    visit: Visit, stalled: Stalled
+) -> None:
+    """Escape gives the focus back to the button that opened it."""
+    visit.open()
+    visit.page.get_by_role("searchbox", name="Search streams").focus()
+    visit.page.keyboard.type(stalled.name)
+    expect(visit.rows("Streams").first).to_contain_text(stalled.name)
+    tab_to(visit, stalled.name)
+    visit.page.keyboard.press("Enter")
+    expect(visit.page.get_by_role("heading", level=1)).to_contain_text(stalled.name)
+    expect(visit.button("Remove lima…")).to_be_visible()
+    tab_to(visit, "Remove lima…")
+    visit.page.keyboard.press("Enter")
+    expect(visit.dialog().element).to_be_visible()
+    visit.page.keyboard.press("Escape")
+
+    expect(visit.dialog().element).to_have_count(0)
+    expect(visit.button("Remove lima…")).to_be_focused()
+
+
+def test_polling_takes_no_focus_and_no_text_away(visit: Visit, stalled: Stalled) -> None:
+    """Text being typed stays while answers come."""
+    visit.page.clock.install()
+    visit.open_stream(stalled.name)
+    box = visit.page.get_by_role("searchbox", name="Search writers")
+    box.focus()
+    visit.page.keyboard.type("li")
+    for _ in range(3):
+        visit.next_answers()
+    visit.page.keyboard.type("ma")
+
+    expect(box).to_be_focused()
+    expect(box).to_have_value("lima")

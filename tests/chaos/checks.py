@@ -1,8 +1,8 @@
 """What has to hold of one stream, or one domain of it, at the end.
 
 Each check takes what was seen and what is true, and returns an account of each place where the two
-do not agree. `docs/chaos.md` states the laws; those about writers, chains and cuts are the judge's,
-which other tests share.
+do not agree. `docs/explain/chaos.md` states the laws; those about writers, chains and cuts are the
+judge's, which other tests share.
 """
 
 from __future__ import annotations

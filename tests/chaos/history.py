@@ -28,7 +28,7 @@ ACCOUNTS_OF_A_LAW = 20
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A law of `docs/chaos.md` that did not hold, with its stream or domain, and how."""
+    """A law of `docs/explain/chaos.md` that did not hold, with its stream or domain, and how."""
 
     law: str
     where: str
@@ -133,6 +133,12 @@ class History:
         self.counts[f"broke {law}"] += 1
         if self.counts[f"broke {law}"] <= ACCOUNTS_OF_A_LAW:
             self.violations.append(Violation(law, where, str(account)))
+
+    def judged(self, where: str, found: Mapping[str, Iterable[object]]) -> None:
+        """Note what was found wrong of each law, there."""
+        for law, accounts in found.items():
+            for account in accounts:
+                self.broke(law, where, account)
 
     def steady_chains(self) -> dict[tuple[str, str], Chain]:
         """Return the chains whose time stands still for no other reason than a fault."""

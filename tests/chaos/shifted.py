@@ -20,7 +20,7 @@ def main() -> None:
     """Shift the clock, then run the command line."""
     shift(int(os.environ["WALL_CLOCK_AHEAD_MS"]))
     # it reads no clock before it is shifted
-    from noted_time.__main__ import main as run  # noqa: PLC0415
+    from noted_time_cli.__main__ import main as run  # noqa: PLC0415
 
     run()
 

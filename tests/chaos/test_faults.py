@@ -72,7 +72,7 @@ async def judged(server: Server, directory: Path, turns: tuple[Turn, ...]) -> Ve
 async def test_nothing_is_lost_or_wrong_after_replicas_and_the_database_end(
     server: Server, tmp_path: Path
 ) -> None:
-    """Every law of `docs/chaos.md` holds, and there was enough to hold it against."""
+    """Every law of `docs/explain/chaos.md` holds, and there was enough to hold it against."""
     verdict = await judged(server, tmp_path, ENDS)
 
     assert verdict.violations == ()

@@ -132,9 +132,7 @@ def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
         "reports last": checks.lost_reports(said.readers, heard, sent),
         "scalings last": checks.lost_scalings(said.scale_events, stream.scalings),
     }
-    for law, accounts in found.items():
-        for account in accounts:
-            history.broke(law, stream.name, account)
+    history.judged(stream.name, found)
 
 
 def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) -> None:
@@ -153,9 +151,7 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
         "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
         "lowers": checks.never_marked(chain.reported, marks),
     }
-    for law, accounts in found.items():
-        for account in accounts:
-            history.broke(law, f"{stream.name}/{domain}", account)
+    history.judged(f"{stream.name}/{domain}", found)
 
 
 def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:

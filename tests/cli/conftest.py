@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from controller.cli.app import app
+from noted_time_cli.app import app
 from tests.support.served import Served
-from writer_client.observe_command import app as observe
 
 
 class Said(NamedTuple):
@@ -30,7 +29,7 @@ class Said(NamedTuple):
 def observed(served: Served, *words: object) -> Said:
     """Run `noted-time observe` to its end."""
     variables = {"NOTED_TIME_URL": served.url}
-    done = CliRunner().invoke(observe, [*map(str, words)], env=variables)
+    done = CliRunner().invoke(app, ["observe", *map(str, words)], env=variables)
     return Said(done.exit_code, done.stdout, done.stderr)
 
 

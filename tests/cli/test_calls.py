@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from controller.cli import waiting
+from noted_time_cli.calls import waiting
 from tests.cli.conftest import Commands
 from tests.support.calls import HOUR_MS
 from tests.support.hostile import HostileServer, answer

@@ -3,7 +3,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.demos import (
+from noted_time import Accepted, Aggregator, Note, StreamSettings
+from noted_time.client import position_from_wire
+from noted_time_cli.demos import (
     ROUND_S,
     SETTINGS,
     SLOW,
@@ -13,8 +15,6 @@ from controller.cli.demos import (
     Scene,
     scene,
 )
-from noted_time import Accepted, Aggregator, Note, StreamSettings
-from noted_time.client import position_from_wire
 
 TEN = 1_357_034_400_000
 START = Beginning(TEN)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from controller.cli import demos
+from noted_time_cli import demos
 from tests.cli.conftest import Commands
 from tests.support.served import Served
 

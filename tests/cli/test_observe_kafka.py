@@ -9,7 +9,6 @@ import pytest
 
 from tests.cli.conftest import Said, observed
 from tests.support.kafka import Broker
-from tests.support.kafka_judge import all_marks
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -33,19 +32,22 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
 
 @pytest.fixture
 def observe(broker: Broker, served: Served, topic: str) -> Observe:
-    """Return what looks at the topic once, with more options."""
-    return lambda options: observed(
-        served, "kafka", broker.address, topic, *options.split(), "--for", "0s"
-    )
+    """Return what looks at the topic once, in a way with its options."""
+
+    def look(words: str) -> Said:
+        way, *options = words.split()
+        return observed(served, "kafka", way, broker.address, topic, *options, "--for", "0s")
+
+    return look
 
 
 @pytest.mark.parametrize(
     ("options", "mark"),
     [
-        ("", ("ingestion", None)),
-        ("--by timestamp --delay 50ms", ("default", LATE + 350)),
-        ("--by timestamp --delay 50ms --read --from earliest", ("default", LATE + 350)),
-        ("--by field --field at --delay 50ms --from earliest", ("default", LATE + 350)),
+        ("ingestion", ("ingestion", None)),
+        ("timestamp --delay 50ms", ("default", LATE + 350)),
+        ("read-timestamp --delay 50ms --from earliest", ("default", LATE + 350)),
+        ("field --field at --delay 50ms --from earliest", ("default", LATE + 350)),
     ],
 )
 def test_one_look_makes_a_mark(
@@ -58,26 +60,21 @@ def test_one_look_makes_a_mark(
     assert said == Said(0, f"observer observes {topic}\n", "")
     assert [
         (found["cut"], found["lower"] == (lower or found["lower"]))
-        for found in all_marks(served, topic, domain)
+        for found in served.all_marks(topic, domain)
     ] == [({"0": 2, "1": 1}, True)]
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("--by timestamp", "--by timestamp requires --delay"),
-        ("--partition 1", "--partition requires --by timestamp"),
-        ("--by timestamp --delay 5m --partition 2", "has no partitions [2]"),
-        ("--by field --delay 5m", "--by field requires --field and --delay"),
-        ("--delay 5m", "--delay requires --by timestamp or field"),
-        ("--by timestamp --delay 5m --from latest", "--from requires --read, or --by field"),
-        ("--by field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
-        ("--by timestamp --delay 5m --skew 1s", "--skew requires --by ingestion or broker-time"),
-        ("--by broker-time", "have the times of their producers: set its message.timestamp.type"),
-        ("--stream nowhere", "nowhere"),
-        ("--share", "--for 0s looks once"),
-        ("--group board", "--group requires --share"),
-        ("--config /nowhere", "/nowhere cannot be read"),
+        ("timestamp --delay 5m --partition 2", "has no partitions [2]"),
+        ("timestamp --delay 5m --partition 1 --share", "cannot be combined with --partition"),
+        ("field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
+        ("broker-time", "have the times of their producers: set its message.timestamp.type"),
+        ("ingestion --stream nowhere", "nowhere"),
+        ("ingestion --share", "--for 0s cannot be combined with --share"),
+        ("ingestion --group board", "--group requires --share"),
+        ("ingestion --config /nowhere", "/nowhere cannot be read"),
     ],
 )
 def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sentence: str) -> None:
@@ -91,22 +88,22 @@ def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sent
 def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, topic: str) -> None:
     """Of a topic with LogAppendTime, and of a changefeed."""
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
-    words = ["kafka", broker.address, topic, "--for", "0s"]
-    stamps = observed(served, *words, "--by", "broker-time", "--lag", "1h", "--skew", "2s")
+    words = [broker.address, topic, "--for", "0s"]
+    stamps = observed(served, "kafka", "broker-time", *words, "--lag", "1h", "--skew", "2s")
     served.stream(topic, "default", "ingestion")
     broker.send(topic, [(0, f'{{"resolved":"{LATE}000000.0000000000"}}', 0)])
     broker.send(topic, [(0, f'{{"resolved":"{LATE + 1}000000.0000000000"}}', 0)])
-    feed = observed(served, *words, "--by", "resolved", "--domain", "ingestion")
+    feed = observed(served, "kafka", "resolved", *words, "--domain", "ingestion")
 
     assert (stamps, feed) == (Said(0, f"observer observes {topic}\n", ""),) * 2
-    assert [(mark["lower"], mark["cut"]) for mark in all_marks(served, topic, "ingestion")] == [
+    assert [(mark["lower"], mark["cut"]) for mark in served.all_marks(topic, "ingestion")] == [
         (LATE + 1, {"0": 1})
     ]
 
 
 def test_a_mistyped_topic_is_refused(broker: Broker, served: Served) -> None:
     """Before the stream waits for an observer of it."""
-    said = observed(served, "kafka", broker.address, "flihgts", "--for", "0s")
+    said = observed(served, "kafka", "ingestion", broker.address, "flihgts", "--for", "0s")
 
     assert (said.status, "there is no Kafka topic 'flihgts'" in said.err) == (1, True)
 
@@ -115,15 +112,15 @@ def test_the_older_of_two_under_one_name_ends(
     broker: Broker, served: Served, topic: str, observe: Observe
 ) -> None:
     """It is fenced, and says by whom; those that share a topic have a writer for each partition."""
-    words = ["observe", "kafka", broker.address, topic, "--poll", "50ms", "--max-lag", "50ms"]
+    words = ["observe", "kafka", "ingestion", broker.address, topic]
     with subprocess.Popen(
-        [sys.executable, "-m", "noted_time", *words],
+        [sys.executable, "-m", "noted_time", *words, "--poll", "50ms", "--max-lag", "50ms"],
         env=environment(NOTED_TIME_URL=served.url),
         stderr=subprocess.PIPE,
         text=True,
     ) as older:
-        wait_until(lambda: all_marks(served, topic, "ingestion"))
-        younger = observe("--max-lag 50ms --poll 50ms")
+        wait_until(lambda: served.all_marks(topic, "ingestion"))
+        younger = observe("ingestion --max-lag 50ms --poll 50ms")
         _, said = older.communicate(timeout=PATIENCE_S)
 
     assert (younger.status, older.returncode) == (0, 1)
@@ -144,7 +141,7 @@ def test_security_comes_from_a_file(
     """Which is named if it cannot be used."""
     file = tmp_path / "client.properties"
     file.write_text(text)
-    said = observe(f"--config {file}")
+    said = observe(f"ingestion --config {file}")
 
     assert said.status == bool(sentence)
     assert sentence in said.err

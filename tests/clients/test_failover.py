@@ -1,3 +1,8 @@
+"""To which controller clients go when one fails, and what they take from chance."""
+
+import random
+
+from noted_time.client import own_chance
 from reader_client import ReaderClient
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
@@ -30,3 +35,15 @@ def test_a_reader_follows_another_controller() -> None:
         reader.catch_up(timeout=PATIENCE_S)
 
         assert reader.window_at({0: 100}).lower == 10
+
+
+# What clients take from chance
+
+
+def test_the_clients_leave_the_random_numbers_of_the_program_alone() -> None:
+    """A program that seeded `random` draws the same numbers, whatever a client retries."""
+    before = random.getstate()
+    drawn = (own_chance(), own_chance())
+
+    assert random.getstate() == before
+    assert all(0 <= each < 1 for each in drawn)

@@ -13,16 +13,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from controller.cli.calling import Caller
 from noted_time import Unreachable
 from noted_time.client import lines
 from noted_time.client.asking import MOST_BYTES, Question
 from noted_time.client.problems import error_of
 from noted_time.client.transport import LATE, AsyncTransport, Transport
+from noted_time_cli.calls.calling import Caller
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
 from tests.support.waiting import wait_until
-from writer_client import AsyncWriterClient, WriterClient
+from writer_client import AsyncWriterClient, Pace, WriterClient
 
 BOMB = gzip.compress(b" " * 256 * MIB)
 PART = b" " * MIB
@@ -143,7 +143,7 @@ async def command(url: str) -> None:
 
 @pytest.mark.parametrize("call", [write, write_on_a_loop, read, read_on_a_loop, command])
 @pytest.mark.parametrize(
-    ("kind", "why"), [("packed", "packed by 'gzip'"), ("long", f"over {MOST_BYTES} bytes")]
+    ("kind", "why"), [("packed", "the answer is compressed"), ("long", f"over {MOST_BYTES} bytes")]
 )
 async def test_an_answer_beyond_the_bound_is_not_read(
     url: str, call: Callable[[str], Awaitable[None]], kind: str, why: str
@@ -199,7 +199,7 @@ def test_a_writer_posts_again_after_an_answer_that_drips(
     url: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Within its `request_timeout_ms`: the thread that sends is not held."""
-    client = WriterClient(f"{url}/{kind}", "s", "UA", request_timeout_ms=1000)
+    client = WriterClient(f"{url}/{kind}", "s", "UA", pace=Pace(request_timeout_ms=1000))
     client.note_time(5, {0: 1})
     wait_until(lambda: LATE in caplog.text)
     with suppress(Unreachable):

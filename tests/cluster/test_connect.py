@@ -30,16 +30,19 @@ from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from spark_integration import (
     Batches,
     Columns,
+    KafkaRecords,
+    Noted,
     NotedLogSink,
     PositionListener,
+    WatermarkPolicy,
     read_complete,
     read_noted_kafka,
     read_noted_log,
     with_noted_watermark,
 )
-from spark_integration.kafka_read import Marks
+from spark_integration.kafka.read import Marks
 from tests.support.kafka import Broker
-from tests.support.noted_stream import NotedStream
+from tests.support.noted_stream import NotedStream, table
 from tests.support.queries import per_second, rows_of
 from tests.support.served import Served
 from tests.support.spark_sessions import started, wait_for_end
@@ -81,23 +84,30 @@ def results(remote: SparkSession, tmp_path: Path) -> Results:
     return Results(remote, tmp_path / "checkpoint")
 
 
-def test_a_complete_window_is_read(remote: SparkSession, flights: NotedStream) -> None:
-    """The client asks the controller, and the executors read the files."""
-    flights.append(0, (1000, "a"), (2500, "b"))
-    flights.append(1, (1900, "c"), (3100, "d"))
-    flights.note(3000)
+ROWS = 200_000
+"""Enough for four tasks."""
+
+
+def test_a_complete_window_is_read_by_as_many_tasks_as_the_cluster_has_cores(
+    remote: SparkSession, flights: NotedStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many the client's machine has; the client asks, and the executors read the files."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    flights.append_table(0, table(*[(2000, "a")] * ROWS))
+    flights.append(1, (1000, "b"), (3100, "c"))
+    flights.marks.note("w", 3000, flights.position)
     window = read_complete(
         remote,
         flights.root,
-        "flights",
+        Noted(flights.server.url, "flights", token=flights.server.token),
         1500,
         3000,
-        controller_url=flights.server.url,
         event_time="time",
-        token=flights.server.token,
     )
+    tasks = window.groupBy(F.spark_partition_id(), "name").count().collect()
 
-    assert rows_of(window.select("name")) == [("b",), ("c",)]
+    assert [name for _, name, _ in tasks] == ["a", "a"]
+    assert sum(count for _, _, count in tasks) == ROWS
 
 
 class Counting:
@@ -109,12 +119,11 @@ class Counting:
         events = read_noted_log(
             spark,
             flights.root,
-            "flights",
+            Noted(flights.server.url, "flights"),
             Batches(60),
             Columns(schema=SCHEMA),
-            controller_url=flights.server.url,
             event_time="time",
-            strict=False,
+            policy=WatermarkPolicy(strict=False),
         )
         self._counts = events.groupBy(F.window("time", "1 second")).count()
 
@@ -249,11 +258,10 @@ def test_any_source_has_a_watermark_and_its_position_is_reported(
     ticks = with_noted_watermark(
         source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load(),
         "timestamp",
-        stream="ticks",
-        controller_url=guarded.url,
+        Noted(guarded.url, "ticks"),
         checkpoint_location=results.checkpoint,
         position=lambda offset: {0: offset["offset"]},
-        strict=False,
+        policy=WatermarkPolicy(strict=False),
     )
     query = results.start(per_second(ticks, "timestamp"))
     wait_until(lambda: len(results.rows) >= 3)
@@ -276,15 +284,15 @@ def test_a_topic_is_read_with_its_marks(
     relayed = NotedRecord(name, "9f", "default", None, mark)
     broker.send(noted_topic_of(name), [(0, relayed.value, 0)], "default")
     guarded.stream(name).note("w", 4000, {0: 2, 1: 2})
-    ahead: dict[str, Any] = {"controller_url": guarded.url}
+    ahead: dict[str, Any] = {}
     ahead["checkpoint_location"] = results.checkpoint
     records = read_noted_kafka(
         remote,
-        name,
-        bootstrap=broker.address,
+        KafkaRecords(name, broker.address),
+        Noted(guarded.url if marks == "ahead" else ""),
         event_time="timestamp",
         marks=marks,
-        strict=False,
+        policy=WatermarkPolicy(strict=False),
         **(ahead if marks == "ahead" else {}),
     )
     query = results.start(per_second(records, "timestamp"))

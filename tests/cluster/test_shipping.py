@@ -19,12 +19,12 @@ import pytest
 from pyspark import cloudpickle
 
 from spark_integration import NotedLogSink
-from spark_integration.log_source import LogSource
-from spark_integration.marks_query import MarksQuery
-from spark_integration.marks_source import MarksSource
-from spark_integration.positions import KafkaTopic
-from spark_integration.shipping import shipped
-from spark_integration.sources import options_of
+from spark_integration.beside.query import MarksQuery
+from spark_integration.beside.source import MarksSource
+from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.log.source import LogSource
+from spark_integration.session.shipping import shipped
+from spark_integration.session.sources import options_of
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 from tests.support.spark_programs import ROOT, SparkProgram

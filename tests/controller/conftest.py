@@ -1,9 +1,12 @@
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from controller.service.controller import Controller
 from tests.support.controllers import GivenTime, Watched, WatchedMemory, WatchedSqlite
+from tests.support.http import Caller, answering
 
 
 @pytest.fixture
@@ -24,3 +27,11 @@ def store(request: pytest.FixtureRequest, migrated: Path, tmp_path: Path) -> Wat
 def memory() -> WatchedMemory:
     """A watched store in memory, for what no database decides."""
     return WatchedMemory()
+
+
+@pytest.fixture
+async def call(memory: WatchedMemory, time: GivenTime) -> AsyncIterator[Caller]:
+    """Calls the real app, in which there is a stream `s` that marks every advance."""
+    async with answering(Controller(memory, time.clocks())) as caller:
+        await caller.put("/v1/streams/s", {"mark_interval_ms": 0})
+        yield caller

@@ -1,13 +1,14 @@
-"""The backlogs of reader groups: what is found, since when, and what outlasts a restart."""
+"""The backlogs of reader groups: what is found, since when, what outlasts a restart, over HTTP."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from controller.aggregation import operator
+from controller.aggregation import operations
 from controller.aggregation.group_backlog import Cause, GroupBacklog
 from controller.aggregation.groups import OwnBacklog
-from controller.aggregation.operator import ANONYMOUS, Order
+from controller.aggregation.operations import ANONYMOUS, Order
 from controller.service import maintenance
 from controller.service.controller import Controller
 from noted_time import BacklogPolicy, Note
@@ -22,10 +23,13 @@ from tests.support.controllers import (
     serving,
     until,
 )
+from tests.support.http import Caller, problem
 from tests.support.scrapes import scraped
 
 WALL = 1_700_000_000_000
+
 BEHIND = BacklogPolicy(behind_ms=1000)
+
 Found = tuple[bool, tuple[Cause, ...], int | None]
 
 
@@ -47,7 +51,7 @@ async def test_a_group_is_behind_until_its_lower_comes_near_the_last(
     """Also before it has a lower; the moment is that of the look that found it."""
     async with serving(store, time) as controller:
         await noted(controller, 1000, 2000, 3001)
-        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "g", BEHIND)
         states = [await found(controller)]
         for offset in (10, 20, 30):
             time.passes(7)
@@ -92,14 +96,14 @@ async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: G
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10}, own=OwnBacklog(True))  # noqa: FBT003
         for group in "gh":
-            await controller.change("s", operator.set_backlog_policy, ANONYMOUS, group, BEHIND)
+            await controller.change("s", operations.set_backlog_policy, ANONYMOUS, group, BEHIND)
         before = [await found(controller, group) for group in "gh"]
     time.passes(60_000)
     async with running(store.reopened(), time) as controller:
         after = [await found(controller, group) for group in "gh"]
 
     behind = Cause("behind", "default")
-    assert before == [(True, (Cause("told", reader="r"), behind), 0), (True, (behind,), 0)]
+    assert before == [(True, (Cause("reported", reader="r"), behind), 0), (True, (behind,), 0)]
     assert after == before
 
 
@@ -110,7 +114,7 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     async with serving(store, time) as controller:
         await noted(controller, 1000)
         await controller.change(
-            "s", operator.set_backlog_policy, ANONYMOUS, "g", BacklogPolicy(None, 1000, "sticky")
+            "s", operations.set_backlog_policy, ANONYMOUS, "g", BacklogPolicy(None, 1000, "sticky")
         )
         states = [await found(controller)]
         await controller.report("s", "g", "r", {0: 10})
@@ -118,7 +122,7 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
         await deliver(controller, Note("a", 9000, {0: 20}))
     async with running(store.reopened(), time) as controller:
         states.append(await found(controller))
-        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "g", BEHIND)
         states.append(await found(controller))
 
     assert [flag for flag, _, _ in states] == [True, False, False, True]
@@ -129,7 +133,7 @@ async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
 ) -> None:
     """Others go when they are unused; a removed one leaves no record."""
     async with serving(store, time, mark_retention_ms=0) as controller:
-        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "kept", BEHIND)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "kept", BEHIND)
         for group in ("kept", "unused"):
             await controller.report("s", group, "r", {0: 1})
             await controller.offline("s", group, "r", {})
@@ -149,7 +153,7 @@ async def test_a_policy_is_recorded_with_its_author_and_reason(store: Watched) -
     order = Order("ops", "replay")
     async with serving(store) as controller:
         for policy in (BEHIND, BEHIND, None):
-            await controller.change("s", operator.set_backlog_policy, order, "g", policy)
+            await controller.change("s", operations.set_backlog_policy, order, "g", policy)
         changes = await controller.views.changes("s", before=None, limit=2)
 
     plain = {"watermark_lag_ms": None, "behind_ms": 1000, "rule": "two_way"}
@@ -168,7 +172,7 @@ async def test_the_flag_is_shown_to_scrapes(memory: WatchedMemory, time: GivenTi
             await controller.report("s", group, "r", {0: 10})
         await controller.report("s", "h", "r", {0: 20})
         for group in "gh":
-            await controller.change("s", operator.set_backlog_policy, ANONYMOUS, group, BEHIND)
+            await controller.change("s", operations.set_backlog_policy, ANONYMOUS, group, BEHIND)
         before = scraped(controller, "noted_time_group_backlog")
         await controller.report("s", "g", "r", {0: 20})
 
@@ -184,9 +188,80 @@ async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
     """Readers ask twice a second, and must not write each time."""
     async with serving(memory) as controller:
         await noted(controller, 1000, 9000)
-        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "g", BEHIND)
         await found(controller)
         attempts = memory.watch.attempts
         await asyncio.gather(*(found(controller) for _ in range(5)))
 
         assert memory.watch.attempts == attempts
+
+
+# The backlog of a reader group over HTTP: set, shown, reported by readers, and refused
+
+
+GROUP = "/v1/streams/s/reader-groups/g"
+
+READER = f"{GROUP}/readers/r"
+
+
+def shown(body: dict[str, Any]) -> tuple[bool, list[tuple[Any, ...]], int | None]:
+    """Return the backlog in an answer."""
+    because = [tuple(cause.values()) for cause in body["because"]]
+    return body["backlog"], because, body["since"]
+
+
+async def test_a_policy_is_set_and_shown_with_what_it_finds(call: Caller, time: GivenTime) -> None:
+    """At once, for a group without any report; omitted fields have their defaults."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
+    answers = [await call.put(GROUP, {"backlog": {"behind_ms": 10}})]
+    time.passes(5)
+    answers.append(await call.get(GROUP))
+    answers.append(await call.put(GROUP, {"backlog": None}))
+
+    policy = {"watermark_lag_ms": None, "behind_ms": 10, "rule": "two_way"}
+    bodies = [answer.json() for answer in answers]
+    assert [(shown(body), body["backlog_policy"]) for body in bodies] == [
+        ((True, [("behind", "default", None)], WALL), policy),
+        ((True, [("behind", "default", None)], WALL), policy),
+        ((False, [], WALL + 5), None),
+    ]
+
+
+async def test_a_reader_reports_a_backlog_itself_until_it_withdraws_it(call: Caller) -> None:
+    """A report that does not name it changes nothing; the answers show the group's flag."""
+    bodies: list[dict[str, Any]] = [{"backlog": True}, {}, {"backlog": None}, {"backlog": True}]
+    answers = [(await call.put(READER, body)).json() for body in bodies]
+    answers.append((await call.post(f"{READER}/offline", {"position": {}})).json())
+
+    assert [(answer["backlog"], answer["because"]) for answer in answers] == [
+        (True, [{"reason": "reported", "domain": None, "reader": "r"}]),
+        (True, [{"reason": "reported", "domain": None, "reader": "r"}]),
+        (False, []),
+        (True, [{"reason": "reported", "domain": None, "reader": "r"}]),
+        (False, []),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"backlog": True},
+        {"backlog": {"behind_ms": 0}},
+        {"backlog": {"watermark_lag_ms": -1}},
+        {"backlog": {"behind_ms": 2**63}},
+        {"backlog": {"behind_ms": "1"}},
+        {"backlog": {"behind_ms": 1.5}},
+        {"backlog": {"rule": "never"}},
+        {"backlog": {"behind": 1}},
+        {"backlog": None, "policy": None},
+    ],
+)
+async def test_a_wrong_policy_is_refused_and_nothing_is_made(
+    call: Caller, body: dict[str, Any]
+) -> None:
+    """With the fault it names."""
+    answer = await call.put(GROUP, body)
+
+    assert problem(answer)[:2] == (422, "invalid_request")
+    assert (await call.get(GROUP)).status_code == 404

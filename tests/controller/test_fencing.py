@@ -10,12 +10,13 @@ from controller.aggregation.fencing import (
     SHOWN_MS,
     FencedProcess,
 )
-from controller.aggregation.inspection import explain
+from controller.aggregation.shown.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Accepted, Note, Refused
 from noted_time.values import Session
 from noted_time.values.fencing import Former
 from tests.support.controllers import GivenTime, Watched, WatchedMemory, deliver, serve_for, serving
+from tests.support.http import Caller
 from tests.support.scrapes import scraped
 
 WALL = 1_700_000_000_000
@@ -51,6 +52,12 @@ def taken_over(controller: Controller) -> list[str]:
     found = explain(controller.stream("s"), None, controller.now)
     assert {f"{each.writer} {each.detail}" for each in found.hints} <= set(found.sentences)
     return [f"{each.writer} {each.detail}" for each in found.hints if each.hint == "taken_over"]
+
+
+async def restart(controller: Controller, first: int, after: int) -> None:
+    """Have one process after another take the name over, with these numbers."""
+    for number in range(first, after):
+        await deliver(controller, note(f"s{number}", 1))
 
 
 async def fight(controller: Controller, time: GivenTime, *sessions: str) -> None:
@@ -97,9 +104,7 @@ async def test_one_process_that_crashes_again_and_again_is_not_called_two(
     """No note of a process before it came, which would prove that there are two."""
     async with serving(memory, time) as controller:
         await deliver(controller, *(note(f"s{number}", 1) for number in range(2)))
-        await deliver(controller, note("s2", 1))
-        for number in range(3, 5):
-            await deliver(controller, note(f"s{number}", 1))
+        await restart(controller, 2, 5)
 
         assert taken_over(controller) == [
             (
@@ -114,8 +119,7 @@ async def test_a_bounded_number_of_takeovers_is_remembered(
 ) -> None:
     """The latest of a stream, of whatever writers."""
     async with serving(memory, time) as controller:
-        for number in range(MOST_WATCHED + 2):
-            await deliver(controller, note(f"s{number}", 1))
+        await restart(controller, 0, MOST_WATCHED + 2)
 
         (said,) = taken_over(controller)
         assert said.startswith(f"a was taken over {MOST_WATCHED} times in a minute")
@@ -145,8 +149,7 @@ async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
 ) -> None:
     """A process that starts again and again does not fill the database."""
     async with serving(memory, time) as controller:
-        for number in range(MOST_RECORDED + 2):
-            await deliver(controller, note(f"s{number}", 1))
+        await restart(controller, 0, MOST_RECORDED + 2)
         time.passes(SHOWN_MS)
         await deliver(controller, note("later", 1))
         found = await controller.views.changes("s", before=None, limit=1000)
@@ -187,3 +190,40 @@ async def test_of_many_fenced_writers_the_last_are_shown(
 
         found = shown(controller, time)
         assert (len(found), found[-1].writer) == (MOST_SHOWN, "w1")
+
+
+# Two processes under one writer name, over HTTP
+
+
+S = "/v1/streams/s"
+
+OLD = {"writer": "a", "session": "old", "takes_over": True, "label": "host-a:1"}
+
+NEW = {"writer": "a", "session": "new", "takes_over": True, "label": "<b>host-b:2</b>"}
+
+HELD = {"session": "new", "label": "<b>host-b:2</b>", "since": WALL}
+
+
+async def test_the_answer_to_a_fenced_note_names_the_owner_of_the_name(call: Caller) -> None:
+    """Beside the notes of the same request that count."""
+    results = await call.note(OLD | {"time": 1}, NEW | {"time": 2}, OLD | {"time": 3})
+
+    assert results == [
+        {"status": "accepted", "lower": 1},
+        {"status": "accepted", "lower": 2, "took_over": ["old"]},
+        {"status": "fenced", "last": HELD},
+    ]
+
+
+async def test_a_writer_is_shown_with_its_session_and_explain_names_both(call: Caller) -> None:
+    """By the labels they gave; pages that show them escape them."""
+    await call.note(OLD, NEW, OLD | {"takes_over": False, "label": ""})
+    row = (await call.get(f"{S}/writers/a")).json()
+    explained = (await call.get(f"{S}/explain")).json()
+
+    detail = (
+        "is noted by two processes: <b>host-b:2</b> has the name since 2023-11-14T22:13:20Z, "
+        "and host-a:1 was fenced at 2023-11-14T22:13:20Z."
+    )
+    assert row["session"] == HELD
+    assert explained["hints"] == [{"writer": "a", "hint": "fenced", "detail": detail}]

@@ -1,11 +1,13 @@
-"""The end of a stream in one controller: commits, restarts, long polls, retention."""
+"""The end of a stream in one controller, and over HTTP."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from controller.aggregation import inspection, operator, retention
-from controller.aggregation.operator import ANONYMOUS, Order
+from controller.aggregation import operations, retention
+from controller.aggregation.operations import ANONYMOUS, Order
+from controller.aggregation.shown import inspection
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, AlreadySealed, Note, Refused, ScaleEvent, SealRequest, StreamSealed
@@ -20,16 +22,19 @@ from tests.support.controllers import (
     serving,
     until,
 )
+from tests.support.http import Caller, problem
 
 NOTHING = SealRequest()
+
 OPS = Order("ops", "the carrier is gone")
+
 WALL = 1_700_000_000_000
 
 
 async def sealed(controller: Controller) -> None:
     """Seal the stream `s` after one note."""
     await deliver(controller, Note("a", 5, {0: 9}, max_time=6))
-    await controller.change("s", operator.seal, OPS, NOTHING)
+    await controller.change("s", operations.seal, OPS, NOTHING)
 
 
 async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store: Watched) -> None:
@@ -39,7 +44,7 @@ async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store
         first = asyncio.create_task(deliver(controller, Note("b", 1, {1: 1})))
         await until(lambda: store.watch.attempts == 2)
         before = controller.note("s", [Note("a", 5, {0: 9})])
-        seal = asyncio.create_task(controller.change("s", operator.seal, OPS, NOTHING))
+        seal = asyncio.create_task(controller.change("s", operations.seal, OPS, NOTHING))
         await asyncio.sleep(0)
         after = controller.note("s", [Note("a", 7, {0: 11}), Note("new")])
         store.watch.open.set()
@@ -64,11 +69,11 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
         assert was[1].sealed
         assert inspection.explain(controller.stream("s"), None, controller.now).decision == "sealed"
         assert await deliver(controller, Note("a", 9)) == [Refused("sealed")]
-        assert (await controller.change("s", operator.seal, ANONYMOUS, NOTHING))[1] == was[2].seal
+        assert (await controller.change("s", operations.seal, ANONYMOUS, NOTHING))[1] == was[2].seal
         with pytest.raises(AlreadySealed):
-            await controller.change("s", operator.seal, ANONYMOUS, SealRequest({0: 99}))
+            await controller.change("s", operations.seal, ANONYMOUS, SealRequest({0: 99}))
         with pytest.raises(StreamSealed):
-            await controller.change("s", operator.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)}))
+            await controller.change("s", operations.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)}))
 
 
 async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
@@ -76,7 +81,7 @@ async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
         for _ in range(2):
-            await controller.change("s", operator.seal, OPS, NOTHING)
+            await controller.change("s", operations.seal, OPS, NOTHING)
         changes = await controller.views.changes("s", before=None, limit=9)
         ledger = await controller.views.ledger("s", None, after=0, limit=9, newest_first=False)
 
@@ -96,7 +101,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}))
         memory.watch.open.clear()
-        seal = asyncio.create_task(controller.change("s", operator.seal, OPS, NOTHING))
+        seal = asyncio.create_task(controller.change("s", operations.seal, OPS, NOTHING))
         await until(lambda: memory.watch.attempts == 3)
         shown = controller.stream("s").window({0: 9}, None).sealed
         memory.watch.failures.append(StoreUnavailable("no"))
@@ -117,12 +122,12 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
         marks = asyncio.create_task(polls.marks("s", None, after=1, wait_ms=30_000))
         cut = asyncio.create_task(polls.cut("s", None, 99, 30_000))
         await asyncio.sleep(0)
-        await controller.change("s", operator.seal, OPS, NOTHING)
+        await controller.change("s", operations.seal, OPS, NOTHING)
         async with asyncio.timeout(5):
             found, complete = await marks, await cut
             later = await polls.marks("s", None, after=1, wait_ms=30_000)
 
-        assert ([*found.marks, *later.marks], found.stream.final_cut) == ([], {0: 9})
+        assert (later.history.last_seq, found.stream.final_cut) == (1, {0: 9})
         assert complete == marks_of(controller)[0]
 
 
@@ -130,7 +135,7 @@ async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> 
     """Neither retention nor truncation drops it, and every mark before it goes."""
     async with serving(memory, time, mark_retention_ms=1000) as controller:
         await sealed(controller)
-        await controller.change("s", operator.truncate, ANONYMOUS, {0: 99})
+        await controller.change("s", operations.truncate, ANONYMOUS, {0: 99})
         time.passes(DAY_MS)
         await controller._committer.submit(retention.forget_old_marks)
         (mark,) = marks_of(controller)
@@ -158,7 +163,7 @@ async def test_a_sealed_stream_is_quiet_for_alerts(memory: WatchedMemory, time: 
     """Alerts ask for live members and for holders, of which there are none."""
     async with serving(memory, time) as controller:
         await deliver(controller, Note("a", 5), Note("b"))
-        await controller.change("s", operator.seal, OPS, NOTHING)
+        await controller.change("s", operations.seal, OPS, NOTHING)
         time.passes(DAY_MS)
         lines = controller.measure().collect()
         found = {
@@ -171,3 +176,97 @@ async def test_a_sealed_stream_is_quiet_for_alerts(memory: WatchedMemory, time: 
     assert found["noted_time_members", "live"] == 0
     assert found["noted_time_holders", None] == 0
     assert found["noted_time_excluded_total", None] == 0
+
+
+# The end of a stream over HTTP
+
+
+S = "/v1/streams/s"
+
+MARK: dict[str, Any] = {
+    "seq": 2,
+    "lower": 7,
+    "upper": 6,
+    "cut": {"0": 9, "1": 4},
+    "written_at": WALL,
+    "excluded": ["a"],
+    "upper_is_bound": False,
+    "final": True,
+}
+
+
+async def seal(call: Caller, **body: Any) -> Any:  # noqa: ANN401 - JSON
+    """Seal the stream after one note of a writer, beside one that only joined; returns the JSON."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 9}, "max_time": 6})
+    await call.note({"writer": "idle"}, {"writer": "idle", "state": "idle"})
+    answer = await call.post(f"{S}/seal", body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
+    """In the answer, the stream, with the marks, and in the window of a reader of everything."""
+    answer = await seal(call, cut={"1": 4})
+    stream = (await call.get(S)).json()
+    marks = (await call.get(f"{S}/marks", after=1, wait_ms=30_000)).json()
+    past = (await call.get(f"{S}/marks", after=2, wait_ms=30_000)).json()
+    cuts = [(await call.get(f"{S}/cut", complete_to=t)).json() for t in (7, 8, 2**62)]
+    windows = [
+        (await call.post(f"{S}/time-window", {"position": p})).json()["sealed"]
+        for p in ({"0": 9}, {"0": 9, "1": 4})
+    ]
+
+    assert answer == stream | {"never_noted": ["idle"]}
+    assert (stream["seal"], stream["marks"]["default"]) == (
+        {"at": WALL, "cut": {"0": 9, "1": 4}},
+        MARK,
+    )
+    ends = {"sealed": True, "final_cut": {"0": 9, "1": 4}}
+    assert marks | {"marks": [MARK]} | ends == marks
+    assert past | {"marks": []} | ends == past
+    missing = {"writer": "a", "reason": "sealed", "since": WALL, "time": 5}
+    assert [each | MARK | {"missing": [missing]} for each in cuts] == cuts
+    assert windows == [False, True]
+
+
+async def test_an_open_stream_is_not_sealed(call: Caller) -> None:
+    """As in all answers that could have it."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 9}})
+    stream = (await call.get(S)).json()
+    marks = (await call.get(f"{S}/marks")).json()
+    window = (await call.post(f"{S}/time-window", {"position": {"0": 99}})).json()
+
+    found = (stream["seal"], marks["sealed"], marks["final_cut"], window["sealed"])
+    assert found == (None, False, None, False)
+
+
+async def test_a_sealed_stream_takes_nothing_more(call: Caller) -> None:
+    """Notes have a status of their own, scale events and another seal are refused."""
+    await seal(call)
+    notes = await call.note({"writer": "a", "time": 9}, {"writer": "b"})
+    scale = await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"2": [0]}})
+    again = await call.post(f"{S}/seal", {})
+    other = await call.post(f"{S}/seal", {"cut": {"0": 10}})
+
+    assert notes == [{"status": "sealed", "last": None}] * 2
+    assert problem(scale)[:2] == (422, "sealed")
+    assert again.status_code == 200
+    assert problem(other)[:2] == (409, "already_sealed")
+
+
+async def test_views_show_that_a_stream_is_sealed(call: Caller) -> None:
+    """The decision, a dry run, the overview, the segments, the writers and the record of it."""
+    await call.note({"writer": "b", "time": 3, "position": {"3": 0}})
+    await seal(call, cut={"1": 4})
+    explained = (await call.get(f"{S}/explain", writer_timeout_ms=1)).json()
+    overview = (await call.get("/v1/overview")).json()["streams"][0]
+    segments = (await call.get(f"{S}/segments")).json()["segments"]
+    states = (await call.get(f"{S}/writers")).json()["states"]
+    change = (await call.get(f"{S}/changes", limit=1)).json()["changes"][0]
+
+    assert (explained["decision"], explained["would"]["decision"]) == ("sealed", "sealed")
+    assert [domain["decision"] for domain in overview["domains"]] == ["sealed"]
+    ends = [(each["segment"], each["state"], each["last_offset"]) for each in segments]
+    assert ends == [(0, "sealed", 9), (1, "sealed", 4), (3, "sealed", 0)]
+    assert states == {"live": 0, "idle": 0, "finished": 3, "excluded": 0}
+    assert (change["action"], change["is"]["cut"]) == ("sealed", {"0": 9, "1": 4, "3": 0})

@@ -1,12 +1,19 @@
+"""Streams as they are made, changed and removed, and pages of their writers."""
+
 import asyncio
 
 import pytest
 
-from controller.aggregation import operator
-from controller.aggregation.operator import ANONYMOUS
+from controller.aggregation import operations
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.operations import ANONYMOUS
+from controller.aggregation.shown.inspection import WriterQuery, writer_row, writers
+from controller.aggregation.stream import StreamState
+from controller.store.port import StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from noted_time.values import UnknownStream
 from tests.support.controllers import (
+    GivenTime,
     Watched,
     WatchedMemory,
     deliver,
@@ -15,6 +22,7 @@ from tests.support.controllers import (
     running,
     serving,
 )
+from tests.support.counting import counted
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 
@@ -37,7 +45,7 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
     async with serving(store) as controller:
         await deliver(controller, Note("a", 5, {0: 5}))
         await controller.report("s", "g", "r", {0: 5})
-        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
         old = controller.stream("s").id
         await controller.drop_stream("s")
         await controller.put_stream("s", {"mark_interval_ms": 0})
@@ -103,10 +111,10 @@ async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:
     """A caller that did not hear the answer may ask again, also after a restart."""
     async with serving(store) as controller:
         await deliver(controller, Note("a", 1, {0: 5}))
-        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
-        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
     async with running(store.reopened()) as controller:
-        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
 
         assert (controller.stream("s").scale_events, len(store.reopened().streams())) == (
             [SPLIT],
@@ -127,3 +135,91 @@ async def test_a_reader_group_outlives_a_restart(store: Watched) -> None:
 
         segments = {reader: group.segments_of(reader) for reader in group.readers}
         assert (group.position, segments) == ({0: 8, 1: 7, 2: 6}, {"b": {1: 7, 2: 6}, "c": {}})
+
+
+# What a page of writers costs, and in which order they come
+
+
+FEW, MANY = 100, 10_000
+
+DOMAINS = ("default", "other")
+
+NOW = Moment(0, 0, 0)
+
+
+def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = True) -> StreamState:
+    """Return a stream of that many writers, which all hold it or are all idle."""
+    stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=domains)))
+    draft = Draft.at(Moment(0, 0, 0))
+    joined = [Note(f"{number:05}") for number in range(members)]
+    gone = [] if holds else [Note(note.writer, state="idle") for note in joined]
+    stream.take_notes([*joined, *gone], draft, members)
+    return stream
+
+
+def page(stream: StreamState, start: int, limit: int) -> list[str]:
+    """Return the names on a page."""
+    return [row.writer for row in writers(stream, WriterQuery(start, limit), NOW).writers]
+
+
+def cost(members: int, *, holds: bool) -> int:
+    """Return the bytecodes that the last page of ten writers takes."""
+    stream = crowd(members, holds=holds)
+    with counted() as counting:
+        assert len(page(stream, members - 10, 10)) == 10
+    return counting.bytecodes
+
+
+@pytest.mark.parametrize("holds", [True, False], ids=["holders", "idle"])
+def test_a_page_of_writers_costs_the_same_among_many(holds: bool) -> None:  # noqa: FBT001
+    """The loop is not stopped for all those before it, nor to sort them."""
+    assert cost(MANY, holds=holds) == cost(FEW, holds=holds)
+
+
+def test_every_writer_comes_once_over_all_pages() -> None:
+    """Holders of several domains too, and those that hold none."""
+    stream, draft = crowd(9), Draft.at(Moment(0, 0, 0))
+    stream.take_notes([Note("00004", 5), Note("00004", 5, domain="other")], draft, 99)
+    stream.take_notes([Note("00007", 5), Note("00002", state="finished")], draft, 99)
+    pages = [page(stream, start, 4) for start in (0, 4, 8, 12)]
+
+    names = [name for each in pages for name in each]
+    assert (sorted(names), pages[-1]) == ([f"{number:05}" for number in range(9)], [])
+
+
+def test_the_domain_held_longest_comes_first() -> None:
+    """Then the next; a writer that holds none is last."""
+    stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
+    first, second = Draft.at(Moment(100, 0, 0)), Draft.at(Moment(200, 0, 0))
+    stream.take_notes([Note("late", 3), Note("late", 3, domain="other")], first, 99)
+    stream.take_notes([Note("done"), Note("done", state="idle"), Note("early", 9)], first, 99)
+    stream.take_notes([Note("later")], second, 99)
+
+    assert page(stream, 0, 9) == ["early", "later", "late", "done"]
+
+
+def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
+    """A writer that learns twice since when it is excluded sees that it is one exclusion."""
+    stream = StreamState(StreamRecord("id", "s", StreamSettings()))
+    readings = [Moment(1000, 5000, 0), Moment(1010, 5011, 0), Moment(1020, 5019, 0)]
+    after_downtime = Moment(1030, 605_000, 0)
+
+    shifts = [stream.unix_shift(now) for now in (*readings, after_downtime)]
+
+    assert shifts == [4000, 4000, 4000, 603_970]
+
+
+async def test_an_expected_writer_is_shown_alike_after_each_downtime(
+    store: Watched, time: GivenTime
+) -> None:
+    """Since when it is expected, and has held the watermark, does not move with the pauses."""
+    shown = []
+    async with serving(store, time, expected_writers=("depot",)) as controller:
+        shown.append(writer_row(controller.stream("s"), "depot", None, controller.now))
+    for _ in range(2):
+        time.passes(3_600_000)
+        async with running(store.reopened(), time) as controller:
+            shown.append(writer_row(controller.stream("s"), "depot", None, controller.now))
+
+    moments = [(row.noted_at, row.holding_since) for row in shown]
+    assert moments == [moments[0]] * 3

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.reading import UNIX_MS
-from noted_time.values import Rejected
-from noted_time.wing import (
+from noted_time.progress import (
     Backlog,
     BacklogPolicy,
     BacklogState,
@@ -18,7 +16,9 @@ from noted_time.wing import (
     Reason,
     with_reason,
 )
-from noted_time.wing.backlog import Rule, changed, combined
+from noted_time.progress.backlog import Rule, changed, combined
+from noted_time.reading import UNIX_MS
+from noted_time.values import Rejected
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "flink.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
@@ -43,12 +43,12 @@ def test_the_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, An
     """A lag, an idle source and another strategy, by both rules."""
     backlog = Backlog(BacklogPolicy(watermark_lag_ms=case["threshold"], rule=case["rule"]))
     lower: int | None = None
-    idle, told, found = False, False, []
+    idle, reported, found = False, False, []
     for step in case["steps"]:
         lower = NOW - step["value"] if step["op"] == "lag" else lower
         idle = step["op"] == "idle" or (idle and step["op"] == "other")
-        told = step.get("backlog", told)
-        found.append(backlog.look(NOW, lower, lower, idle=idle, told=told).backlog)
+        reported = step.get("backlog", reported)
+        found.append(backlog.look(NOW, lower, lower, idle=idle, reported=reported).backlog)
 
     assert found == [step["expect"]["backlog"] for step in case["steps"]]
 
@@ -69,7 +69,7 @@ def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
     state, found = BacklogState(), []
     for step in case["steps"]:
         said[step["operator"]] = step["backlog"]
-        reasons: list[Reason] = ["told" for flag in said.values() if flag]
+        reasons: list[Reason] = ["reported" for flag in said.values() if flag]
         state = changed(state, NOW, reasons)
         found.append("during_backlog" if state.backlog else "normal")
 
@@ -146,12 +146,12 @@ def test_every_reason_is_named_and_since_when() -> None:
     late = NOW - 5000
 
     assert [
-        backlog.look(NOW, late, NOW, told=True),
-        backlog.look(NOW + 1, late, late, told=None),
-        backlog.look(NOW + 2, NOW, NOW, told=False),
+        backlog.look(NOW, late, NOW, reported=True),
+        backlog.look(NOW + 1, late, late, reported=None),
+        backlog.look(NOW + 2, NOW, NOW, reported=False),
         backlog.look(NOW + 3, NOW, NOW),
     ] == [
-        BacklogState(backlog=True, because=("told", "watermark_lag", "behind"), since=NOW),
+        BacklogState(backlog=True, because=("reported", "watermark_lag", "behind"), since=NOW),
         BacklogState(backlog=True, because=("watermark_lag",), since=NOW),
         BacklogState(backlog=False, since=NOW + 2, caught_up=True),
         BacklogState(backlog=False, since=NOW + 2, caught_up=True),
@@ -161,11 +161,11 @@ def test_every_reason_is_named_and_since_when() -> None:
 def test_a_readers_report_counts_at_once() -> None:
     """Beside what was found before, and once."""
     state = BacklogState(backlog=True, because=("behind",), since=7)
-    told = with_reason(state, told=True)
+    reported = with_reason(state, reported=True)
 
-    assert (told, with_reason(told, told=True), with_reason(state, told=False)) == (
-        BacklogState(backlog=True, because=("told", "behind"), since=7),
-        told,
+    assert (reported, with_reason(reported, reported=True), with_reason(state, reported=False)) == (
+        BacklogState(backlog=True, because=("reported", "behind"), since=7),
+        reported,
         state,
     )
 
@@ -200,7 +200,7 @@ def test_the_flag_follows_its_definition(
     """Any reason is enough; sticky, none of the lags counts after all known ones were small."""
     backlog = Backlog(BacklogPolicy(lag, behind, rule))
     caught_up = False
-    for at, (lower, last, idle, told) in enumerate(looks):
+    for at, (lower, last, idle, reported) in enumerate(looks):
         now, known = NOW + at, lower is not None and not idle
         flags: list[bool | None] = []
         if lag is not None:
@@ -210,8 +210,8 @@ def test_the_flag_follows_its_definition(
         by_lag = any(flags) and not (caught_up and rule == "sticky")
         caught_up = caught_up or (bool(flags) and all(flag is False for flag in flags))
 
-        assert backlog.look(now, lower, last, idle=idle, told=told).backlog == (
-            by_lag or told is True
+        assert backlog.look(now, lower, last, idle=idle, reported=reported).backlog == (
+            by_lag or reported is True
         )
 
 

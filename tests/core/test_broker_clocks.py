@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.wing import BrokerClocks, BrokerLook, Stamp
+from noted_time.observing import BrokerClocks, BrokerLook, Stamp
 
 SKEW, REPLICATION, LAG = 7, 30, 40
 """How far stamps go back, how long replication takes at most, and what a look allows for both."""

@@ -1,16 +1,26 @@
-"""What a note, an advance and a member cost, counted without a clock."""
+"""What a note, an advance and a member cost, and that a long advance is made in slices."""
 
 import gc
 import math
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest.mock import patch
 
-from noted_time import Aggregator, Note, StreamSettings
-from noted_time.rules import lower_without
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Aggregator, Mark, Note, State, StreamSettings
+from noted_time.rules import domain, lower_without, queues
+from noted_time.rules.running_cut import RunningCut
+from tests.support.controllers import WatchedMemory, deliver, serving, until
 from tests.support.counting import CountedTime, counted
-from tests.support.streams import TIMEOUT_MS
+from tests.support.streams import TIMEOUT_MS, stream_of
 
 FEW, MANY = 100, 10_000
+
 SEGMENTS = 16
 
 
@@ -84,6 +94,29 @@ def test_an_advance_after_many_notes_costs_each_of_them_its_share() -> None:
     assert settling(MANY) <= settling(FEW) * math.log(MANY) / math.log(FEW)
 
 
+def dearest(times: int) -> tuple[int, int]:
+    """Return the bytecodes of the dearest note of so many times, and of an advance past them."""
+    cut, dearest = RunningCut(0), 0
+    for number in range(times):
+        time = 1 + number * 7919 % times
+        with counted() as note:
+            cut.add(time, {number % SEGMENTS: time})
+        dearest = max(dearest, note.bytecodes)
+    with counted() as advance:
+        cut.at(times + 1)
+    return dearest, advance.bytecodes
+
+
+def test_neither_a_note_nor_an_advance_takes_longer_the_more_times_were_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits for its time is thinned to a bounded number, a bounded number at a time."""
+    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", FEW)
+    (note, advance), (later_note, later_advance) = dearest(2 * FEW), dearest(MANY)
+
+    assert (later_note <= 1.5 * note, later_advance <= 1.5 * advance) == (True, True)
+
+
 def questions(members: int) -> int:
     """Return what it costs to ask for the state of time while everybody holds."""
     stream = crowd(members)
@@ -118,3 +151,124 @@ def memory_of(members: int) -> float:
 def test_a_member_of_16_segments_takes_less_than_3_kib() -> None:
     """So 100,000 of them fit comfortably into one process."""
     assert memory_of(5_000) < 3 * 1024
+
+
+# An advance past many members is made in slices, and comes to the same as in one piece
+
+
+KEY = "default"
+
+WRITERS = "ABCDEF"
+
+
+@contextmanager
+def sliced() -> Iterator[None]:
+    """Have a slice be one member."""
+    with patch.object(domain, "SLICE", 1), patch.object(queues, "SLICE", 1):
+        yield
+
+
+def advance(stream: Aggregator, now: int) -> Mark | None:
+    """Advance once all members are settled."""
+    while not stream.settle_members(KEY):
+        pass
+    return stream.advance(KEY, now=now, written_at=now)
+
+
+def expire(stream: Aggregator, now: int) -> set[str]:
+    """Exclude all that were silent, however many slices that takes."""
+    gone = set(stream.expire(now))
+    while (due := stream.next_timeout()) is not None and due <= now:
+        gone |= set(stream.expire(now))
+    return gone
+
+
+states: st.SearchStrategy[State] = st.sampled_from(["live", "live", "live", "idle", "finished"])
+
+noted = st.tuples(st.sampled_from(WRITERS), st.integers(0, 3), states)
+
+steps = st.lists(st.tuples(st.lists(noted, max_size=8), st.integers(0, 40)), max_size=12)
+
+
+@given(steps)
+def test_slices_come_to_the_same_as_one_piece(
+    steps: list[tuple[list[tuple[str, int, State]], int]],
+) -> None:
+    """Also if members note, leave or time out between them."""
+    whole, piecewise = stream_of(*WRITERS), stream_of(*WRITERS)
+    for stream in (whole, piecewise):
+        stream.reconfigure(stream.settings.__class__(writer_timeout_ms=60), now=0)
+    times, now, ends = dict.fromkeys(WRITERS, 0), 0, dict.fromkeys(WRITERS, 0)
+    for notes, passed in steps:
+        now += passed
+        for writer, later, is_now in notes:
+            times[writer] += later
+            ends[writer] += 1
+            note = Note(writer, times[writer], {WRITERS.index(writer): ends[writer]}, state=is_now)
+            with sliced():
+                again = piecewise.note(note, now)
+            assert whole.note(note, now) == again
+        marks = [advance(whole, now)]
+        gone = expire(whole, now)
+        marks.append(advance(whole, now))
+        with sliced():
+            assert marks[0] == advance(piecewise, now)
+            while not piecewise.settle_members(KEY):
+                pass
+            assert gone == expire(piecewise, now)
+            assert marks[1] == advance(piecewise, now)
+            while not piecewise.settle_members(KEY):
+                pass
+        held = [set(each.domains[KEY].waited_for()) for each in (whole, piecewise)]
+        assert held[0] == held[1]
+
+
+def test_a_member_that_notes_between_two_slices_does_not_hold() -> None:
+    """Its turn comes later, and finds that it is ahead again."""
+    stream = stream_of("UA", "DL", "AA")
+    with sliced():
+        for writer in ("UA", "DL", "AA"):
+            stream.note(Note(writer, 5), 0)
+        assert advance(stream, 0) is not None
+        held = set(stream.domains[KEY].holders)
+        (other, another) = {"UA", "DL", "AA"} - held
+        stream.note(Note(other, 9), 0)
+        stream.note(Note(held.pop(), 9), 0)
+
+        assert (stream.may_advance(KEY), stream.domains[KEY].is_quiet) == (False, False)
+        while not stream.settle_members(KEY):
+            pass
+        assert set(stream.domains[KEY].holders) == {another}
+
+
+async def test_a_controller_finishes_an_advance_by_itself() -> None:
+    """And then makes the marks that it allows, without another note."""
+    with sliced():
+        async with serving(WatchedMemory()) as controller:
+            await controller.put_stream("s", {"mark_interval_ms": 0})
+            await deliver(controller, *(Note(writer) for writer in WRITERS))
+            await deliver(controller, *(Note(writer, 5) for writer in WRITERS))
+            await until(lambda: controller.stream("s").histories[KEY].last_lower == 5)
+            await deliver(controller, *(Note(writer, 7) for writer in WRITERS))
+            await until(lambda: controller.stream("s").histories[KEY].last_lower == 7)
+            held = controller.stream("s").aggregator.domains[KEY].holders
+            await until(lambda: len(held) == len(WRITERS))
+
+            assert set(held) == set(WRITERS)
+
+
+@pytest.mark.parametrize("ahead", range(2, len(WRITERS)))
+async def test_a_controller_looks_past_all_outdated_entries_by_itself(ahead: int) -> None:
+    """However many slices that takes, the mark needs no other note."""
+    holder, others = WRITERS[0], list(WRITERS[1 : ahead + 1])
+    with sliced():
+        async with serving(WatchedMemory()) as controller:
+            await controller.put_stream("s", {"mark_interval_ms": 0})
+            await deliver(controller, *(Note(writer) for writer in (holder, *others)))
+            for first in (10, 20):
+                notes = (Note(writer, first + later) for later, writer in enumerate(others))
+                await deliver(controller, *notes)
+            await deliver(controller, Note(holder, 30))
+            await until(lambda: controller.stream("s").histories[KEY].last_lower is not None)
+
+            assert controller.stream("s").histories[KEY].last_lower == 20

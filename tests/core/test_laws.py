@@ -111,11 +111,11 @@ def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kep
     tight = stream_of(*WRITERS)
     latest = StreamCut({})
     wrong = []
-    with mock.patch("noted_time.rules.state.running_cut.OFFSETS_KEPT", kept):
+    with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
         thinned = stream_of(*WRITERS)
     for note in notes:
         deliver(tight, note)
-        with mock.patch("noted_time.rules.state.running_cut.OFFSETS_KEPT", kept):
+        with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
             deliver(thinned, note)
         latest = latest.join(StreamCut(note.position))
         for exact, loose in zip(marks_of(tight), marks_of(thinned), strict=True):

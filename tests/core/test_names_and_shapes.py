@@ -16,10 +16,10 @@ from noted_time.client import (
     position_from_wire,
     position_to_wire,
 )
+from noted_time.filelog import file_name, segment_directory, start_of
+from noted_time.filelog.layout import segment_of
 from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.values import LateRows, checked_name
-from noted_time.wing import file_name, segment_directory, start_of
-from noted_time.wing.file_log import segment_of
 from tests.support.http import as_json
 
 int64 = st.integers(1 - 2**63, 2**63 - 1)

@@ -1,61 +1,37 @@
-"""Rules 1 and 2: which notes are accepted, and what makes a member."""
+"""Rules of notes, time, exclusion and silence that are no scenarios, and their laws."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from noted_time import Accepted, Note, Quiet, Refused, State
-from noted_time.values import Beyond
+from noted_time import (
+    Accepted,
+    Aggregator,
+    Hold,
+    Mark,
+    Note,
+    Refused,
+    ServiceClock,
+    StreamCut,
+    StreamSettings,
+)
+from noted_time.rules import forecast
+from noted_time.values import ExcludedSince, LateReport, LateRows, Session
+from noted_time.values.fencing import FORMER_KEPT, Former
+from tests.core.twins import Reconfigures, Step, Twins, starts, steps
 from tests.support.streams import (
     TIMEOUT_MS,
     deliver,
-    lowers,
+    expiries,
     marks_after,
     marks_of,
     restarted,
     stream_of,
     waiting,
 )
-
-
-def test_a_time_below_the_writers_last_is_refused_with_the_stored_value() -> None:
-    """One below is too low, and the answer gives the value it fell behind."""
-    stream = stream_of("UA")
-
-    answers = deliver(stream, Note("UA", 10), Note("UA", 9))
-
-    assert answers == [Accepted(None), Refused("invalid_time", 10)]
-
-
-def test_an_equal_time_at_an_equal_position_is_accepted() -> None:
-    """A replay is a note like any other."""
-    stream = stream_of("UA")
-
-    answers = deliver(stream, Note("UA", 10, {0: 5}), Note("UA", 10, {0: 5}))
-
-    assert answers == [Accepted(None), Accepted(None)]
-
-
-def test_a_position_that_goes_back_anywhere_is_refused_with_the_stored_offsets() -> None:
-    """Only the segments that went back are named, with what they were."""
-    stream = stream_of("UA")
-    deliver(stream, Note("UA", 10, {0: 5, 1: 7, 2: 1}))
-
-    answers = deliver(stream, Note("UA", 11, {0: 4, 1: 8, 2: 0}))
-
-    assert answers == [Refused("invalid_position", {0: 5, 2: 1})]
-
-
-def test_a_refused_note_changes_nothing() -> None:
-    """Not the time, not the position of its good segments, not the sign of life."""
-    stream = stream_of("UA")
-    deliver(stream, Note("UA", 10, {0: 5}))
-    before = stream.record("UA")
-
-    deliver(stream, Note("UA", 12, {0: 4, 1: 9}), Note("UA", 9, {0: 9}), now=50)
-
-    assert stream.record("UA") == before
-
 
 REFUSED = {
     "invalid_time": Note("UA", 9),
@@ -85,56 +61,6 @@ def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note) -> 
     assert stream.expire(TIMEOUT_MS) == ("UA",)
 
 
-def test_a_refused_note_makes_no_member() -> None:
-    """A writer whose first note names an unknown domain is not waited for."""
-    stream = stream_of()
-
-    deliver(stream, Note("UA", 10, domain="nonsense"))
-
-    assert (len(stream), stream.decide("default", now=0)) == (0, Quiet())
-
-
-def test_a_segment_that_a_note_does_not_name_keeps_its_offset() -> None:
-    """A position accumulates."""
-    stream = stream_of("UA")
-
-    deliver(stream, Note("UA", 10, {0: 5}), Note("UA", 11, {1: 7}))
-
-    assert stream.record("UA").position == {0: 5, 1: 7}
-
-
-def test_an_undeclared_domain_is_refused() -> None:
-    """Also for the empty name, which is none of them."""
-    stream = stream_of("UA", domains=("order", "ship"))
-
-    answers = deliver(
-        stream, Note("UA", 1, domain="arrival"), Note("UA", 1, domain=""), Note("UA", 1)
-    )
-
-    assert answers == [Refused("unknown_domain")] * 3
-
-
-def test_an_unnamed_domain_is_the_only_one() -> None:
-    """A stream with one domain needs no naming of it."""
-    stream = stream_of("UA", domains=("ship",))
-
-    deliver(stream, Note("UA", 7))
-
-    assert stream.record("UA").times == {"ship": 7}
-
-
-def test_the_answer_carries_the_lower_of_the_domains_last_mark() -> None:
-    """So a writer learns at once that what it writes is late."""
-    stream = stream_of(domains=("order", "ship"))
-    deliver(stream, Note("UA", 30, domain="order"), Note("UA", 20, domain="ship"))
-    marks_of(stream, "order")
-    marks_of(stream, "ship")
-
-    answers = deliver(stream, Note("UA", 31, domain="order"), Note("UA", 21, domain="ship"))
-
-    assert answers == [Accepted(30), Accepted(20)]
-
-
 def test_the_callers_position_may_change_after_the_note() -> None:
     """The noted values are kept, not the mapping they came in."""
     stream = stream_of()
@@ -146,151 +72,277 @@ def test_the_callers_position_may_change_after_the_note() -> None:
     assert marks_of(stream)[0].cut.offsets == {0: 5}
 
 
-def test_a_member_that_joined_without_a_time_holds() -> None:
-    """Its events may have any time."""
-    stream = stream_of("UA", "DL")
-
-    marks = marks_after(stream, Note("UA", 10))
-
-    assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
-
-
-def test_a_member_holds_a_declared_domain_that_it_never_noted() -> None:
-    """It counts as minus infinity there."""
-    stream = stream_of("UA", "DL", domains=("order", "ship"))
-    deliver(stream, Note("UA", 10, domain="order"), Note("UA", 10, domain="ship"))
-    deliver(stream, Note("DL", 20, domain="order"))
-
-    marks = {domain: lowers(marks_of(stream, domain)) for domain in ("order", "ship")}
-
-    assert (marks, [w.time for w in waiting(stream, "ship")]) == (
-        {"order": [10], "ship": []},
-        [None],
-    )
-
-
-def test_idle_and_left_apply_to_all_domains() -> None:
-    """Whichever domain the note names."""
-    stream = stream_of("UA", "DL", "AA", domains=("order", "ship"))
-    deliver(stream, Note("UA", 10, domain="order"), Note("UA", 12, domain="ship"))
-
-    deliver(
-        stream,
-        Note("DL", domain="order", state="idle"),
-        Note("AA", domain="ship", state="finished"),
-    )
-
-    assert {k: lowers(marks_of(stream, k)) for k in ("order", "ship")} == {
-        "order": [10],
-        "ship": [12],
-    }
-
-
-@pytest.mark.parametrize("state", ["idle", "finished"])
-def test_an_unknown_writer_cannot_rest(state: State) -> None:
-    """Only a live note makes a member, so a mistyped name leaves no ghost."""
+def test_rows_below_the_lower_are_summed_by_writer_and_domain() -> None:
+    """Without their largest time they may be of any time up to the lower; no mark names them."""
     stream = stream_of("UA")
+    marks_after(stream, Note("UA", 10))
+    reported = []
+    for note in (Note("UA", 11, late=LateRows(3, 7)), Note("UA", 12, late=[LateRows(1, 4, 5)])):
+        deliver(stream, note)
+        reported += stream.report_late(note, 60)[1]
 
-    answers = deliver(stream, Note("UX", state=state))
-
-    assert (answers, list(stream.writers())) == ([Refused("unknown_writer")], ["UA"])
-
-
-def test_a_writer_that_left_may_come_back() -> None:
-    """It holds again until it has caught up."""
-    stream = stream_of("UA", "DL")
-    marks_after(stream, Note("DL", state="finished"), Note("UA", 10))
-
-    marks = marks_after(stream, Note("DL", 4), Note("UA", 20))
-
-    assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
-
-
-@pytest.mark.parametrize("end", [-(2**63), 2**63 - 1])
-def test_either_end_of_int64_is_refused(end: int) -> None:
-    """They stand for before and after all time; a query would never get past the latter."""
-    stream = stream_of("UA")
-
-    answers = deliver(stream, Note("UA", end), Note("UA", 5, max_time=end))
-
-    assert answers == [
-        Refused("too_far_ahead", 2**63 - 2, Beyond("time", end)),
-        Refused("too_far_ahead", 2**63 - 2, Beyond("max_time", end)),
+    assert reported == [
+        LateReport("UA", 3, 7, 9, first_seen=60, last_seen=60, behind=3),
+        LateReport("UA", 1, 4, 5, first_seen=60, last_seen=60, behind=6),
     ]
+    assert [mark.excluded for mark in marks_after(stream)] == [()]
+    assert stream.record("UA").late == {"default": LateRows(4, 4, 9)}
+    assert stream.domains["default"].late_rows == 4
 
 
-def test_a_record_has_since_when_a_writer_is_in_its_state() -> None:
-    """Also of a writer that finished at once."""
+def test_the_report_equals_the_record_under_hold_after_the_return() -> None:
+    """And it is kept over a restart, until the writer has noted a time above the lower."""
+    stream = stream_of("UA", "DL")
+    stream.domains.unix_ahead = 7000
+    marks_after(stream, Note("UA", 10), Note("DL", 5))
+    expiries(stream, TIMEOUT_MS)
+    deliver(stream, Note("UA", 50), now=TIMEOUT_MS)
+    marks_of(stream)
+
+    (answer,) = deliver(stream, Note("DL", 10), now=TIMEOUT_MS + 7)
+    again = restarted(stream)
+    again.domains.unix_ahead = 600_000
+
+    exclusion = ExcludedSince("timed_out", 7000 + TIMEOUT_MS)
+    assert answer == Accepted(50, exclusion)
+    assert [each.record("DL").exclusion for each in (stream, again)] == [exclusion] * 2
+    assert deliver(again, Note("DL", 10), Note("DL", 60)) == [answer, Accepted(50)]
+    assert again.record("DL").exclusion is None
+
+
+def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for() -> None:
+    """It had come back late there, and narrowed before a mark said so."""
+    stream = stream_of("A", domains=("order", "ship"), returning="exclude")
+    deliver(stream, Note("A", 10, domain="order"), Note("A", 10, domain="ship"))
+    for domain in ("order", "ship"):
+        marks_of(stream, domain)
+    deliver(stream, Note("B", 5, domain="ship"), Note("B", 11, domain="order", domains=("order",)))
+    foretold = stream.would("ship", ["B"], None, 0)
+    stream.remove("B", now=0)
+    deliver(stream, Note("A", 20, domain="ship"))
+
+    marks = marks_of(stream, "ship")
+
+    assert (foretold.excluded, [mark.excluded for mark in marks]) == ((), [()])
+    assert stream.domains["ship"].named == ()
+
+
+def test_the_service_clock_counts_serving_only() -> None:
+    """Each step is capped, and it never goes back."""
+    clock = ServiceClock(now=100, step_cap_ms=10)
+
+    assert [clock.serve(ms) for ms in (10, 11, 0, -1)] == [110, 120, 120, 120]
+
+
+def test_the_last_eight_that_lost_the_name_are_remembered() -> None:
+    """Each of them is fenced for good."""
     stream = stream_of()
+    sessions = [f"s{number}" for number in range(FORMER_KEPT + 2)]
+    deliver(stream, *(Note("UA", session=each, takes_over=True) for each in sessions))
 
-    deliver(stream, Note("UA"), Note("UA", state="finished"), Note("DL"), now=7)
+    lost = [each.id for each in stream.member("UA").session.lost]
 
-    assert [(stream.record(w).noted_at, stream.record(w).since) for w in ("UA", "DL")] == [
-        (7, 7)
-    ] * 2
+    assert lost == sessions[1:-1]
 
 
-def test_a_note_of_an_older_request_is_refused_with_the_largest_sequence() -> None:
-    """Whatever it holds: its writer advanced from there."""
+def test_a_name_that_was_lost_to_nobody_is_not_given_back() -> None:
+    """The next process has it without taking it over; version 0.1.0 left names so."""
     stream = stream_of()
-    deliver(stream, Note("UA", 5, {0: 1}, sequence=7))
+    deliver(stream, Note("UA", 5, session="older"))
+    nobody = stream.member("UA").session = Session(None, "", 9, (Former("older", ""),))
+    older, younger = (Note("UA", 6, session=each) for each in ("older", "younger"))
 
-    answers = deliver(
-        stream, Note("UA", 9, {0: 2}, sequence=6), Note("UA", state="idle", sequence=1)
-    )
+    answers = deliver(stream, replace(older, takes_over=True), younger)
 
-    assert answers == [Refused("superseded", 7)] * 2
-
-
-def test_all_notes_of_a_request_may_share_a_sequence() -> None:
-    """An equal one is judged as always, and a replay is a replay."""
-    stream = stream_of(domains=("order", "ship"))
-    notes = [Note("UA", 5, domain="order", sequence=7), Note("UA", 3, domain="ship", sequence=7)]
-
-    assert deliver(stream, *notes, *notes) == [Accepted(None)] * 4
+    assert answers == [Refused("fenced", nobody), Accepted(None)]
 
 
-def test_a_refused_note_does_not_supersede_an_older_one() -> None:
-    """Nothing its writer sent since was accepted."""
+# S19: members fall silent side by side, each from the moment another noted a later time
+
+
+def test_a_restart_excludes_nobody_sooner_and_nobody_later_than_it_began_to_hold() -> None:
+    """When a member was overtaken is not stored: it counts from the last note of all at latest."""
+    stream = stream_of("UA", "DL", "AA")
+    marks_after(stream, Note("UA", 10), Note("DL", 20), Note("AA", 30))
+    deliver(stream, Note("AA", 40), now=30)
+    again = restarted(stream, {"default": 0})
+
+    assert expiries(stream, TIMEOUT_MS) == [("UA", "DL")]
+    assert expiries(again, TIMEOUT_MS) == [("UA",)]
+    marks_of(again, now=TIMEOUT_MS)
+    assert expiries(again, TIMEOUT_MS + 29, TIMEOUT_MS + 30) == [(), ("DL",)]
+
+
+def test_a_dry_run_with_another_timeout_passes_those_who_would_hold_next() -> None:
+    """It names all that would be excluded at once, and where the watermark would be."""
+    stream = stream_of("UA", "DL", "AA")
+    marks_after(stream, Note("UA", 10), Note("DL", 20), Note("AA", 30))
+
+    would = stream.would("default", (), 40, now=40)
+
+    assert (would.lower, would.excluded) == (30, ("DL", "UA"))
+
+
+@given(
+    times=st.lists(st.integers(1, 50), min_size=1, max_size=8),
+    timeouts=st.lists(st.integers(1, 40), min_size=8, max_size=8),
+    lower=st.integers(0, 60),
+)
+def test_members_silent_from_one_moment_on_are_passed_by_the_largest_of_their_timeouts(
+    times: list[int], timeouts: list[int], lower: int
+) -> None:
+    """And by one mark, wherever they and the watermark stand; one member notes on (S19)."""
+    stream = stream_of("alive", *(f"w{number}" for number in range(len(times))))
+    for number, time in enumerate(times):
+        deliver(stream, Note(f"w{number}", time, timeout_ms=timeouts[number]))
+    deliver(stream, Note("alive", lower))
+    marks_of(stream)
+    largest = max(timeouts[: len(times)])
+    for now in range(largest):
+        deliver(stream, Note("alive", 100 + now), now=now)
+        stream.expire(now)
+    deliver(stream, Note("alive", 999), now=largest)
+
+    stream.expire(largest)
+    mark = stream.advance("default", now=largest, written_at=0)
+
+    assert mark is not None
+    assert mark.lower == 999
+
+
+@given(settings=starts, history=steps)
+def test_a_forecast_is_what_then_happens_if_nobody_notes(
+    settings: StreamSettings, history: list[Step]
+) -> None:
+    """The watermark moves at that moment and not before, to that lower, past those writers."""
+    twins = Twins(replace(settings, domains=("order",)))
+    for step in history:
+        if not (isinstance(step, Reconfigures) or getattr(step, "domain", "") == "ship"):
+            twins.take(step)
+    code = twins.code
+    domain = code.domains["order"]
+    if domain.next_step() is not None:
+        return
+    foreseen = forecast(code.domains, domain)
+    last = twins.now + 100
+    out: set[str] = set()
+    for now in range(twins.now, last if foreseen is None else foreseen.at + 1):
+        out |= set(code.expire(now))
+        mark = code.advance("order", now=now, written_at=0)
+        assert mark is None or (foreseen is not None and now >= foreseen.at)
+    if foreseen is not None:
+        assert mark is not None
+        assert (mark.lower, out) == (foreseen.lower, set(foreseen.writers))
+
+
+@given(settings=starts, history=steps)
+def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: list[Step]) -> None:
+    """And none later than if its silence began when it began to hold."""
+    twins = Twins(settings)
+    for step in history:
+        twins.now += 1
+        twins.take(step)
+    again = restarted(twins.code, twins.appended_at, twins.declared_at)
+    timeout_ms = settings.writer_timeout_ms
+
+    for before, after in zip(twins.code.domains, again.domains, strict=True):
+        for writer, track in after.holders.items():
+            terms = track.member.terms
+            own = replace(twins.code.settings).writer_timeout_ms
+            own = own if terms.timeout_ms is None else terms.timeout_ms
+            latest = max(max(track.member.noted_at, track.began) + own, terms.hold_until or 0)
+            running = twins.code.settings.writer_timeout_ms
+            sooner = before.holders[writer].times_out_at(running)
+            assert sooner <= track.times_out_at(running) <= latest, timeout_ms
+
+
+# Rules 3, 4 and 5: when time advances, how tight the cut is and what the upper means
+
+
+def cuts(marks: list[Mark]) -> list[StreamCut]:
+    """Return the cut of each mark."""
+    return [mark.cut for mark in marks]
+
+
+def test_thinning_loosens_no_further_than_the_next_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond what is kept every second one waits for the time before its own."""
+    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
+    stream = stream_of("UA", "DL")
+    deliver(stream, *(Note("UA", time, {0: time}) for time in range(1, 10)))
+
+    marks = marks_after(stream, Note("DL", 3)) + marks_after(stream, Note("DL", 4))
+
+    assert cuts(marks) == [StreamCut({0: 4}), StreamCut({0: 4})]
+
+
+def test_thinning_ends_where_segments_leave_nothing_to_join(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is kept then is what there is, and it may double before the next time."""
+    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
+    stream = stream_of("UA", "DL")
+    deliver(stream, *(Note("UA", time, {time: time}) for time in range(1, 41)))
+
+    (mark,) = marks_after(stream, Note("DL", 40))
+
+    assert mark.cut == StreamCut({time: time for time in range(1, 41)})
+
+
+def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
+    """Of more than a thousand holders the thousand longest are named."""
     stream = stream_of()
+    for n in range(1001):
+        stream.note(Note(f"w{n:04}"), now=n)
 
-    answers = deliver(
-        stream, Note("UA", 5, sequence=1), Note("UA", 4, sequence=9), Note("UA", 6, sequence=2)
-    )
-
-    assert answers == [Accepted(None), Refused("invalid_time", 5), Accepted(None)]
-
-
-def test_a_note_without_a_sequence_is_judged_as_always() -> None:
-    """It is not late, and makes no other late: the sequence accepted stays what it was."""
-    stream = stream_of()
-
-    answers = deliver(
-        stream, Note("UA", 5, sequence=7), Note("UA", state="idle"), Note("UA", 6, sequence=6)
-    )
-
-    assert (answers, stream.record("UA").sequence) == (
-        [Accepted(None), Accepted(None), Refused("superseded", 7)],
-        7,
-    )
+    decision = stream.decide("default", now=2000)
+    assert isinstance(decision, Hold)
+    named = [waiting.writer for waiting in decision.waiting_for]
+    assert (named, decision.holders) == ([f"w{n:04}" for n in range(1000)], 1001)
 
 
-def test_the_order_is_judged_before_all_else() -> None:
-    """A late note that is wrong in other ways too is late."""
-    stream = stream_of()
-    deliver(stream, Note("UA", 5, {0: 5}, sequence=7))
-    late = [Note("UA", 4, {0: 4}, sequence=6), Note("UA", 99, sequence=6)]
-
-    answers = [stream.note(note, 0, 9) for note in (Note("UA", domain="no", sequence=6), *late)]
-
-    assert answers == [Refused("superseded", 7)] * 3
+# Which writers a domain waits for: cheap to ask, and the same as its decision says
 
 
-def test_the_order_outlives_the_process() -> None:
-    """The new owner of a stream knows which requests are old."""
-    stream = stream_of()
-    deliver(stream, Note("UA", 5, sequence=7))
+@given(settings=starts, history=steps)
+def test_whom_a_domain_waits_for_are_those_its_decision_names(
+    settings: StreamSettings, history: list[Step]
+) -> None:
+    """None if it may advance or is quiet, whoever is late; and in the order they began."""
+    twins = Twins(settings)
+    for step in history:
+        twins.take(step)
+        for domain in twins.code.settings.domains:
+            shown = twins.code.domains[domain].waited_for()
+            decision = twins.code.decide(domain, twins.now)
+            named = decision.waiting_for if isinstance(decision, Hold) else ()
 
-    answers = deliver(restarted(stream), Note("UA", 6, sequence=6))
+            assert set(shown) == {each.writer for each in named}
+            assert [twins.now - each.began for each in shown.values()] == [
+                each.held_for_ms for each in named
+            ]
 
-    assert answers == [Refused("superseded", 7)]
+
+def test_a_live_member_that_returned_late_is_waited_for_by_a_flush_alone() -> None:
+    """The domain does not wait for it while another is ahead; in the end only it is left."""
+    stream = Aggregator(StreamSettings(returning_writer="exclude"))
+    deliver(stream, Note("late"), Note("UA", 10), Note("late", state="idle"))
+    marks_of(stream)
+    deliver(stream, Note("late", 5), Note("UA", 20))
+    ahead = set(stream.domains["default"].waited_for())
+    deliver(stream, Note("UA", state="finished"))
+
+    assert (ahead, set(stream.domains["default"].waited_for())) == (set(), {"late"})
+    assert [each.writer for each in waiting(stream)] == ["late"]
+
+
+def test_after_a_restart_the_longest_holder_still_comes_first() -> None:
+    """Members are read in the order of their names, which is not that in which they began."""
+    stream = stream_of("z", now=5)
+    deliver(stream, Note("m"), now=9)
+    deliver(stream, Note("a"), now=7)
+    again = restarted(stream)
+
+    shown = again.domains["default"].waited_for()
+    assert [*shown] == [each.writer for each in waiting(again)] == ["z", "a", "m"]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Accepted, InvalidScale, Note, Refused, ScaleEvent, StreamCut, Succession
-from tests.support.streams import deliver, marks_after, restarted, stream_of
+from noted_time import InvalidScale, Note, ScaleEvent, StreamCut, Succession
+from tests.support.streams import deliver, stream_of
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 MERGE = ScaleEvent({2: 30, 3: 40}, {4: (2, 3)})
@@ -19,81 +19,6 @@ def scaled(*events: ScaleEvent) -> Succession:
     for event in events:
         succession.scale(event, known={0, 1})
     return succession
-
-
-def test_naming_a_successor_even_at_0_completes_its_predecessors() -> None:
-    """Its writer saw them end."""
-    stream = stream_of("UA")
-    deliver(stream, Note("UA", 1, {0: 400}))
-    stream.scale(SPLIT)
-
-    marks = marks_after(stream, Note("UA", 10, {2: 0}))
-
-    assert [mark.cut for mark in marks] == [StreamCut({0: 500, 2: 0})]
-
-
-def test_a_note_beyond_the_end_of_a_sealed_segment_is_refused() -> None:
-    """The answer carries the end; the end itself is a good position."""
-    stream = stream_of("UA")
-    deliver(stream, Note("UA", 1, {0: 400, 1: 4}))
-    stream.scale(SPLIT)
-
-    answers = deliver(stream, Note("UA", 10, {0: 501, 1: 5}), Note("UA", 10, {0: 500, 1: 5}))
-
-    assert answers == [Refused("invalid_position", {0: 500}), Accepted(None)]
-
-
-def test_a_writer_may_keep_naming_what_it_wrote_of_a_predecessor() -> None:
-    """Beside a successor the old offset does not go back; alone it contradicts the successor."""
-    stream = stream_of("UA")
-    stream_position = {0: 400, 2: 5}
-    deliver(stream, Note("UA", 1, {0: 400}))
-    stream.scale(SPLIT)
-
-    answers = deliver(
-        stream,
-        Note("UA", 2, stream_position),
-        Note("UA", 3, stream_position),
-        Note("UA", 3, {0: 400}),
-    )
-
-    assert answers == [Accepted(None), Accepted(None), Refused("invalid_position", {0: 500})]
-
-
-def test_a_successor_noted_before_the_scale_event_keeps_its_place_in_the_cut() -> None:
-    """The event completes the predecessors and takes nothing back."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 10, {0: 400, 2: 7}))
-    marks_after(stream, Note("UA", 15))
-    stream.scale(SPLIT)
-
-    marks = marks_after(stream, Note("UA", 20))
-
-    assert [mark.cut for mark in marks] == [StreamCut({0: 500, 2: 7})]
-
-
-def test_notes_from_before_the_scale_event_are_completed_by_it() -> None:
-    """Those that no mark has passed yet."""
-    stream = stream_of("UA", "DL")
-    deliver(stream, Note("UA", 10, {0: 400, 2: 7}), Note("UA", 20, {3: 1}))
-    stream.scale(SPLIT)
-
-    marks = marks_after(stream, Note("DL", 5))
-
-    assert ([mark.cut for mark in marks], stream.record("UA").position) == (
-        [StreamCut({0: 500, 2: 7})],
-        {0: 500, 2: 7, 3: 1},
-    )
-
-
-def test_the_last_mark_of_an_unscaled_stream_is_completed_after_a_restart() -> None:
-    """Its cut named a successor for which no event was known."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 10, {0: 400, 2: 7}))
-    again = restarted(stream)
-    again.scale(SPLIT)
-
-    assert [mark.cut for mark in marks_after(again, Note("UA", 20))] == [StreamCut({0: 500, 2: 7})]
 
 
 @pytest.mark.parametrize(

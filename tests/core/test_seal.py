@@ -6,27 +6,21 @@ from hypothesis import strategies as st
 
 from noted_time import (
     Aggregator,
-    AlreadySealed,
-    InvalidCut,
-    InvalidFinalTime,
     Mark,
     MarkHistory,
     Note,
-    Refused,
-    ScaleEvent,
     Seal,
     Sealed,
     SealRequest,
     StreamCut,
-    StreamSealed,
     StreamSettings,
 )
-from noted_time.values import LARGEST_TIME, MAX_INT64, MIN_INT64, Absence, reaches
+from noted_time.values import LARGEST_TIME, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
 from tests.support.honest import Event
-from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
+from tests.support.streams import deliver, marks_after, restarted, stream_of
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 
@@ -36,137 +30,6 @@ def sealed(
 ) -> Seal:
     """Seal the stream."""
     return stream.seal(SealRequest(cut or {}, final_times or {}), now=0, written_at=7)
-
-
-def test_the_last_mark_has_all_that_was_noted() -> None:
-    """Its cut joins all positions, its lower is above every event, and it names live writers."""
-    stream = stream_of("UA", "DL", "AA")
-    marks_after(stream, Note("UA", 5, {0: 50}, max_time=8), Note("DL", 3, {1: 60}, max_time=9))
-    deliver(stream, Note("AA", state="idle"))
-
-    made = sealed(stream)
-
-    assert stream.domains["default"].last == Mark(
-        1, 10, 9, StreamCut({0: 50, 1: 60}), 7, ("DL", "UA"), upper_is_bound=True, final=True
-    )
-    assert (made.final_cut, made.at, made.never_noted) == ({0: 50, 1: 60}, 7, ("AA",))
-
-
-def test_every_member_is_finished_at_its_position() -> None:
-    """Whatever it was: live, idle, excluded, or one that joined and noted nothing."""
-    stream = stream_of("UA", "DL", "AA", "WN")
-    deliver(stream, Note("UA", 5, {0: 50}), Note("DL", state="idle", position={1: 3}))
-    stream.expire(200)
-    deliver(stream, Note("WN"), now=200)
-
-    sealed(stream)
-
-    records = [stream.record(writer) for writer in stream.writers()]
-    assert {each.writer: (each.state, each.excluded, each.position) for each in records} == {
-        "UA": ("finished", None, {0: 50}),
-        "DL": ("finished", None, {1: 3}),
-        "AA": ("finished", None, {}),
-        "WN": ("finished", None, {}),
-    }
-    assert stream.domains.census.members == {"live": 0, "idle": 0, "finished": 4, "excluded": 0}
-
-
-def test_the_ledger_distinguishes_live_writers_from_excluded_ones() -> None:
-    """Each with its last time and position, and the reason."""
-    stream = stream_of("UA", "DL")
-    marks_after(stream, Note("UA", 5, {0: 50}), Note("DL", 9, {0: 90}))
-    stream.expire(100)
-    deliver(stream, Note("DL", 9), now=100)
-
-    sealed(stream)
-
-    assert stream.domains["default"].named == (
-        Absence("DL", 9, {0: 90}, "sealed", since=7, missing_from=9),
-        Absence("UA", 5, {0: 50}, "timed_out", since=100, missing_from=5),
-    )
-
-
-def test_a_cut_that_is_asked_for_joins_what_was_noted() -> None:
-    """It may name offsets that no writer noted; then nothing bounds the event times below it."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 5, {0: 50}, max_time=8))
-
-    sealed(stream, {0: 70, 4: 1})
-
-    last = stream.domains["default"].last
-    assert last is not None
-    assert (last.cut, last.upper_is_bound) == (StreamCut({0: 70, 4: 1}), False)
-
-
-def test_a_cut_behind_what_was_noted_is_refused_and_changes_nothing() -> None:
-    """The refusal names what was noted in these segments."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 5, {0: 50, 1: 3}))
-    before = stream.record("UA"), stream.domains["default"].last
-
-    with pytest.raises(InvalidCut, match=r"behind what was noted: \{0: 50\}") as caught:
-        sealed(stream, {0: 49, 1: 9})
-
-    assert (caught.value.behind, caught.value.beyond) == ({0: 50}, {})
-    assert (stream.record("UA"), stream.domains["default"].last, stream.sealed) == (*before, None)
-
-
-def test_a_cut_beyond_the_end_of_a_segment_is_refused() -> None:
-    """A scale event gave the end of that segment."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 5, {0: 50}))
-    stream.scale(ScaleEvent({0: 60}, {1: (0,)}))
-
-    with pytest.raises(InvalidCut, match="beyond the end of a segment") as caught:
-        sealed(stream, {0: 61})
-
-    assert (caught.value.behind, caught.value.beyond) == ({}, {0: 60})
-
-
-def test_a_final_cut_is_normalised() -> None:
-    """Naming a successor means that its predecessors are complete."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 5, {0: 50}))
-    stream.scale(ScaleEvent({0: 60}, {1: (0,)}))
-
-    assert sealed(stream, {1: 0}).final_cut == {0: 60, 1: 0}
-
-
-@pytest.mark.parametrize("time", [4, 5, MIN_INT64, MAX_INT64])
-def test_a_final_time_not_above_the_last_lower_is_refused(time: int) -> None:
-    """Nor may it be an end of int64; nothing changes."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 5, {0: 50}))
-
-    with pytest.raises(InvalidFinalTime) as caught:
-        sealed(stream, None, {"default": time})
-
-    assert (caught.value.domain, caught.value.lower, stream.sealed) == ("default", 5, None)
-
-
-def test_final_times_count_instead_of_what_was_noted() -> None:
-    """A domain without any note has a last mark too, at 0 if no final time is given."""
-    stream = stream_of("UA", domains=("order", "ship", "pay"))
-    deliver(stream, Note("UA", 5, {0: 50}, "order"))
-
-    sealed(stream, None, {"order": 90, "ship": 80})
-
-    lasts = [stream.domains[domain].last for domain in ("order", "ship", "pay")]
-    assert [(last.lower, last.upper, last.cut) if last else None for last in lasts] == [
-        (90, 5, StreamCut({0: 50})),
-        (80, 79, StreamCut({0: 50})),
-        (0, -1, StreamCut({0: 50})),
-    ]
-
-
-def test_no_last_mark_is_made_that_would_not_move_the_lower() -> None:
-    """All declared event times lie below the lower already, and all rows below the cut."""
-    stream = stream_of("UA")
-    (mark,) = marks_after(stream, Note("UA", 50, {0: 50}, max_time=8))
-
-    sealed(stream)
-
-    assert (stream.domains["default"].last, stream.decide("default", 0)) == (mark, Sealed())
 
 
 def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
@@ -189,51 +52,6 @@ def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
     history = MarkHistory([mark, last])
     history.seal(final_cut)
     assert history.complete_to(LARGEST_TIME) == last
-
-
-def test_no_lower_is_an_end_of_int64_if_a_seal_moves_it_by_one() -> None:
-    """At the largest time no further mark is possible."""
-    stream = stream_of("UA")
-    (mark,) = marks_after(stream, Note("UA", LARGEST_TIME, {0: 50}, max_time=8))
-    deliver(stream, Note("UA", LARGEST_TIME, {0: 60}, max_time=9))
-
-    sealed(stream)
-
-    assert stream.domains["default"].last == mark
-
-
-def test_the_same_request_again_changes_nothing_and_another_one_is_refused() -> None:
-    """A repeat after a lost answer is not an error, also after a restart."""
-    stream = stream_of("UA")
-    deliver(stream, Note("UA", 5, {0: 50}))
-    first = sealed(stream, {0: 70})
-    again = restarted(stream)
-
-    assert (sealed(stream, {0: 70}), sealed(again, {0: 70})) == (first, first)
-    for each in (stream, again):
-        with pytest.raises(AlreadySealed):
-            sealed(each, {0: 71})
-
-
-def test_a_sealed_stream_takes_nothing_more() -> None:
-    """No note, nor a scale event, a writer or a domain: also after a restart."""
-    stream = stream_of("UA")
-    deliver(stream, Note("UA", 5, {0: 50}))
-    sealed(stream)
-    last = stream.domains["default"].last
-
-    for each in (stream, restarted(stream)):
-        assert deliver(each, Note("UA", 9, {0: 90}), Note("DL")) == [Refused("sealed")] * 2
-        with pytest.raises(StreamSealed, match="no more scale events"):
-            each.scale(ScaleEvent({0: 50}, {1: (0,)}))
-        with pytest.raises(StreamSealed, match="no more writers"):
-            each.expect(["DL"], 0)
-        with pytest.raises(StreamSealed, match="no more changes of its writers"):
-            each.remove("UA", 0)
-        with pytest.raises(StreamSealed, match="no more changes of its writers"):
-            each.hold("UA", 9)
-        assert (each.decide("default", 0), marks_of(each)) == (Sealed(), [])
-        assert (each.domains["default"].last, len(each)) == (last, 1)
 
 
 def test_a_window_at_the_final_cut_is_sealed() -> None:

@@ -1,3 +1,5 @@
+"""What the demonstration measures and reports."""
+
 from __future__ import annotations
 
 from io import StringIO
@@ -6,14 +8,19 @@ from rich.console import Console
 
 from examples.flights.data import HOUR_MS
 from examples.flights.demo import Findings
-from examples.flights.measurement import Outcome
+from examples.flights.measurement import Counted, Outcome, noted_outcome, own_outcome, untimely
 from examples.flights.picture import title
+from examples.flights.query import Count, Run
+from examples.flights.replay import Replayed
 from examples.flights.report import closing, table
-from tests.examples.flown import minutes
+from tests.examples.flown import flight, minutes
 
 NOTED = Outcome(None, rows=200, lost=0, latencies_ms=minutes(60, 360))
+
 LOSSY = Outcome(2 * HOUR_MS, rows=200, lost=5, latencies_ms=minutes(120, 180))
+
 LOSSLESS = Outcome(8 * HOUR_MS, rows=200, lost=0, latencies_ms=minutes(480, 600))
+
 ALL = (NOTED, LOSSY, LOSSLESS)
 
 
@@ -61,3 +68,66 @@ def test_a_loss_of_noted_time_is_the_title() -> None:
     lost = Outcome(None, rows=200, lost=7, latencies_ms=minutes(60))
 
     assert title((lost, LOSSLESS)) == "Noted time lost 7 flights"
+
+
+FIRST, SECOND = HOUR_MS, 2 * HOUR_MS
+
+TRUTH = {(FIRST, "EWR"): 3, (FIRST, "JFK"): 1, (SECOND, "EWR"): 2}
+
+CUTS = {FIRST: {0: 2}, SECOND: {0: 4, 1: 2}}
+
+REPLAYED = Replayed(list(minutes(70, 200)), [{0: 3}, {0: 4, 1: 2}])
+
+
+def noted_run(*counts: Count, watermark: int = SECOND, batch: int = 2) -> Run:
+    """Return a run that gave all of it out in one batch, having read two batches before."""
+    return Run(
+        given_out={0: [], 1: [], batch: list(counts)},
+        positions={0: {0: 2}, 1: {0: 4, 1: 2}, 2: {0: 4, 1: 2}},
+        watermark=watermark,
+    )
+
+
+WHOLE = (Count(0, FIRST, "EWR", 3), Count(0, FIRST, "JFK", 1), Count(0, SECOND, "EWR", 2))
+
+
+def test_a_window_needs_the_input_up_to_its_marks_cut() -> None:
+    """The first hour's cut was reached at minute 70, the second's at minute 200."""
+    outcome = noted_outcome(Counted(noted_run(*WHOLE), TRUTH, REPLAYED), CUTS)
+
+    assert outcome == Outcome(None, rows=6, lost=0, latencies_ms=minutes(10, 80))
+
+
+def test_a_row_counted_twice_is_as_wrong_as_a_lost_one() -> None:
+    """A method that doubles rows does not come out clean."""
+    outcome = noted_outcome(Counted(noted_run(*WHOLE, WHOLE[2]), TRUTH, REPLAYED), CUTS)
+
+    assert outcome.lost == 2
+
+
+def test_rows_of_a_window_that_is_still_open_are_not_lost() -> None:
+    """The second hour ends above the last watermark."""
+    outcome = noted_outcome(Counted(noted_run(*WHOLE[:2], watermark=FIRST), TRUTH, REPLAYED), CUTS)
+
+    assert outcome.lost == 0
+
+
+def test_a_window_is_timely_in_the_first_batch_after_its_cut() -> None:
+    """The first hour's cut was read by batch 0 and so is due in batch 1; it came in batch 2."""
+    late = untimely(noted_run(*WHOLE), CUTS)
+
+    assert late == 1
+
+
+def test_under_sparks_own_watermark_a_window_needs_all_batches_before_its_own() -> None:
+    """Batch 1 gives the first hour out for what batch 0 had read: two flights, until minute 190."""
+    landed = [flight(10, 40), flight(185, 190), flight(200, 230)]
+    run = Run(
+        given_out={0: [], 1: [Count(2, FIRST, "EWR", 3), Count(4, FIRST, "EWR", 3)]},
+        read={0: 2, 1: 3},
+        watermark=185 * 60_000,
+    )
+
+    outcome = own_outcome(run, 2, TRUTH, landed)
+
+    assert outcome == Outcome(2 * HOUR_MS, rows=6, lost=1, latencies_ms=minutes(130))

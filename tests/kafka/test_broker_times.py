@@ -1,23 +1,36 @@
-"""Time by the stamps of a real broker; each mark is judged against each record's stamp."""
+"""What is seen of topics on a real broker: times by stamps and by resolved records."""
 
+import json
+import random
+import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from noted_time import NotObservable
+from noted_time import NotObservable, Rejected, Unreachable
+from noted_time.kafka.topic import Topic, TopicLook
 from tests.kafka.test_looks import Busy
-from tests.support.kafka import Broker
-from tests.support.kafka_judge import all_marks, judged
+from tests.support.kafka import Broker, Record, free_port
+from tests.support.kafka_judge import judged
 from tests.support.served import Served
-from tests.support.waiting import wait_until
-from writer_client import EventTimeNoter, KafkaBrokerTimes, WriterClient
-from writer_client.posting import unix_ms
+from tests.support.waiting import PATIENCE_S, wait_until
+from writer_client import (
+    EventTimeNoter,
+    KafkaBrokerTimes,
+    KafkaResolved,
+    KafkaTimes,
+    Seen,
+    WriterClient,
+)
+from writer_client.kafka.fields import AHEAD_MS
+from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
 SKEW = 20
+
 """More than enough, as the broker's clock is this machine's."""
 
 STAMPED = {"message.timestamp.type": "LogAppendTime"}
@@ -76,7 +89,7 @@ def test_stamps_are_noted_over_transactions_growth_and_restarts(
                 look_until(noter, before - SKEW)
 
     verdict = judged(broker, topic, controller=served)
-    marks = all_marks(served, topic)
+    marks = served.all_marks(topic)
     assert (verdict.violations, times.late) == ((), 0)
     assert verdict.marks > 5
     assert all(mark["upper_is_bound"] for mark in marks if mark["cut"])
@@ -89,7 +102,7 @@ def test_a_quiet_topic_has_the_clock_less_the_lag(broker: Broker, topic: str) ->
         times = KafkaBrokerTimes(broker.config, topic, lag_ms=lag_ms, clock=lambda: 1_000_000)
         found.append(times())
 
-    assert found == [({0: 0, 1: 0}, {0: at, 1: at}, None) for at in (950_000, 950_000)]
+    assert found == [Seen({0: 0, 1: 0}, {0: at, 1: at}) for at in (950_000, 950_000)]
 
 
 def test_what_rests_on_no_setting_of_the_brokers_is_refused(broker: Broker, topic: str) -> None:
@@ -143,7 +156,7 @@ def test_records_that_wait_for_replicas_are_waited_for(
             noter.look()
             before = client.flush().lower
             second.kill()
-            wait_until(lambda: times._topic.topic.look().in_sync == {0: 1})
+            wait_until(lambda: times._topic.look().in_sync == {0: 1})
             producer = Producer({**broker.config, "acks": 1})
             producer.produce(name, "alone")
             producer.flush(60)
@@ -156,3 +169,230 @@ def test_records_that_wait_for_replicas_are_waited_for(
         broker.delete(name)
 
     assert (verdict.records, verdict.violations) == (1, ())
+
+
+# Time by the resolved records of a changefeed in a real topic
+
+
+NOON = 1_357_041_600_000
+
+
+def hlc(ms: int) -> str:
+    """Return a time as CockroachDB writes it."""
+    return f"{ms}123456.0000000000"
+
+
+class Feed:
+    """A changefeed: each partition has its rows in no order, and now and then what is resolved."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self._broker, self._topic, self._chance = broker, topic, random.Random(5)
+        self.time = NOON
+
+    def rows(self, partitions: int) -> None:
+        """Write rows that were changed from now on."""
+        chance = self._chance
+        for _ in range(20):
+            row = {"after": {"resolved": "no"}, "updated": hlc(self.time + chance.randrange(3000))}
+            self.send(chance.randrange(partitions), row, key="[1]")
+
+    def resolve(self, *partitions: int, ms: int) -> None:
+        """Resolve what was changed until so many ms later."""
+        for each in partitions:
+            self.send(each, {"resolved": hlc(self.time + ms)})
+
+    def send(self, partition: int, value: object, key: str | None = None) -> None:
+        """Write a record."""
+        self._broker.send(self._topic, [(partition, json.dumps(value), 0)], key)
+
+
+def updated(record: Record) -> int:
+    """Return when a row was changed; other records are of no time."""
+    found = json.loads(record.value or b"{}").get("updated", f"{2**62}")
+    return int(found.split(".")[0]) // 1_000_000
+
+
+def test_resolved_records_are_noted_exactly_over_growth_and_restarts(
+    broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The least over the partitions; one without a resolved record yet holds."""
+    topic, lowers = "resolved", []
+    broker.create(topic, 2)
+    served.make(topic)
+    feed = Feed(broker, topic)
+
+    def look(client: WriterClient, noter: EventTimeNoter) -> None:
+        noter.look()
+        lowers.append(client.flush().lower)
+
+    for turn in range(2):
+        with WriterClient(served.url, topic, "observer") as client:
+            times = KafkaResolved(broker.config, topic, known=lambda: client.position)
+            noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
+            feed.rows(2)
+            feed.resolve(0, ms=0)
+            look(client, noter)
+            feed.resolve(1, ms=0)
+            feed.send(1, {"resolved": "yesterday"})
+            look(client, noter)
+            if turn:
+                broker.grow(topic, 3)
+                look(client, noter)
+            feed.rows(2 + turn)
+            feed.resolve(*range(2), ms=0)
+            feed.time += 3000
+            feed.resolve(*range(2), ms=0)
+            look(client, noter)
+            if turn:
+                feed.resolve(2, ms=0)
+                look(client, noter)
+
+    times_of = [lower and lower - NOON for lower in lowers]
+    assert times_of == [None, 0, 3000, 3000, 3000, 3000, 3000, 6000]
+    verdict = judged(broker, topic, controller=served, time_of=updated)
+    assert (verdict.marks, verdict.violations) == (3, ())
+    assert times.unusable == 1
+    assert "no resolved record in partitions [1]: time holds" in caplog.text
+    assert 'is not a resolved record of CockroachDB: b\'{"resolved": "yesterday"}\'' in caplog.text
+
+
+def test_poison_in_a_changefeed_is_passed_over_and_counted(
+    broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A record nested too deeply, and one that resolves the future: what follows is noted."""
+    broker.create(topic := "resolved-poison", 1)
+    served.make(topic)
+    feed = Feed(broker, topic)
+    broker.send(topic, [(0, '{"resolved":' + "[" * 100_000, 0)])
+    feed.send(0, {"resolved": hlc(unix_ms() + 2 * AHEAD_MS)})
+    feed.resolve(0, ms=7)
+    with WriterClient(served.url, topic, "observer") as client:
+        times = KafkaResolved(broker.config, topic)
+        EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0).look()
+
+        assert (client.flush().lower, times.unusable) == (NOON + 7, 2)
+    assert "partition 0, offset 0: the record has no time that can be read" in caplog.text
+
+
+def test_only_the_partitions_that_a_process_has_are_read(broker: Broker) -> None:
+    """From the offset that was noted of each; one that it gets back is read from there again."""
+    broker.create(topic := "resolved-among", 2)
+    feed, among = Feed(broker, topic), {0: 0}
+    look = KafkaResolved(broker.config, topic, among=lambda: among)
+    feed.resolve(0, 1, ms=1000)
+    feed.resolve(0, ms=2000)
+    found = [look()]
+    among |= {1: 0}
+    del among[0]
+    found.append(look())
+    among |= {0: 1}
+    found.append(look())
+
+    assert found == [
+        Seen({0: 1}, {0: NOON + 2000}),
+        Seen({1: 0}, {1: NOON + 1000}),
+        Seen({0: 1, 1: 0}, {0: NOON + 2000, 1: NOON + 1000}),
+    ]
+
+
+# What is seen of a topic, on a real broker
+
+
+def test_only_the_id_tells_that_a_topic_was_created_again(broker: Broker) -> None:
+    """Its ends may be those of before."""
+    looks = []
+    for _ in range(2):
+        broker.create("again", 2)
+        broker.send("again", [(0, "a", 1000)])
+        looks.append(Topic(broker.config, "again").look())
+
+    assert [look.ends for look in looks] == [{0: 1, 1: 0}] * 2
+    assert looks[0].id != looks[1].id
+
+
+def test_committed_ends_stop_at_an_open_transaction(broker: Broker) -> None:
+    """Until it is ended, or its producer's name is taken over."""
+    broker.create("open", 1)
+    transactional = {**broker.config, "transactional.id": "open"}
+    hanging = Producer(transactional)
+    hanging.init_transactions(60)
+    hanging.begin_transaction()
+    hanging.produce("open", "a")
+    hanging.flush(60)
+    broker.send("open", [(0, "b", 1000)])
+    topic = Topic(broker.config, "open")
+    seen = topic.look().ends, topic.look(committed=True).ends
+    Producer(transactional).init_transactions(60)  # which aborts what its former self began
+
+    assert seen == ({0: 2}, {0: 0})
+    wait_until(lambda: topic.look(committed=True).ends == {0: 3})  # with the marker
+
+
+def test_offsets_are_found_by_time_above_what_was_deleted(broker: Broker) -> None:
+    """By the largest time so far, as records need not be in its order."""
+    broker.create("timed", 2)
+    broker.send("timed", [(0, "a", ms) for ms in (1000, 3000, 2000, 4000)])
+    broker.truncate("timed", {0: 1})
+    topic = Topic(broker.config, "timed")
+
+    assert topic.begins() == {0: 1, 1: 0}
+    assert topic.offsets_at(3500) == {0: 3, 1: 0}
+    assert topic.offsets_at(5000) == {0: 4, 1: 0}
+    assert topic.largest_times() == {0: 4000}
+
+
+def asking(node: int, broker: Broker, name: str) -> Topic:
+    """Return a topic whose client has that node for the controller; KRaft names any to each."""
+    looking = iter(lambda: Topic(broker.config, name), None)
+    return next(
+        each
+        for each in looking
+        if each._admin.list_topics(timeout=PATIENCE_S).controller_id == node
+    )
+
+
+def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """Also for a client that had that broker for the controller; with it the end is back.
+
+    An observer's look fails as a whole.
+    """
+    with Broker(tmp_path, beside=broker) as second:
+        broker.create("led", leaders=(1, 2))
+        broker.send("led", [(0, "a", 1000), (1, "b", 1000)])
+        topic = asking(2, broker, "led")
+        topic_id = topic.look().id
+        second.kill()
+        wait_until(lambda: topic.look() == TopicLook(topic_id, {0: 1}, frozenset({1})))
+        with pytest.raises(
+            Unreachable, match=r"Kafka topic 'led' has no leader for partitions \[1\]"
+        ):
+            KafkaTimes(broker.config, "led")()
+        second.start()
+        wait_until(lambda: topic.look().ends == {0: 1, 1: 1})
+    broker.delete("led")
+
+
+def test_a_topic_that_may_not_be_described_is_refused(broker: Broker) -> None:
+    """With the right that is missing, and not as a topic that is not there."""
+    broker.create("hidden", 1)
+    broker.hide("hidden")
+
+    with pytest.raises(Rejected, match="topic 'hidden': grant it the operation DESCRIBE"):
+        Topic(broker.config, "hidden").look()
+
+
+def test_what_is_not_there_is_named(broker: Broker) -> None:
+    """A topic by its name, a broker by its address, within the time given."""
+    with pytest.raises(Rejected, match=r"no Kafka topic 'flihgts' at 127\.0\.0\.1"):
+        Topic(broker.config, "flihgts").look()
+    nowhere = f"127.0.0.1:{free_port()}"
+    begun = time.monotonic()
+    with pytest.raises(Unreachable, match=nowhere):
+        Topic({"bootstrap.servers": nowhere}, "flights").look(timeout_s=1)
+    assert time.monotonic() - begun < 30
+    with pytest.raises(Rejected, match=r"names no bootstrap\.servers"):
+        Topic({}, "flights")
+    with pytest.raises(Rejected, match="refuses its configuration"):
+        Topic({**broker.config, "security.protocol": "none"}, "flights")

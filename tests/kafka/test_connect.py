@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noted_time.kafka.topic import Topic
-from spark_integration import jars
+from spark_integration.session import jars
 from tests.support import java, kafka
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import covered, judged
@@ -54,7 +54,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         of_worker, of_connector = (
             block.replace(BINDING, served.url)
-            for language, block in BLOCK.findall(text_of("docs/java.md"))
+            for language, block in BLOCK.findall(text_of("docs/guides/java.md"))
             if language == "properties" and block.startswith("producer.")
         )
         (directory / "worker").write_text(WORKER.format(**given) + of_worker)

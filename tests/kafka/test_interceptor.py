@@ -1,6 +1,7 @@
 """The interceptor under plain producers in Java: each mark is judged against each record."""
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.support.gates import Guarded
 from tests.support.hostile import STALLS, Answer, HostileServer, answer, dripping
 from tests.support.java import JavaProducer
 from tests.support.kafka import Broker
-from tests.support.kafka_judge import all_marks, judged
+from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 
@@ -60,7 +61,7 @@ def now() -> list[tuple[None, str]]:
 
 def lower(served: Served, topic: str) -> int:
     """Return the lower of the last mark, 0 without one."""
-    marks = all_marks(served, topic)
+    marks = served.all_marks(topic)
     return int(marks[-1]["lower"]) if marks else 0
 
 
@@ -159,7 +160,7 @@ def test_historic_timestamps_are_noted_in_their_order(
     wait_until(lambda: lower(served, topic) == NOON + 4998 - 1000)
     producer.send((NOON + 500, "late"), (NOON + 9000, "sold"))
     wait_until(lambda: lower(served, topic) == NOON + 8000)
-    (mark, *_) = reversed(all_marks(served, topic))
+    (mark, *_) = reversed(served.all_marks(topic))
     producer.close()
     again = start(**with_delay)
     again.send((NOON + 8500, "sold"))
@@ -225,6 +226,36 @@ def test_of_two_producers_of_one_name_the_younger_is_noted(
     late = row["late"].get("default", {"rows": 0})["rows"]
     assert len(judged(broker, topic, controller=served).violations) <= late
     assert re.search(r"no more is noted: another process, \S+:\d+, took the name", older.log())
+
+
+def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_more(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """The backup names the process before it; what it sent meanwhile is covered, too."""
+    former = {"writer": "berlin", "session": "former", "takes_over": True, "state": "live"}
+    served.call("POST", f"/{topic}/notes", {"notes": [former]})
+    restored = threading.Event()
+
+    def away() -> Answer:
+        if not restored.is_set():
+            server.planned.append(away)
+        return iter([answer(b"", 503)])
+
+    with HostileServer(served.url) as server:
+        producer = start(url=server.url)
+        send_until_noted([producer], served, topic)
+        server.planned.append(away)
+        wait_until(lambda: server.sent)
+        served.call("DELETE", f"/{topic}")
+        served.make(topic, max_time_ahead_ms=None)
+        served.call("POST", f"/{topic}/notes", {"notes": [former]})
+        restored.set()
+        send_until_noted([producer], served, topic)
+        producer.close()
+
+    assert sum(b'"took_over":["former"]' in each for each in server.requests) == 1
+    assert "it takes the name over once more" in producer.log()
+    assert judged(broker, topic, controller=served).violations == ()
 
 
 def test_a_topic_that_is_created_again_is_noted_no_more(

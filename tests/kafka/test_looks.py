@@ -9,7 +9,7 @@ from confluent_kafka import Message, Producer
 
 from noted_time import Recreated, Rejected
 from tests.support.kafka import Broker, Record
-from tests.support.kafka_judge import all_marks, judged
+from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import (
@@ -18,11 +18,11 @@ from writer_client import (
     KafkaEnds,
     KafkaFields,
     KafkaTimes,
+    Seen,
     WriterClient,
 )
-from writer_client.kafka_fields import timestamp
-from writer_client.observing import Times
-from writer_client.posting import unix_ms
+from writer_client.kafka.fields import timestamp
+from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
@@ -127,7 +127,7 @@ def fields(broker: Broker, client: WriterClient) -> KafkaFields:
 
 @pytest.mark.parametrize("look_at", [timestamps, fields])
 def test_event_time_is_noted_over_transactions_growth_and_restarts(
-    broker: Broker, served: Served, topic: str, look_at: Callable[..., Callable[[], Times]]
+    broker: Broker, served: Served, topic: str, look_at: Callable[..., Callable[[], Seen]]
 ) -> None:
     """No record below a lower lies beyond its cut, and in the end all but the delay is noted."""
     busy = Busy(broker, topic, seed=7)
@@ -151,7 +151,7 @@ def test_event_time_is_noted_over_transactions_growth_and_restarts(
     verdict = judged(broker, topic, controller=served)
     assert verdict.violations == ()
     assert verdict.marks > 3
-    assert all(mark["upper_is_bound"] for mark in all_marks(served, topic))
+    assert all(mark["upper_is_bound"] for mark in served.all_marks(topic))
 
 
 def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
@@ -179,7 +179,7 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
         broker.send(topic, [(0, "behind it", 1021), (1, "beside it", 1022)])
         look_at(1030)
         producer.commit_transaction(60)
-        wait_until(lambda: ends() == {0: 4, 1: 1})
+        wait_until(lambda: ends() == Seen({0: 4, 1: 1}))
         look_at(1040)
 
     def visible(record: Record) -> int:
@@ -189,7 +189,7 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
         verdict = judged(broker, topic, controller=served, domain="ingestion", time_of=time_of)
         return [each.record.time for each in verdict.violations]
 
-    marks = [(mark["lower"], mark["cut"]) for mark in all_marks(served, topic, "ingestion")]
+    marks = [(mark["lower"], mark["cut"]) for mark in served.all_marks(topic, "ingestion")]
     assert marks == [(1010, {"0": 1}), (1030, {"0": 1, "1": 1}), (1040, {"0": 4, "1": 1})]
     assert (beyond(visible), beyond(lambda record: record.time)) == ([], [1020, 1021])
 
@@ -222,7 +222,8 @@ def test_a_record_from_the_future_is_named(
     broker.send(topic, [(0, "a", 1000), (0, "b", ahead)])
     times = KafkaTimes(broker.config, topic, clock=lambda: 2000)
 
-    assert [times()[1:] for _ in range(2)] == [({0: 2000}, ahead), ({}, ahead)]
+    ends = {0: 2, 1: 0}
+    assert [times(), times()] == [Seen(ends, {0: 2000}, ahead), Seen(ends, {}, ahead)]
     named = [record.getMessage() for record in caplog.records]
     assert len(named) == 1
     assert "partition 0: the record at offset 1 has the timestamp 20" in named[0]
@@ -261,12 +262,12 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
 
     def is_named() -> bool:
         times()
-        return f"{topic}' is written in transactions" in caplog.text
+        return f"{topic}' uses transactions" in caplog.text
 
     wait_until(is_named)
     fields = KafkaFields(broker.config, topic, timestamp, start="earliest")
 
-    assert fields()[1] == {1: 1000}
+    assert fields().newest == {1: 1000}
 
 
 def in_minutes(message: Message) -> int | None:
@@ -303,8 +304,8 @@ def test_times_are_read_from_records(  # noqa: PLR0913 - a table
     look = KafkaFields(broker.config, topic, field, start="earliest")
 
     largest = max(found, AHEAD if unusable == len(UNUSABLE) else found)
-    assert look() == ({0: len(values), 1: 0}, {0: found}, largest)
-    assert look() == ({0: len(values), 1: 0}, {}, largest)
+    assert look() == Seen({0: len(values), 1: 0}, {0: found}, largest)
+    assert look() == Seen({0: len(values), 1: 0}, {}, largest)
     named = [record.getMessage() for record in caplog.records]
     assert look.unusable == unusable
     assert len(named) == bool(unusable)
@@ -322,8 +323,8 @@ def test_reading_continues_where_records_are_left(
 
     latest = KafkaFields(broker.config, topic, timestamp)
 
-    assert latest() == ({0: 9, 1: 0}, {}, None)
-    assert look() == ({0: 9, 1: 0}, {0: 1000}, 1000)
+    assert latest() == Seen({0: 9, 1: 0})
+    assert look() == Seen({0: 9, 1: 0}, {0: 1000}, 1000)
     assert "partition 0: the records from 2 to 5 were deleted" in caplog.text
     with pytest.raises(Recreated, match="partition 0 was read to 12, and ends before that"):
         beyond()

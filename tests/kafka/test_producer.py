@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from typer.testing import CliRunner
 
-from controller.cli.app import app
 from noted_time import (
     DeliveryFailed,
     Fenced,
@@ -24,6 +23,7 @@ from noted_time import (
     Unreachable,
 )
 from noted_time.values import shown_time
+from noted_time_cli.app import app
 from tests.support.calls import Calls
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import Verdict, judged
@@ -31,13 +31,9 @@ from tests.support.page import Session
 from tests.support.processes import ServeProcess, environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
-from writer_client import (
-    KafkaNotedProducer,
-    kafka_deliveries,
-    kafka_producer,
-    kafka_transactions,
-)
-from writer_client.posting import unix_ms
+from writer_client import ClockNotes, KafkaNotedProducer
+from writer_client.kafka import channel
+from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
@@ -180,7 +176,7 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing leaves before what became of it is found out, also not what is noted meanwhile."""
-    monkeypatch.setattr(kafka_transactions, "COMMIT_S", 1.0)
+    monkeypatch.setattr(channel, "COMMIT_S", 1.0)
     producer = start(config=transactional(topic))
 
     def write() -> None:
@@ -219,7 +215,7 @@ def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
     producer = start(config={"linger.ms": 50}, on_failure="hold")
     broker.set(topic, "max.message.bytes", 2000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kafka_deliveries, "WARN_S", 0.0)
+        patch.setattr(channel, "WARN_S", 0.0)
         for n in range(5):
             producer.produce(
                 b"x" * (5000 if n == 3 else 10 + n),
@@ -413,9 +409,7 @@ def test_the_clock_is_noted_up_to_what_is_delivered(
             producer.produce("a", event_time=time)
             now = time
 
-    with start(
-        config=transactional(topic), auto=True, delay_ms=5, note_period_ms=1, clock=lambda: now
-    ) as producer:
+    with start(config=transactional(topic), auto=ClockNotes(5, 1, lambda: now)) as producer:
         with pytest.raises(Rejected, match="notes the clock"):
             producer.note_time(NOON)
         for part in range(1, 20):
@@ -482,7 +476,7 @@ def test_an_event_after_idle_and_a_note_waits_for_the_controller(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A note that is queued does not make the writer one that is waited for."""
-    monkeypatch.setattr(kafka_producer, "BEGIN_S", 0.5)
+    monkeypatch.setattr(channel, "BEGIN_S", 0.5)
     producer = start()
     producer.idle()
     producer.flush(60)
@@ -542,7 +536,7 @@ def test_a_start_that_cannot_work_says_why(
     broker: Broker, served: Served, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unknown topic or stream at once, and no answer after the time for a start."""
-    monkeypatch.setattr(kafka_producer, "BEGIN_S", 0.5)
+    monkeypatch.setattr(channel, "BEGIN_S", 0.5)
     away = {"bootstrap.servers": "127.0.0.1:9"}
     refused: list[tuple[Mapping[str, Any], str, str, type[NotedTimeError], str]] = [
         (away, topic, served.url, Unreachable, "no Kafka broker answers at 127.0.0.1:9"),
@@ -564,7 +558,7 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
     broker.create(topic, 1, {"message.timestamp.before.max.ms": 600_000, "max.message.bytes": 3000})
     producer = start()
     for time in (0, -1, 2**63):
-        with pytest.raises(Rejected, match=f"event_time {time} is no timestamp"):
+        with pytest.raises(Rejected, match=f"event_time must be positive .*got {time}"):
             producer.produce("a", event_time=time)
     refused: list[tuple[int, int, str]] = [
         (now + 7_200_000, 1, r"ahead of this clock, .*message.timestamp.after.max.ms=3600000"),
@@ -655,7 +649,9 @@ def test_the_examples_of_the_page_run(broker: Broker, served: Served, topic: str
         "http://127.0.0.1:7464": served.url,
         '"flights"': f'"{topic}"',
     }
-    Session("docs/kafka.md", elsewhere).run("before ten will follow", "DeliveryTracker(")
+    Session("docs/guides/kafka-producers.md", elsewhere).run(
+        "before ten will follow", "DeliveryTracker("
+    )
 
     row = served.get(f"{topic}/writers/AA")
     assert (faultless(broker, served, topic).records, row["times"]) == (2, {"default": ELEVEN})

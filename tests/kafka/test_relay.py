@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from typer import Typer
 from typer.testing import CliRunner
 
 from noted_time import NotedTimeError, Rejected, Unreachable
@@ -20,11 +19,11 @@ from noted_time.client import Question
 from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.kafka.topic import Topic
 from noted_time.values import StreamCut, reaches
+from noted_time_cli.app import app
 from reader_client import KafkaRelay
-from reader_client.questions import marks_after
-from reader_client.relay_command import app
+from reader_client.asking.questions import marks_after
 from tests.support.kafka import Broker
-from tests.support.kafka_judge import Json, all_marks, violations
+from tests.support.kafka_judge import Json, violations
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import wait_until
@@ -57,7 +56,7 @@ def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a look wait for a mark only shortly."""
-    monkeypatch.setattr("reader_client.kafka_relay.WAIT_MS", 20)
+    monkeypatch.setattr("reader_client.kafka.relay.WAIT_MS", 20)
 
 
 def noted(broker: Broker, topic: str) -> list[NotedRecord]:
@@ -179,7 +178,7 @@ def test_no_mark_is_there_before_its_rows(
                 served.start()
                 more()
 
-    marks = all_marks(served, topic)
+    marks = served.all_marks(topic)
     assert violations(found, broker.records(topic)) == []
     assert {mark["seq"] for mark in marks} >= {mark["seq"] for mark in found} > {1}
 
@@ -211,7 +210,7 @@ def test_a_mark_that_waits_for_long_is_named(
 ) -> None:
     """Once, with the partition that it waits for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reader_client.kafka_relay.LONG_MS", 0)
+        patch.setattr("reader_client.kafka.relay.LONG_MS", 0)
         relay = start()
         write(broker, served, topic, 10)
         relayed(relay, broker, 1)
@@ -317,7 +316,7 @@ def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
     first = noted(broker, topic)[0]
     broker.delete(f"{topic}.noted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reader_client.kafka_relay.marks_after", after_one)
+        patch.setattr("reader_client.kafka.relay.marks_after", after_one)
         for lower, is_forged in ((10, False), (20, True)):
             values = replace(first, mark=replace(first.mark, lower=lower)).value
             broker.create(f"{topic}.noted", 1)
@@ -339,10 +338,8 @@ def after_one(stream: str, seq: int, *more: Any) -> Question:  # noqa: ANN401 - 
 
 def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:
     """Run it to its end."""
-    main = Typer()
-    main.add_typer(app)
     variables = {"NOTED_TIME_URL": served.url}
-    done = CliRunner().invoke(main, ["relay", "kafka", broker.address, *words], env=variables)
+    done = CliRunner().invoke(app, ["relay", "kafka", broker.address, *words], env=variables)
     return done.exit_code, done.output
 
 

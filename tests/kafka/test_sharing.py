@@ -41,8 +41,8 @@ def command(
     """A process that shares the topic: by a field, whose values are in order."""
     config = tmp_path / "client.properties"
     config.write_text(f"session.timeout.ms={SESSION_MS}\n")
-    words = ["observe", "kafka", broker.address, topic, "--share", "--config", str(config)]
-    options = "--by field --field at --delay 0s --idle 0s --poll 50ms --timeout 10m"
+    words = ["observe", "kafka", "field", broker.address, topic, "--share"]
+    options = f"--field at --delay 0s --idle 0s --poll 50ms --timeout 10m --config {config}"
     with subprocess.Popen(
         [sys.executable, "-m", "noted_time", *words, *options.split()],
         env=environment(NOTED_TIME_URL=served.url),

@@ -12,9 +12,10 @@ import yaml  # type: ignore[import-untyped]
 from tests.support.scrapes import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "operations.md"
-ALERTS = ROOT / "docs" / "alerts.yml"
-DASHBOARD = ROOT / "docs" / "grafana-dashboard.json"
+PAGE = ROOT / "docs" / "guides" / "operations.md"
+MONITORING = ROOT / "docs" / "reference" / "monitoring.md"
+ALERTS = ROOT / "docs" / "reference" / "alerts.yml"
+DASHBOARD = ROOT / "docs" / "reference" / "grafana-dashboard.json"
 
 NAME = re.compile(r"\b(?:noted_time|process)_[a-z_]+\b")
 LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
@@ -59,7 +60,7 @@ def labels_of(expression: str) -> set[str]:
 
 def explained_labels() -> dict[str, set[str]]:
     """Return the labels of each metric as the page's tables have them."""
-    section = PAGE.read_text().partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    section = MONITORING.read_text().partition("\n## Metrics\n")[2].partition("\n## ")[0]
     return {
         name: set(filter(None, labels.replace(" ", "").split(",")))
         for names, labels in re.findall(r"^\| (`[^|]*) \|([^|]*)\|", section, re.MULTILINE)
@@ -68,20 +69,21 @@ def explained_labels() -> dict[str, set[str]]:
 
 
 def headings() -> set[str]:
-    """Return the headings of the page."""
-    return set(re.findall(r"^#+ (.*)$", PAGE.read_text(), re.MULTILINE))
+    """Return the headings of the page on monitoring."""
+    return set(re.findall(r"^#+ (.*)$", MONITORING.read_text(), re.MULTILINE))
 
 
 def rows_of(heading: str) -> set[str]:
     """Return what the first column of the tables under a heading names, without backticks."""
-    section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = MONITORING.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"`([a-z_]+)", cell)}
 
 
 def logged_events() -> set[str]:
-    """Return the events that the controller's code logs."""
-    sources = (ROOT / "controller").rglob("*.py")
+    """Return the events that the controller's code logs, and the command that runs it."""
+    tops = (ROOT / "controller", ROOT / "noted_time_cli" / "server")
+    sources = (source for top in tops for source in top.rglob("*.py"))
     nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text())))
     return {event for node in nodes if _logs(node) for event in _events(node)}
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 import yaml  # type: ignore[import-untyped]
 
-from tests.operations.handbook import ALERTS, PAGE
+from tests.operations.handbook import ALERTS, MONITORING
 from tests.operations.proxies import free_port
 from tests.support.waiting import PATIENCE_S
 
@@ -22,7 +22,7 @@ FASTER = 15
 def scrape_job() -> dict[str, Any]:
     """Return the scrape job of the operations page."""
     block = re.search(
-        r"^```yaml\n(scrape_configs:.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+        r"^```yaml\n(scrape_configs:.*?)^```$", MONITORING.read_text(), re.MULTILINE | re.DOTALL
     )
     assert block is not None
     (job,) = yaml.safe_load(block[1])["scrape_configs"]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from noted_time import Mark, ScaleEvent, StreamCut
 from noted_time.client import position_to_wire
 from noted_time.values import join_into
-from reader_client import answers
-from reader_client.answers import MarksRead, StreamRead
+from reader_client.asking import answers
+from reader_client.asking.answers import MarksRead, StreamRead
 from tests.support.http import as_json
 
 SEGMENTS = 3

@@ -13,10 +13,12 @@ import pytest
 
 from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
-from reader_client import ReaderClient, questions, reporting
-from reader_client.answers import stream_answer
-from reader_client.follower import Follower
-from reader_client.wakeup import News
+from reader_client import ReaderClient
+from reader_client.asking import questions
+from reader_client.asking.answers import stream_answer
+from reader_client.group import reporting
+from reader_client.marks.follower import Follower
+from reader_client.running.wakeup import News
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, ScaleEvent, StreamCut, TimeWindow
-from reader_client.follower import Follower, Since
+from reader_client.marks.follower import Follower, Since
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
 
 laws = settings(deadline=None)

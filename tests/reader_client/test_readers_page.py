@@ -5,7 +5,7 @@ import re
 from tests.support.page import BINDING, Session, text_of
 from tests.support.served import Served
 
-PAGE = "docs/readers.md"
+PAGE = "docs/guides/readers.md"
 TEN = 1_357_034_400_000
 
 

@@ -1,26 +1,37 @@
-"""When waiting is in vain, and which error a reader raises then."""
+"""When waiting is in vain, what arrives of reports, and how a reader learns of the end."""
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from noted_time import (
+    Mark,
     NotAllowed,
     NotCompleteYet,
     Rejected,
+    StreamCut,
+    TimeWindow,
     UnknownDomain,
     UnknownStream,
     Unreachable,
 )
 from noted_time.client import Backoff
 from reader_client import ReaderClient
+from reader_client.group.reports import Reports
+from reader_client.marks.follower import Follower
+from tests.reader_client.answers import marks_answer, stream_answer
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
+
 AWAY = "http://127.0.0.1:9"
 
 
@@ -184,3 +195,118 @@ def test_a_closed_reader_raises(served: Served, stream: str) -> None:
             call()
 
     assert time.monotonic() - began < PATIENCE_S / 2
+
+
+# What arrives of a reader's reports, whatever happens on the way
+
+
+Fate = Literal["answered", "lost", "applied but not answered"]
+
+reported = st.dictionaries(st.integers(0, 3), st.integers(0, 99))
+
+fates = st.sampled_from(["answered", "lost", "applied but not answered"])
+
+
+def post(reports: Reports, known: dict[int, int], fate: Fate) -> None:
+    """Report once, with this fate; `known` is what the controller knows."""
+    taken = reports.take()
+    if fate != "lost":
+        known.update(taken)
+    if fate == "answered":
+        reports.answered(known)
+    else:
+        reports.put_back()
+
+
+@settings(deadline=None)
+@given(st.lists(reported | fates))
+def test_the_last_offset_of_each_segment_arrives(acts: list[dict[int, int] | Fate]) -> None:
+    """Lost reports and lost answers delay what was reported and change nothing of it."""
+    reports, known, last = Reports(), dict[int, int](), dict[int, int]()
+    for act in acts:
+        if isinstance(act, dict):
+            reports.report(act)
+            last.update(act)
+        else:
+            post(reports, known, act)
+    while reports.due:
+        post(reports, known, "answered")
+
+    assert (known, reports.position) == (last, last)
+
+
+@settings(deadline=None)
+@given(st.lists(reported | fates))
+def test_a_group_position_has_the_readers_own_last_word(acts: list[dict[int, int] | Fate]) -> None:
+    """Whatever is under way, the reader's own segments are at its last report."""
+    reports, known, last = Reports(), {9: 9}, {9: 9}
+    post(reports, known, "answered")
+    for act in acts:
+        if isinstance(act, dict):
+            reports.report(act)
+            last.update(act)
+        else:
+            post(reports, known, act)
+
+    assert reports.position == last
+
+
+@settings(deadline=None)
+@given(st.lists(reported | fates | st.frozensets(st.integers(0, 3))))
+def test_released_segments_are_another_readers_until_they_are_reported_again(
+    acts: list[dict[int, int] | Fate | frozenset[int]],
+) -> None:
+    """It reports each segment that it released at 100; this reader's offsets are below that."""
+    reports, known, last = Reports(), dict[int, int](), dict[int, int]()
+    for act in acts:
+        if isinstance(act, dict):
+            reports.report(act)
+            last.update(act)
+        elif isinstance(act, frozenset):
+            reports.release(act)
+            known.update(dict.fromkeys(act, 100))
+            last.update(dict.fromkeys(act, 100))
+        else:
+            post(reports, known, act)
+    reports.announce()
+    while reports.due:
+        post(reports, known, "answered")
+
+    assert known == last
+
+
+# What a reader learns of the end of a stream
+
+
+LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)
+
+
+def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> None:
+    """The last mark is followed, any time is complete there, and no caller waits for another."""
+    with ReaderClient(served.url, stream, backoff=SOON) as client:
+        client.catch_up()
+        client.advance({0: 100})
+        before = client.get_time_window().sealed
+        served.call("POST", f"/{stream}/seal", {"cut": {"0": 150}, "final_times": {"default": 99}})
+        mark = client.wait_for(10**15, timeout=PATIENCE_S)
+        client.advance({0: 150})
+
+        assert (before, mark.final, mark.lower) == (False, True, 99)
+        assert client.get_time_window() == TimeWindow(99, None, 2, None, sealed=True)
+        assert [each.seq for each in client.marks(after=0, wait=60)] == [1, 2]
+
+
+def test_a_stream_is_sealed_once_all_its_marks_are_known() -> None:
+    """An answer that still has marks may be followed by another, unless the last one is final."""
+    first = Mark(1, 10, 9, StreamCut({0: 3}))
+    found = []
+    for rest in ([], [replace(LAST, seq=2)]):
+        followed = Follower("default", keep_last=9)
+        followed.take_stream(stream_answer())
+        followed.take_marks(marks_answer([first], final_cut={0: 5}))
+        early = followed.is_sealed
+        followed.take_marks(marks_answer(rest, final_cut={0: 5}))
+        found.append((early, followed.is_sealed, followed.window({0: 5}).sealed))
+        assert followed.was_at_end
+
+    assert found == [(False, True, True)] * 2

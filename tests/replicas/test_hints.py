@@ -10,12 +10,12 @@ import pytest
 from noted_time import Note, Unreachable
 from noted_time.client import OWNER
 from noted_time.client.transport import Transport
-from reader_client.questions import about_stream
+from reader_client.asking.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from tests.support.calls import HTTP
 from tests.support.processes import ServeProcess
-from writer_client.exchange import Exchange
-from writer_client.waiting import Pending
+from writer_client.sending.exchange import Exchange
+from writer_client.sending.waiting import Pending
 
 A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 

@@ -2,10 +2,13 @@
 
 from sqlalchemy import event
 
-from controller.aggregation import operator
-from controller.aggregation.operator import ANONYMOUS
+from controller.aggregation import operations
+from controller.aggregation.operations import ANONYMOUS
+from controller.store.port import AlignmentRecord, Transaction
 from noted_time import Note, ScaleEvent
+from noted_time.progress import AlignmentSettings
 from tests.replicas.pair import BUCKETS, fills, replica, shared, two
+from tests.replicas.played import HERE, THERE, Played
 
 QUERIES = 4
 """The number of queries for a list: names, streams, marks, scale events."""
@@ -21,7 +24,9 @@ async def test_both_list_the_same_of_all_streams(url: str) -> None:
             await owner.put_stream(name, {"mark_interval_ms": number % 2, "domains": domains})
             await owner.note(name, [Note("w", time, {0: 10 * time}) for time in (1, 2)])
             if number % 3 == 0:
-                await owner.change(name, operator.scale, ANONYMOUS, ScaleEvent({0: 30}, {1: (0,)}))
+                await owner.change(
+                    name, operations.scale, ANONYMOUS, ScaleEvent({0: 30}, {1: (0,)})
+                )
         asked = [*reversed(names), "nothing"]
         found = [await each.summaries(asked) for each in (a, b)]
 
@@ -42,3 +47,13 @@ async def test_a_list_takes_a_few_queries_however_many_others_have(url: str) -> 
             found = await a.summaries(await a.names())
 
             assert (len(found), len(asked)) == (BUCKETS, QUERIES), asked
+
+
+async def test_the_alignments_of_all_are_listed_without_asking_anyone(this: Played) -> None:
+    """Their names and settings are those of the database."""
+    this.store.commit(Transaction({}, alignments=[AlignmentRecord(THERE, AlignmentSettings(20))]))
+    await this.controller.alignments.put(HERE, AlignmentSettings(10))
+    page = (await this.client.get("/v1/alignments")).json()
+
+    found = {row["name"]: row["max_drift"] for row in page["alignments"]}
+    assert (found, this.owner.asked) == ({HERE: 10, THERE: 20}, [])

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.replicas.served import BUCKETS, buckets, shared
-from tests.support.judge import all_marks, all_writers, broken_links
+from tests.support.judge import broken_links
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.waiting import PATIENCE_S
@@ -121,8 +121,8 @@ async def test_replicas_come_and_go_without_one_failed_request(
                 await callers.worked()
                 await callers.stop()
                 left = [buckets(each)["this"] for each in (stays, comes)]
-                chains = [await all_marks(client, comes.url, each, "default") for each in streams]
-                rows = {each: await all_writers(client, comes.url, each) for each in streams}
+                chains = [comes.all_marks(each) for each in streams]
+                rows = {each: comes.writers(each) for each in streams}
 
     assert callers.refusals == []
     assert (sorted(spread), sum(spread), left, stopped) == ([20, 22, 22], BUCKETS, [32, 32], 0)

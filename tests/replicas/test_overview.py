@@ -9,9 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.api import peers
-from controller.api.gathering import Gathering, OverviewQuery
-from controller.api.peers import Peers
+from controller.api.fleet import gathering
+from controller.api.fleet.gathering import Gathering, OverviewQuery
 from controller.store.port import StreamRecord, Transaction
 from noted_time import Note
 from tests.replicas.played import HERE, OTHER, THERE, TROUBLES, Played, played, settings, stream_of
@@ -154,14 +153,14 @@ async def test_one_that_hangs_is_not_waited_for(
 ) -> None:
     """Its streams are shown as the database has them."""
     kept_there(this)
-    monkeypatch.setattr(peers, "ANSWER_S", 0.05)
+    monkeypatch.setattr(gathering, "ANSWER_S", 0.05)
 
     async def hang(_: httpx.Request) -> httpx.Response:
         await asyncio.Event().wait()
         raise AssertionError
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
-        asked = Gathering(this.controller, Peers(this.controller.ownership, client))
+        asked = Gathering(this.controller, client)
         question = OverviewQuery("", "trouble", 0, 9)
         async with asyncio.timeout(10):
             found = await asked.overview(question, lambda _: True, None)

@@ -1,23 +1,30 @@
+"""Which of two controllers owns a stream, and what becomes of what it knows."""
+
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from structlog.testing import CapturingLogger
 
-from controller.aggregation import inspection, operator
-from controller.aggregation.operator import ANONYMOUS
+from controller.aggregation import operations
+from controller.aggregation.operations import ANONYMOUS
 from controller.aggregation.owned_streams import NotOwner
-from controller.service import maintenance
+from controller.aggregation.shown import inspection
+from controller.service import maintenance, ownership
 from controller.service.controller import Controller
 from controller.store import leases
+from controller.store.migrate import migrate
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
 from tests.replicas.pair import BUCKETS, end_session, fills, name_of, replica, serve, shared, two
 from tests.support.controllers import GivenTime, names, serve_for, until
 from tests.support.postgres import Server
+from tests.support.scrapes import scraped
 from tests.support.stored import kept
 
 EVERY_ADVANCE = {"mark_interval_ms": 0}
+
 TIMEOUT_MS = 5000
 
 
@@ -52,8 +59,6 @@ def times_out_in_ms(controller: Controller, name: str) -> int:
 
 
 # Shares
-
-
 async def test_every_stream_is_with_one_of_two(url: str) -> None:
     """Whichever replica created them: each has half of the buckets, and both list all streams."""
     names = fills()
@@ -145,9 +150,9 @@ async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
             lambda each: each.report(name, "g", "r", {0: 3}),
             lambda each: each.offline(name, "g", "r", {0: 1}),
             lambda each: each.change(
-                name, operator.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)})
+                name, operations.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)})
             ),
-            lambda each: each.change(name, operator.truncate, ANONYMOUS, {0: 3}),
+            lambda each: each.change(name, operations.truncate, ANONYMOUS, {0: 3}),
             lambda each: each.drop_stream(name),
         ]
         for change in changes:
@@ -159,8 +164,6 @@ async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
 
 
 # Reading what another aggregates
-
-
 async def test_a_poll_is_sent_on_when_its_stream_goes(url: str) -> None:
     """A caller that waits at the old owner is redirected to the next at once."""
     names = fills()
@@ -182,14 +185,14 @@ async def test_a_poll_is_sent_on_when_its_stream_goes(url: str) -> None:
                 found = await asyncio.gather(*polls.values(), return_exceptions=True)
         kinds = {type(poll.exception()) for poll in theirs}
         lowers_here = [
-            next(each.marks).lower for each in found if not isinstance(each, BaseException)
+            next(each.history.following(0)).lower
+            for each in found
+            if not isinstance(each, BaseException)
         ]
         assert (kinds, lowers_here) == ({NotOwner}, [5] * (BUCKETS // 2))
 
 
 # Service clocks
-
-
 async def test_a_bucket_that_is_given_takes_its_clock_along(url: str) -> None:
     """The one that comes later has served for less, but the streams that it gets have not."""
     here, there = GivenTime(), GivenTime()
@@ -260,8 +263,6 @@ async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str)
 
 
 # What fails
-
-
 async def test_after_a_failed_commit_memory_is_what_the_database_has(
     url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,3 +334,76 @@ async def test_a_controller_closes_though_its_session_is_lost(url: str, server: 
             found = names(b)
 
     assert found == ["s"]
+
+
+# A real database that lacks the last commits, as a standby that was promoted without them
+
+
+@pytest.fixture
+def own(server: Server) -> Iterator[str]:
+    """A migrated database of one test, which may be renamed."""
+    url = server.make_database()
+    migrate(url)
+    yield url
+    server.cut(url)
+
+
+def copied(server: Server, url: str) -> str:
+    """Copy the database while nobody is connected to it; returns the name of the copy."""
+    name = url.rpartition("/")[2]
+    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    server.cut(url)
+    server.execute(f"CREATE DATABASE {name}_copy TEMPLATE {name}")
+    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    return f"{name}_copy"
+
+
+def put_in_place(server: Server, copy: str, url: str) -> None:
+    """Have the copy take the database's place."""
+    name = url.rpartition("/")[2]
+    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    server.cut(url)
+    server.execute(f"ALTER DATABASE {name} RENAME TO {name}_lost")
+    server.execute(f"ALTER DATABASE {copy} RENAME TO {name}")
+
+
+async def noted_durably(controller: Controller, time: int) -> None:
+    """Note a time until it is durable."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await controller.note("s", [Note("a", time, {0: time})])
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+@pytest.mark.acceptance
+async def test_a_controller_reports_marks_that_its_database_has_lost(
+    server: Server, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its log, a metric and the changes of the stream, with the seq that it held."""
+    logger = CapturingLogger()
+    monkeypatch.setattr(ownership, "log", logger)
+    async with replica(own) as controller:
+        await controller.put_stream("s", {"mark_interval_ms": 0})
+        await noted_durably(controller, 1)
+        copy = await asyncio.to_thread(copied, server, own)
+        for time in (2, 3, 4):
+            await noted_durably(controller, time)
+        await asyncio.to_thread(put_in_place, server, copy, own)
+        await noted_durably(controller, 5)
+        change = (await controller.views.changes("s", before=None, limit=1))[0][1]
+        lost = scraped(controller, "noted_time_lost_marks_total")
+
+    said = [call for call in logger.calls if call.args == ("went_back",)]
+    held, found = {"domain": "default", "seq": 4}, {"domain": "default", "seq": 1}
+    facts = {"stream": "s", "domain": "default", "held": 4, "found": 1}
+    assert [(each.method_name, each.kwargs) for each in said] == [("error", facts)]
+    assert (change.action, change.was, change.became, lost) == (
+        "went_back",
+        held,
+        found,
+        {("s",): 3.0},
+    )

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
-from spark_integration.options import Option
+from spark_integration.log.options import Option
+from tests.support.bundles import noted_and_policy
 from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
@@ -69,10 +70,11 @@ class Reads:
 
     def __call__(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401
         """Return the stream's events, exact for windows unless `settings` differ."""
-        chosen = {"event_time": "time", "strict": False, "controller_url": self.url, **asked}
+        chosen = {"event_time": "time", "strict": False, **asked}
+        noted = noted_and_policy(chosen, self.url, stream.name)
         return connected(
             lambda: spark_integration.read_noted_log(
-                self.spark, stream.root, stream.name, *options, **chosen
+                self.spark, stream.root, noted, *options, **chosen
             )
         )
 

@@ -13,14 +13,15 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.adaptive import Lags, Mode, run_adaptively
 from noted_time import BacklogPolicy, Rejected
-from spark_integration import CatchUp, Mode, run_adaptively
-from spark_integration.adaptive import Lags
-from spark_integration.admission import Unread
-from spark_integration.log_files import LogFile
-from spark_integration.offsets import LogOffset, Released
-from spark_integration.plan import Limit, Plan
-from spark_integration.release import Releaser
+from spark_integration import CatchUp
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.plan import Limit, Plan
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Released
+from spark_integration.scan.admission import Unread
+from spark_integration.scan.files import LogFile
 
 BEHIND = BacklogPolicy(behind_ms=10)
 USUAL = ReadMaxRows(5)

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
-from spark_integration.marks_feed import Marks
-from spark_integration.marks_planner import NO_IDS, MarksPlanner, Watched
-from spark_integration.marks_query import AT_ONCE, FromKafka, MarksQuery
-from spark_integration.offsets import Admitted, MarksOffset, Released
-from spark_integration.positions import KafkaTopic
-from spark_integration.release import Releaser
+from spark_integration.beside.admitted import Admitted, MarksOffset
+from spark_integration.beside.planner import NO_IDS, MarksPlanner, Watched
+from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
+from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.marks.feed import Marks
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Released
 
 LIMIT = "maxOffsetsPerTrigger"
 NEW = MarksOffset({"flights": Admitted()}, "t")
@@ -97,7 +98,7 @@ class Query:
             if last:
                 self._write({0: 2})
                 self.mark()
-            self._planner.take_no_more_than_now()
+            self._planner.read_no_more_than_now()
             self._frozen = before
 
     def rerun(self) -> None:

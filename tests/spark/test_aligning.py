@@ -13,13 +13,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from noted_time import Mark, MarkHistory, StreamCut
 from noted_time.client import Question
 from noted_time.client.transport import Transport
-from noted_time.wing import Alignment, AlignmentSettings
-from spark_integration.admission import Unread
-from spark_integration.aligning import Aligner, clip
-from spark_integration.log_files import LogFile
-from spark_integration.offsets import LogOffset, Released
-from spark_integration.plan import Plan
-from spark_integration.release import Releaser
+from noted_time.progress import Alignment, AlignmentSettings
+from spark_integration.log.aligning import Aligner, clip
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.plan import Plan
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Released
+from spark_integration.scan.admission import Unread
+from spark_integration.scan.files import LogFile
 from tests.support.waiting import eventually
 
 

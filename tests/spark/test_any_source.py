@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from spark_integration import with_noted_watermark
+from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.file_stream import FileStream
@@ -45,11 +45,10 @@ class Ticks:
             lambda: with_noted_watermark(
                 events or self.events(),
                 "timestamp",
-                stream="ticks",
+                Noted(self._url, "ticks"),
                 position=lambda offset: {0: offset["offset"]},
-                strict=False,
-                controller_url=self._url,
                 checkpoint_location=checkpoint or self._checkpoint,
+                policy=WatermarkPolicy(strict=False),
             )
         )
 
@@ -80,11 +79,10 @@ def test_no_event_of_a_disordered_source_is_lost(
     events = with_noted_watermark(
         files.option("maxFilesPerTrigger", 5).parquet(str(flights.root / "flights")),
         "time",
-        stream="flights",
-        controller_url=controller.url,
+        Noted(controller.url, "flights"),
         checkpoint_location=str(output.checkpoint),
         position=FileStream(str(output.checkpoint), "flights"),
-        strict=False,
+        policy=WatermarkPolicy(strict=False),
     )
     steps = disorder(6, events=40)
     replay(flights, steps[:14])
@@ -93,37 +91,6 @@ def test_no_event_of_a_disordered_source_is_lost(
     output.catch_up(per_second(events))
 
     assert output.rows == rows_of(per_second(read.truth(flights)))
-
-
-def test_a_query_whose_offset_log_holds_a_mark_beyond_sparks_time_starts_again(
-    ticks: Ticks, output: QueryOutput
-) -> None:
-    """And continues with the next mark."""
-    counts = per_second(ticks.watermarked(), "timestamp")
-    ticks.marks.note("w", 1000, {0: 10})
-    query = output.start(counts)
-    eventually(lambda: output.rows, [(0, 10)])
-    query.stop()
-    output.log_lower(2**63 - 1)
-    ticks.marks.note("w", 2000, {0: 20})
-    query = output.start(counts)
-
-    assert eventually(lambda: output.rows, [(0, 10), (1, 10)])
-    query.stop()
-
-
-def test_a_wrong_checkpoint_fails_the_query_instead_of_stopping_time(
-    ticks: Ticks, output: QueryOutput, tmp_path: Path
-) -> None:
-    """Its offset log would never show that anything is read; the query's own error says so."""
-    events = ticks.watermarked(checkpoint=str(tmp_path / "elsewhere"))
-    query = output.start(per_second(events, "timestamp"))
-    with pytest.raises(PySparkException):
-        wait_for_end(query)
-
-    assert "elsewhere' is not this query's checkpoint: it has no batch yet" in str(
-        query.exception()
-    )
 
 
 def test_an_offset_log_in_an_object_store_moves_the_watermark(
@@ -146,32 +113,12 @@ def test_an_offset_log_in_an_object_store_moves_the_watermark(
 def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
     ticks: Ticks, output: QueryOutput
 ) -> None:
-    """The offset log has two sources behind the marks, which speak of one."""
+    """The offset log has two sources behind the marks, which cover one."""
     both = ticks.watermarked(ticks.events().union(ticks.events()))
     with pytest.raises(PySparkException, match="call with_noted_watermark once for each source"):
         wait_for_end(output.start(per_second(both, "timestamp")))
 
     assert output.batches == {}
-
-
-def test_two_sources_with_a_watermark_each_lose_nothing(ticks: Ticks, output: QueryOutput) -> None:
-    """As the message explains."""
-    ticks.marks.note("w", 3000, {0: 30})
-    query = output.start(per_second(ticks.watermarked().union(ticks.watermarked()), "timestamp"))
-
-    assert eventually(lambda: output.rows, [(0, 20), (1, 20), (2, 20)])
-    query.stop()
-
-
-def test_a_source_without_marks_may_come_before_them(
-    ticks: Ticks, spark: SparkSession, output: QueryOutput
-) -> None:
-    """Behind them it would be taken for one that they speak of."""
-    other = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-    query = output.start(other.select("value").union(ticks.watermarked().select("value")))
-
-    assert eventually(lambda: len(output.rows) > 30, expected=True)
-    query.stop()
 
 
 def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> None:
@@ -180,7 +127,10 @@ def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> 
 
     with pytest.raises(Rejected, match=r"not read by a streaming source: use spark\.readStream"):
         with_noted_watermark(
-            events, "time", stream="s", controller_url=controller.url, checkpoint_location="unused"
+            events,
+            "time",
+            Noted(controller.url, "s"),
+            checkpoint_location="unused",
         )
 
 

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Rejected
-from spark_integration.log_files import LogFiles, UnreadableFile
+from noted_time.filelog import UnreadableFile
+from spark_integration.scan.files import LogFiles
 from writer_client import LogEnds, SegmentLogWriter
 
 S3 = "flights/partition=0/flights+0+"
@@ -47,7 +48,7 @@ def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
     """Any codec and padding, and the last offset in the name: the rows of a file are the truth."""
     root = left(tmp_path, (S3 + name for name in names))
 
-    assert (offsets(root), LogEnds(root, "flights")()) == ({0: [(0, 10), (10, 20)]}, {0: 20})
+    assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: [(0, 10), (10, 20)]}, {0: 20})
 
 
 def test_one_offset_under_two_names_is_refused(tmp_path: Path) -> None:
@@ -105,14 +106,14 @@ def test_another_partitioner_later_is_refused_if_its_directories_are_named(
 def test_a_log_that_is_not_begun_is_empty(tmp_path: Path, names: list[str]) -> None:
     """A query may start before the first append: beside other logs, or after the directory."""
     root = left(tmp_path, names)
-    before = [offsets(root), LogEnds(root, "flights")()]
+    before = [offsets(root), LogEnds(root, "flights")().ends]
     (root / "flights").mkdir()
     (root / "flights" / "_SUCCESS").touch()
-    made = [offsets(root), LogEnds(root, "flights")()]
+    made = [offsets(root), LogEnds(root, "flights")().ends]
     SegmentLogWriter(root, "flights", event_time="time")
 
     assert [*before, *made] == [{}] * 4
-    assert (offsets(root), LogEnds(root, "flights")()) == ({0: []}, {0: 0})
+    assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: []}, {0: 0})
 
 
 def test_nothing_is_appended_to_an_archive(tmp_path: Path) -> None:

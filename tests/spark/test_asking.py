@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
@@ -24,23 +25,28 @@ from noted_time import (
 )
 from spark_integration import (
     Batches,
+    BatchRead,
     CatchUp,
     Columns,
     Ingestion,
+    KafkaRecords,
+    Noted,
     ReadRange,
+    WatermarkPolicy,
     read_complete,
     read_complete_kafka,
     read_noted_kafka,
     read_noted_log,
     with_noted_watermark,
 )
-from spark_integration.log_query import LogQuery
-from spark_integration.log_rows import scan_schema
-from spark_integration.log_source import LogSource
-from spark_integration.marks_feed import ControllerFeed
-from spark_integration.offsets import Released
-from spark_integration.options import Option
-from spark_integration.sources import options_of
+from spark_integration.log.options import Option
+from spark_integration.log.query import LogQuery
+from spark_integration.log.rows import scan_schema
+from spark_integration.log.source import LogSource
+from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.released import Released
+from spark_integration.session.sources import options_of
+from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 
@@ -53,13 +59,15 @@ WITHOUT_JAVA = SparkSession.__new__(SparkSession)
 def asked(
     root: Path,
     url: str,
+    /,
     *options: Option,
-    stream: str = "flights",
     **others: Any,  # noqa: ANN401
 ) -> None:
     """Ask for a stream with such options."""
-    chosen = {"event_time": "time", "controller_url": url, **others}
-    read_noted_log(WITHOUT_JAVA, root, stream, *options, **chosen)
+    chosen = {"event_time": "time", **others}
+    read_noted_log(
+        WITHOUT_JAVA, root, taken(Noted, chosen, url=url, stream="flights"), *options, **chosen
+    )
 
 
 def schema(kind: Any) -> StructType:  # noqa: ANN401 - a type of Spark
@@ -70,7 +78,7 @@ def schema(kind: Any) -> StructType:  # noqa: ANN401 - a type of Spark
 @pytest.mark.parametrize(
     ("asking", "error", "sentence"),
     [
-        ({"controller_url": "localhost:7464"}, Rejected, "has no scheme"),
+        ({"url": "localhost:7464"}, Rejected, "has no scheme"),
         ({"stream": "flihgts"}, UnknownStream, "there is no stream 'flihgts'"),
         ({"domain": "order_time"}, UnknownDomain, "no domain 'order_time'; it declares default"),
         ({"event_time": "departure"}, Rejected, "no column departure, the event time; it has time"),
@@ -144,16 +152,18 @@ def test_options_that_do_not_go_together_are_refused_by_their_names(
 @pytest.mark.parametrize(
     ("option", "values", "sentence"),
     [
+        (WatermarkPolicy, {"on_seal": "stop"}, "on_seal must be 'close' or 'hold'"),
+        (BatchRead, {"missing": "wran"}, "missing must be 'warn' or 'fail' or 'accept'"),
+        (BatchRead, {"deleted": "warn"}, "deleted must be 'fail' or 'accept'"),
         (Batches, {"order": "tmie"}, "order must be 'share' or 'time', not 'tmie'"),
         (Batches, {"max_rows_per_trigger": 0}, "max_rows_per_trigger must be at least 1, not 0"),
         (CatchUp, {"policy": BacklogPolicy(), "max_rows_per_trigger": 0}, "must be at least 1"),
         (Columns, {"late": "hide"}, "late must be 'drop' or 'keep'"),
         (Ingestion, {"unstamped": "drop"}, "unstamped must be 'fail' or 'null'"),
         (Ingestion, {"max_event_time_lag_ms": -1}, "must be 0 or more, not -1"),
-        (ReadRange, {"on_seal": "stop"}, "on_seal must be 'close' or 'hold'"),
         (ReadRange, {"start_at": 5, "end_at": 5}, "start_at 5 is not below end_at 5"),
         (ReadRange, {"end_at": 10**18}, "not one that Spark can express"),
-        (ReadRange, {"start_at": NOON + timedelta(microseconds=1)}, "finer than"),
+        (ReadRange, {"start_at": NOON + timedelta(microseconds=1)}, "sub-millisecond precision"),
         (ReadRange, {"start_at": NOON.replace(tzinfo=None)}, "has no time zone"),
     ],
 )
@@ -168,21 +178,22 @@ def test_an_option_refuses_values_that_it_does_not_know(
 
 
 NO_EVENTS: Any = None
+SEEN = KafkaRecords("seen", "127.0.0.1:9")
 ALL: dict[str, Callable[..., object]] = {
     "read_noted_log": lambda url, **asked: read_noted_log(
-        WITHOUT_JAVA, "log", "seen", controller_url=url, **asked
+        WITHOUT_JAVA, "log", Noted(url, "seen"), **asked
     ),
     "read_noted_kafka": lambda url, **asked: read_noted_kafka(
-        WITHOUT_JAVA, "seen", bootstrap="127.0.0.1:9", controller_url=url, **asked
+        WITHOUT_JAVA, SEEN, Noted(url), **asked
     ),
     "with_noted_watermark": lambda url, **asked: with_noted_watermark(
-        NO_EVENTS, stream="seen", controller_url=url, checkpoint_location="c", **asked
+        NO_EVENTS, noted=Noted(url, "seen"), checkpoint_location="c", **asked
     ),
     "read_complete": lambda url, **asked: read_complete(
-        WITHOUT_JAVA, "log", "seen", 0, 1, controller_url=url, **asked
+        WITHOUT_JAVA, "log", Noted(url, "seen"), 0, 1, **asked
     ),
     "read_complete_kafka": lambda url, **asked: read_complete_kafka(
-        WITHOUT_JAVA, "seen", 0, 1, bootstrap="127.0.0.1:9", controller_url=url, **asked
+        WITHOUT_JAVA, SEEN, Noted(url), 0, 1, **asked
     ),
 }
 """All that promises something of a column by the marks of a domain."""
@@ -226,21 +237,22 @@ def test_a_query_that_is_planned_elsewhere_refuses_them_too(served: Served) -> N
 def test_the_column_of_ingestion_itself_is_taken(served: Served) -> None:
     """By its name, and by none; and a column that lags by what the query allows for."""
     served.create("seen", domains=["default", "ingestion"])
-    asked: dict[str, Any] = {"domain": "ingestion", "controller_url": served.url}
-    taken = [
-        LogQuery.asked("log", "seen", (), **asked).event_time,
-        LogQuery.asked("log", "seen", (), event_time="_ingested", **asked).event_time,
-        LogQuery.asked("log", "seen", [Ingestion(5000)], event_time="at", **asked).event_time,
+    named, ingested = Noted(served.url, "seen"), partial(LogQuery.asked, domain="ingestion")
+    columns = [
+        ingested("log", named, ()).event_time,
+        ingested("log", named, (), event_time="_ingested").event_time,
+        ingested("log", named, [Ingestion(5000)], event_time="at").event_time,
     ]
 
-    assert taken == ["_ingested", "_ingested", "at"]
+    assert columns == ["_ingested", "_ingested", "at"]
 
 
 def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:
     """Spark's options know only strings."""
-    options = (CatchUp(BacklogPolicy(5, None, "sticky"), 7), ReadRange(NOON, on_seal="hold"))
+    options = (CatchUp(BacklogPolicy(5, None, "sticky"), 7), ReadRange(NOON))
+    policy = WatermarkPolicy(on_seal="hold")
     query = LogQuery.asked(
-        tmp_path, "flights", options, controller_url="http://a", event_time="time"
+        tmp_path, Noted("http://a", "flights"), options, event_time="time", policy=policy
     )
 
     assert LogSource(options_of(query)).query == query

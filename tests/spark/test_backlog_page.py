@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from noted_time.wing import file_name, segment_directory
+from noted_time.filelog import file_name, segment_directory
 from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
 from tests.support.processes import ServeProcess
 from tests.support.queries import rows_of
 
 pytestmark = pytest.mark.spark
 
-PAGE = "docs/backlog.md"
+PAGE = "docs/guides/backlog.md"
 EIGHT, NINE = (datetime(2013, 1, 1, hour, 30, tzinfo=UTC) for hour in (8, 9))
 
 

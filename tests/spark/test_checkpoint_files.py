@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from noted_time import Rejected, Unreachable
-from spark_integration import checkpoint_files
-from spark_integration.checkpoint_files import place_of
-from spark_integration.query_progress import QueryProgress
+from spark_integration.checkpoint import files
+from spark_integration.checkpoint.files import place_of
+from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.support.object_store import SECRET, ObjectStore
 
 pytest.importorskip("obstore")
@@ -125,8 +125,8 @@ def test_an_error_of_a_store_names_the_checkpoint_and_the_remedy(  # noqa: PLR09
     says: str,
 ) -> None:
     """In bounded time, and without the secrets with which it was asked."""
-    monkeypatch.setattr(checkpoint_files, "ANSWER", {"timeout": timedelta(seconds=0.2)})
-    monkeypatch.setattr(checkpoint_files, "RETRIES", 1)
+    monkeypatch.setattr(files, "ANSWER", {"timeout": timedelta(seconds=0.2)})
+    monkeypatch.setattr(files, "RETRIES", 1)
     store.fault = fault
     with pytest.raises(kind, match=says) as failed:
         QueryProgress(f"{where}/q").watermark(0)

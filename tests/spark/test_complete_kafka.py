@@ -18,8 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import CompleteWindow, NotCompleteYet, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import Topic
 from reader_client import ReaderClient
-from spark_integration import complete_kafka, kafka_offsets, read_complete_kafka
-from spark_integration.complete_kafka import OffsetRange, gone, needed
+from spark_integration import BatchRead, KafkaRecords, Noted, kafka_offsets, read_complete_kafka
+from spark_integration.complete import read_kafka
+from spark_integration.complete.read_kafka import OffsetRange, gone, needed
+from tests.support.bundles import taken
 from tests.support.kafka import Broker
 from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
@@ -60,10 +62,10 @@ class Hourly:
     def read(self, second: int, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Read the window of a second, by the timestamps unless something else is asked."""
         start = START + 1000 * second
-        chosen = {"event_time": "timestamp", "controller_url": self.served.url, **asked}
-        return read_complete_kafka(
-            self.spark, self.name, start, start + 1000, bootstrap=self.broker.address, **chosen
-        )
+        chosen = {"event_time": "timestamp", **asked}
+        records = taken(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
+        noted, read = Noted(self.served.url), taken(BatchRead, chosen)
+        return read_complete_kafka(self.spark, records, noted, start, start + 1000, read, **chosen)
 
     def times(self, second: int, **asked: Any) -> list[int]:  # noqa: ANN401 - any parameter
         """Return the event times of a window."""
@@ -214,7 +216,7 @@ def test_a_window_that_cannot_be_read_says_why(
     hourly: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time, a transaction that is open, another topic, an option that is ours, no field."""
-    monkeypatch.setattr(complete_kafka, "GRACE_S", 0.5)
+    monkeypatch.setattr(read_kafka, "GRACE_S", 0.5)
     broker, name = hourly.broker, hourly.name
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
     hanging = Producer({**broker.config, "transactional.id": name})

@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 
 from noted_time import NotCompleteYet, Rejected, RowsLate, UnknownStream, WritersMissing
 from noted_time.client import position_from_wire
-from noted_time.wing import file_name, segment_directory
-from spark_integration import read_complete
-from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
-from spark_integration.complete_window import complete_window
-from spark_integration.log_files import Between, LogFiles
-from spark_integration.log_rows import RowShape
-from spark_integration.sources import options_of
+from noted_time.filelog import file_name, segment_directory
+from spark_integration import BatchRead, Noted, read_complete
+from spark_integration.complete.source import CompleteSource, WindowQuery, WindowReader
+from spark_integration.complete.window import complete_window
+from spark_integration.log.rows import RowShape
+from spark_integration.scan.files import Between, LogFiles
+from spark_integration.session.sources import options_of
 from tests.support.hourly_log import HOUR, HourlyLog, note_of, written
 from tests.support.page import Runner, examples, text_of
 from tests.support.served import Served
@@ -117,7 +117,7 @@ def test_a_new_stream_of_the_same_name_has_every_row_after_a_wrong_offset(
     log.note("w", 5, {0: 4}, 3)
     log.note("w", 15, {0: 10**6}, 12)
     page = Runner(tmp_path, log.served.url, {"trips": "flights"})
-    for each in examples(text_of("docs/what-can-go-wrong.md")):
+    for each in examples(text_of("docs/guides/what-can-go-wrong.md")):
         if each.program.startswith("noted-time stream ") and "trips" in each.program:
             page.run(each)
     log.note("w", 15, {0: 10}, 12)
@@ -211,13 +211,18 @@ def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
         (0, 6, NotCompleteYet, "time 6 is not complete yet: the lower is 5"),
         (5, 5, Rejected, "its start 5 is not below its end 5"),
         (0, 10**18, Rejected, "not one that Spark can express"),
-        (noon, noon + timedelta(microseconds=1500), Rejected, "finer than a millisecond"),
+        (noon, noon + timedelta(microseconds=1500), Rejected, "sub-millisecond precision"),
     ):
         with pytest.raises(error, match=says):
             log.read(nothing, start, end)
     with pytest.raises(UnknownStream):
         read_complete(
-            nothing, "log", "nope", 0, 1, controller_url=log.served.url, event_time="time"
+            nothing,
+            "log",
+            Noted(log.served.url, "nope"),
+            0,
+            1,
+            event_time="time",
         )
 
 
@@ -265,12 +270,12 @@ def test_a_window_is_named_by_its_times(served: Served, caplog: pytest.LogCaptur
     served.post("flights", *({"writer": name, "time": ten} for name in ("shop", "depot")))
     served.call("DELETE", "/flights/writers/depot")
     served.post("flights", {"writer": "shop", "time": ten + HOUR})
-    asked: dict[str, Any] = {"controller_url": served.url, "event_time": "at"}
-    asked |= {"token": None, "domain": None, "late": "accept"}
+    noted = Noted(served.url, "flights")
+    asked: dict[str, Any] = {"event_time": "at", "domain": None, "late": "accept"}
     with caplog.at_level("WARNING"):
-        complete_window("flights", ten, ten + HOUR, timeout=0, missing="warn", **asked)
+        complete_window(noted, ten, ten + HOUR, read=BatchRead(), **asked)
     with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not below its end 2013-"):
-        complete_window("flights", ten + HOUR, ten, timeout=0, missing="warn", **asked)
+        complete_window(noted, ten + HOUR, ten, read=BatchRead(), **asked)
 
     assert "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z: without depot" in caplog.text
 
@@ -294,7 +299,7 @@ def test_a_window_with_late_rows_is_read_with_a_warning(
     log.read(spark, 1, 6)
     log.read(spark, 0, 5)
 
-    unknown = "it is not known without which writers: it is older than the ledger or the first mark"
+    unknown = "who is missing is not known: it is older than the ledger or the first mark"
     assert [each.rows for each in refused.value.late.writers] == [112]
     assert (quiet, caplog.messages) == (
         [],

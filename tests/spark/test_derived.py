@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import InvalidNote, Rejected
-from spark_integration import Batches, NotedLogSink, read_noted_log
-from spark_integration.watermark import LAST_MS
-from tests.support.disorder import Step, disorder
+from spark_integration import Batches, Noted, NotedLogSink, read_noted_log
+from spark_integration.marks.watermark import LAST_MS
+from tests.support.disorder import disorder, replay
+from tests.support.noted_stream import NotedStream
 from tests.support.page import Session
 from tests.support.queries import rows_of
 from tests.support.query_output import QueryOutput
@@ -42,36 +43,6 @@ def served() -> Iterator[Served]:
         yield served
 
 
-class Flights:
-    """Three writers of flights, which keep their promises."""
-
-    def __init__(self, root: Path, url: str) -> None:
-        self._writers: dict[str, SegmentLogWriter] = {}
-        for number in range(3):
-            name = f"w{number}"
-            client = WriterClient(url, "flights", name)
-            self._writers[name] = SegmentLogWriter(
-                root, "flights", segments=(number % 2,), client=client, event_time="time"
-            )
-            client.flush()
-
-    def replay(self, steps: Sequence[Step]) -> None:
-        """Append and note according to the steps."""
-        for step in steps:
-            writer = self._writers[step.writer]
-            writer.append([{"time": time, "name": name} for time, name in step.rows])
-            writer.note_time(step.time)
-        for writer in self._writers.values():
-            assert isinstance(writer.client, WriterClient)
-            writer.client.flush()
-
-    def close(self) -> None:
-        """Close the clients."""
-        for writer in self._writers.values():
-            assert isinstance(writer.client, WriterClient)
-            writer.client.close()
-
-
 def per_five_seconds(counts: DataFrame) -> DataFrame:
     """Return (start of the five seconds, events) of counts per second, by their ends."""
     sums = counts.groupBy(F.window("window_end", "5 seconds")).agg(F.sum("count").alias("events"))
@@ -81,17 +52,17 @@ def per_five_seconds(counts: DataFrame) -> DataFrame:
 def in_one_query(spark: SparkSession, root: Path) -> DataFrame:
     """Return the same from one batch query of the flights."""
     events = spark.read.parquet(str(root / "flights"))
-    seconds = events.groupBy(F.window(F.timestamp_millis("time"), "1 second")).count()
+    seconds = events.groupBy(F.window("time", "1 second")).count()
     return per_five_seconds(seconds.withColumn("window_end", F.col("window.end")))
 
 
 @pytest.mark.timeout(900)
-def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
+def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
     spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
     """No row twice, none lost; at the end of the first stream both stages close their windows.
 
-    SIGKILL between append and note, and between the seal of the second stream and Spark's commit.
+    SIGKILL between append and note.
     """
     root, steps = tmp_path / "log", disorder(11, events=25)
     given: dict[str, object] = {
@@ -100,19 +71,18 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
         "checkpoint": str(tmp_path / "stage one"),
         "dies_at": FOREVER,
     }
-    flights = Flights(root, served.url)
-    flights.replay(steps[:12])
+    flights = NotedStream(root, "flights", served)
+    flights.join("w0", "w1", "w2")
+    replay(flights, steps[:12])
     killed = SparkProgram("derive_counts", {**given, "dies_at": 2}, tmp_path / "killed.log")
     eventually(killed.running, expected=False)
     appended = sorted(path.name for path in (root / "counts").rglob("*.parquet"))
-    flights.replay(steps[12:])
-    flights.close()
-    served.call("POST", "/flights/seal")
-    sealed = SparkProgram("derive_counts", {**given, "dies_sealed": True}, tmp_path / "sealed.log")
-    eventually(sealed.running, expected=False)
+    replay(flights, steps[12:])
+    flights.marks.seal()
     SparkProgram("derive_counts", given, tmp_path / "again.log").finish()
-    where: dict[str, Any] = {"controller_url": served.url, "event_time": "window_end"}
-    counts = connected(lambda: read_noted_log(spark, root, "counts", Batches(3), **where))
+    where: dict[str, Any] = {"event_time": "window_end"}
+    noted = Noted(served.url, "counts")
+    counts = connected(lambda: read_noted_log(spark, root, noted, Batches(3), **where))
     output.catch_up(per_five_seconds(counts))
 
     derived = spark.read.parquet(str(root / "counts"))
@@ -306,12 +276,11 @@ def test_a_query_without_state_ends_its_derived_stream_too(
     spark: SparkSession, served: Served, tmp_path: Path
 ) -> None:
     """It has no batch of its own for a new watermark, except for this one."""
-    flights = Flights(tmp_path / "log", served.url)
-    flights.replay(disorder(13, events=5))
-    flights.close()
-    served.call("POST", "/flights/seal")
-    where: dict[str, Any] = {"controller_url": served.url, "event_time": "time"}
-    events = connected(lambda: read_noted_log(spark, tmp_path / "log", "flights", **where))
+    flights = NotedStream(tmp_path / "log", "flights", served)
+    replay(flights, disorder(13, events=5))
+    flights.marks.seal()
+    noted, root = Noted(served.url, "flights"), tmp_path / "log"
+    events = connected(lambda: read_noted_log(spark, root, noted, event_time="time"))
     checkpoint = str(tmp_path / "checkpoint")
     with WriterClient(served.url, "counts", "counter") as client:
         sink = NotedLogSink(
@@ -431,7 +400,7 @@ def test_the_examples_of_the_page_derive_minutes_and_hours(
         log.append([{"departure": time, "origin": "EWR"} for time in times])
         log.note_time(NINE + timedelta(hours=1))
     elsewhere = {"http://controller:7464": served.url, "/data/": f"{tmp_path}/"}
-    page = Session("docs/derived-streams.md", elsewhere, spark=spark).run()
+    page = Session("docs/guides/derived-streams.md", elsewhere, spark=spark).run()
     lower = NINE_MS + 3_600_000
     try:
         assert eventually(lambda: last_lower(served, "per-minute"), lower)

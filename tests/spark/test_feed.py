@@ -9,9 +9,9 @@ import pytest
 
 from noted_time import ScaleEvent
 from noted_time.values import ClientFailed, UnknownStream
-from reader_client.follower import Follower
-from spark_integration.marks_feed import ControllerFeed
-from spark_integration.offsets import Released
+from reader_client.marks.follower import Follower
+from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.released import Released
 from tests.support.calls import CalledStream
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -105,6 +105,25 @@ def test_a_stream_made_again_is_followed_from_its_first_mark(
     controller.stream("flights").note("w", 5, {0: 1})
 
     assert eventually(followed.seqs, [("a", 1), ("a", 2), ("b", 1)])
+
+
+def test_a_feed_that_is_ahead_of_its_stream_continues_from_the_last_mark(
+    controller: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its database went back; a warning says so."""
+    stream = controller.stream("flights")
+    stream.note("w", 10, {0: 1})
+    with controller.going_back():
+        stream.note("w", 20, {0: 2})
+        stream.note("w", 30, {0: 3})
+        followed = Followed(controller, Released())
+        seen = list(followed.seqs())
+    again = eventually(followed.seqs, [*seen, ("a", 1)])
+    stream.note("w", 40, {0: 4})
+
+    assert (again, eventually(followed.seqs, [*seen, ("a", 1), ("a", 2)])) == (True, True)
+    assert "do not continue those known here" in caplog.text
+    followed.feed.close()
 
 
 def test_a_stream_that_was_never_there_is_refused(controller: Served) -> None:

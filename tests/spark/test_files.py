@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_integration.log_files import LogFiles, UnreadableFile
+from noted_time.filelog import UnreadableFile
+from spark_integration.scan.files import LogFiles
 from tests.support.noted_stream import NotedStream
 
 
@@ -41,7 +42,7 @@ def test_a_file_that_is_not_an_append_of_the_segment_is_refused(
     """It is not passed over in silence."""
     flights.append(0, (1, "a")).with_name(foreign).write_bytes(b"")
 
-    with pytest.raises(UnreadableFile, match="not a name of stream 'flights', segment 0"):
+    with pytest.raises(UnreadableFile, match="not a file of stream 'flights', segment 0"):
         LogFiles(flights.root, "flights").refresh()
 
 

@@ -46,7 +46,7 @@ def test_the_log_and_the_listener_of_the_spark_page_work(
     spark: SparkSession, controller: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
     """All four events are read, and the controller hears of it."""
-    page = Session("docs/spark.md", elsewhere(tmp_path, controller.url), spark=spark)
+    page = Session("docs/guides/spark.md", elsewhere(tmp_path, controller.url), spark=spark)
     names = page.run("flights = read_noted_log", "PositionListener(")
     output.catch_up(names["flights"].select("origin"))
 
@@ -84,7 +84,7 @@ def test_the_quickstart_has_the_results_it_states(
     assert held == [True]
 
 
-QUICKSTART = "docs/quickstart.md"
+QUICKSTART = "docs/start/quickstart.md"
 TO_MEMORY = {
     'format("console").option("truncate", False)': 'format("memory").queryName("quickstart")'
 }

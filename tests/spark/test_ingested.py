@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Mark, Rejected, StreamCut, Unreachable
 from spark_integration import Ingestion
-from spark_integration.admission import Unread, shares
-from spark_integration.ingested import IngestionMarks
-from spark_integration.log_files import LogFile
-from spark_integration.marks_feed import Marks
-from spark_integration.offsets import LogOffset, Released
+from spark_integration.log.ingested import IngestionMarks
+from spark_integration.log.offset import LogOffset
+from spark_integration.marks.feed import Marks
+from spark_integration.marks.released import Released
+from spark_integration.scan.admission import Unread, shares
+from spark_integration.scan.files import LogFile
 from tests.spark.conftest import Reads
-from tests.support.log_reading import log_query, reader_of
+from tests.support.log_reading import batches, log_query, reader_of
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
@@ -186,34 +185,6 @@ def test_rows_that_are_gone_with_their_marks_need_no_stamp() -> None:
     assert stamps(went_on, whole, read, batch(went_on, whole, read, 1)) == {(0, 3): 1999}
 
 
-def stamped_rows(events: DataFrame) -> DataFrame:
-    """Return (name, stamp in ms)."""
-    return events.select("name", F.unix_millis("_ingested").alias("ingested"))
-
-
-@pytest.mark.spark
-def test_rows_are_stamped_when_they_are_read_and_when_they_are_read_again(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """By the look that saw them; rows after the last look wait, and a replay changes nothing."""
-    flights.marks = flights.server.stream(flights.name, "ingestion")
-    flights.append(0, (5, "a"))
-    flights.note(10_000)
-    flights.append(1, (3, "b"))
-    flights.append(0, (9, "c"))
-    flights.note(20_000)
-    flights.append(0, (1, "unseen"))
-    query = stamped_rows(read(flights, domain="ingestion", event_time=None))
-    output.catch_up(query)
-    first = output.rows
-    flights.note(30_000)
-    output.forget_commit()
-    output.catch_up(query)
-
-    expected = [("a", 9999), ("b", 19_999), ("c", 19_999)]
-    assert [first, output.rows] == [expected, [*expected, ("unseen", 29_999)]]
-
-
 def test_a_new_query_after_marks_were_dropped_is_refused_or_has_nulls(flights: NotedStream) -> None:
     """The first mark that is kept does not stamp what came in long before it."""
     flights.marks = flights.server.stream(flights.name, "ingestion")
@@ -256,18 +227,11 @@ def test_windows_of_ingestion_time_close_and_lose_nothing(
     assert output.rows == [(1, 2), (2, 1)]
 
 
-@pytest.mark.spark
-def test_the_event_time_follows_ingestion_by_the_lag(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
+def test_the_watermark_of_the_event_time_follows_ingestion_by_the_lag(flights: NotedStream) -> None:
     """A row that was older than the lag when it came in is late."""
     flights.marks = flights.server.stream(flights.name, "ingestion")
-    query = per_second(read(flights.begun(), Ingestion(2000), domain="ingestion"))
     flights.append(0, (2500, "a"), (4500, "b"))
     flights.note(5000)
-    output.catch_up(query)
-    flights.append(0, (2900, "late"), (3500, "in time"))
-    flights.note(6100)
-    output.catch_up(query)
+    query = log_query(flights, Ingestion(2000), domain="ingestion", event_time="time")
 
-    assert output.rows == [(2, 1), (3, 1)]
+    assert [batch.watermark for batch in batches(query)] == [2999]

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_integration import with_noted_watermark
-from spark_integration.positions import PositionOf
+from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
+from spark_integration.checkpoint.source_positions import PositionOf
 from tests.support.kafka import Broker
 from tests.support.page import Session
 from tests.support.queries import per_second, rows_of
@@ -22,7 +21,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
-PAGE = "docs/spark.md"
+PAGE = "docs/guides/spark.md"
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +85,10 @@ class Topics:
         return with_noted_watermark(
             events,
             "time",
-            stream=stream,
-            controller_url=self._served.url,
+            Noted(self._served.url, stream),
             checkpoint_location=self._checkpoint,
             position=position,
-            strict=False,
+            policy=WatermarkPolicy(strict=False),
         )
 
 
@@ -110,31 +108,6 @@ def topics(all_topics: Topics, output: QueryOutput) -> Topics:
 
 
 TWENTY_EACH = [(second, 20) for second in (*range(6), *range(20, 26))]
-
-
-def test_two_topics_in_one_source_are_refused_before_a_row_is_read(
-    topics: Topics, output: QueryOutput
-) -> None:
-    """By default the marks are those of the topic `ta`; the events of `tb` would all be late."""
-    counts = per_second(topics.timed(topics.read("ta,tb"), "ta"))
-
-    with pytest.raises(
-        PySparkException, match=r"reads Kafka topics 'ta', 'tb'.*KafkaTopic\('tb'\)"
-    ):
-        output.catch_up(counts)
-    assert output.batches == {}
-
-
-def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
-    topics: Topics, output: QueryOutput
-) -> None:
-    """The marks apply to the source that stands next to them, and not to the second."""
-    both = topics.read("ta").union(topics.read("tb"))
-    counts = per_second(topics.timed(both, "ta"))
-
-    with pytest.raises(PySparkException, match="with_noted_watermark once for each source"):
-        output.catch_up(counts)
-    assert output.batches == {}
 
 
 def test_two_topics_with_a_watermark_each_lose_nothing(topics: Topics, output: QueryOutput) -> None:
@@ -201,19 +174,6 @@ def test_the_pages_union_of_two_topics_counts_every_row(
     output.catch_up(hourly.select(F.unix_millis("window.start"), "count"))
 
     assert output.rows == [(NINE, 4)]
-
-
-def test_the_pages_producer_vouches_for_what_was_delivered(
-    guide: Session, topics: Topics, served: Served
-) -> None:
-    """The row from before it was started lies below its cut as well."""
-    topics.send("produced", [(0, "from before a crash")])
-    served.create("produced")
-    guide.elsewhere['"flights"'] = '"produced"'
-    guide.run("on_delivery")
-
-    (mark,) = served.call("GET", "/produced/marks")["marks"]
-    assert (mark["lower"], sum(mark["cut"].values())) == (TEN, 61)
 
 
 NINE, TEN = 1_357_030_800_000, 1_357_034_400_000

@@ -39,7 +39,7 @@ def test_what_the_pages_query_writes_is_covered_by_its_notes_over_a_restart(
         '"kafka.noted.time.delay.ms", 1000': '"kafka.noted.time.period.ms", 50',
         "counts-checkpoint": str(tmp_path / "checkpoint"),
     }
-    page = Session("docs/java.md", elsewhere, counts=raw.select("value"))
+    page = Session("docs/guides/java.md", elsewhere, counts=raw.select("value"))
     for _ in range(2):
         broker.send("raw", [(row % 2, "any", 0) for row in range(ROWS)])
         query = page.run("kafka.interceptor.classes")["query"]

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
-from spark_integration.position_listener import _position
+from spark_integration.checkpoint.listener import _position
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from noted_time import Rejected, ScaleEvent
-from noted_time.wing import segment_directory
-from spark_integration import Batches, ReadRange
+from noted_time.filelog import segment_directory
+from spark_integration import Batches
 from tests.support.log_reading import batches, log_query, reader_of
 from tests.support.noted_stream import NotedStream
 
@@ -45,7 +45,7 @@ def test_a_sealed_segment_without_files_is_not_waited_for(
         flights.marks.seal()
     without_files(flights, 0)
 
-    (batch,) = batches(log_query(flights, ReadRange(on_seal="hold"), strict=False))
+    (batch,) = batches(log_query(flights, on_seal="hold", strict=False))
     assert (batch.rows, batch.watermark) == ([(1500, "c")], lower)
 
 

@@ -1,4 +1,7 @@
-"""What an ordinary user does with writers and a query: no row is lost without a report."""
+"""What an ordinary user does with writers and a query: no row is lost without a report.
+
+Batches are planned and read as in Spark, and counted as there.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from pyspark.sql import SparkSession
 
 from noted_time import InvalidNote, UnknownStream
-from spark_integration import read_noted_log
-from tests.support.queries import per_second
-from tests.support.query_output import QueryOutput
+from spark_integration import Noted, WatermarkPolicy
+from spark_integration.log.query import LogQuery
+from tests.support.log_reading import Batch, batches, counted
 from tests.support.served import Served
-from tests.support.spark_sessions import connected
 from tests.support.waiting import eventually
 from writer_client import Exclusion, SegmentLogWriter, WriterClient
-
-pytestmark = pytest.mark.spark
 
 SOON_MS = 300
 """The writer timeout of the streams here."""
@@ -40,12 +38,12 @@ os._exit(1)
 class User:
     """Writes to one stream, and counts its rows by a query that continues from run to run."""
 
-    def __init__(self, served: Served, spark: SparkSession, log: Path, output: QueryOutput) -> None:
+    def __init__(self, served: Served, log: Path) -> None:
         self.url, self.log = served.url, log
         self.api = httpx.Client(base_url=f"{served.url}/v1/streams/")
         settings = {"writer_timeout_ms": SOON_MS, "mark_interval_ms": 0}
         self.api.put("orders", json=settings).raise_for_status()
-        self._spark, self._output = spark, output
+        self._found: list[Batch] = []
 
     def writer(self, name: str, segment: int, **options: object) -> SegmentLogWriter:
         """Begin to write under a name."""
@@ -55,12 +53,12 @@ class User:
             log, "orders", segments=(segment,), client=client, event_time="time"
         )
 
-    def counts(self) -> list[tuple[object, ...]]:
+    def counts(self) -> list[tuple[int, int]]:
         """Run the query again; returns (second, rows) of every second that came out so far."""
-        where: dict[str, Any] = {"controller_url": self.url, "event_time": "time", "strict": False}
-        events = connected(lambda: read_noted_log(self._spark, str(self.log), "orders", **where))
-        self._output.catch_up(per_second(events.withColumn("time", events["time"])))
-        return self._output.rows
+        noted, policy = Noted(self.url, "orders"), WatermarkPolicy(strict=False)
+        query = LogQuery.asked(self.log, noted, (), event_time="time", policy=policy)
+        self._found += batches(query, self._found[-1].end if self._found else None)
+        return counted(self._found)
 
     def lower(self) -> int | None:
         """Return the lower of the last mark."""
@@ -86,10 +84,10 @@ def run(user: User, name: str, segment: int, *times: int, note: int, **options: 
 
 
 @pytest.fixture
-def user(spark: SparkSession, tmp_path: Path, output: QueryOutput) -> Iterator[User]:
+def user(tmp_path: Path) -> Iterator[User]:
     """Return a user of a controller of his own."""
     served = Served()
-    user = User(served, spark, tmp_path / "log", output)
+    user = User(served, tmp_path / "log")
     yield user
     user.api.close()
     served.stop()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from spark_integration.admission import (
+from spark_integration.scan.admission import (
     Slice,
     Unread,
     advanced,
@@ -19,7 +19,7 @@ from spark_integration.admission import (
     slices,
     tasks,
 )
-from spark_integration.log_files import LogFile
+from spark_integration.scan.files import LogFile
 
 counts = st.dictionaries(st.integers(0, 50), st.integers(0, 10**7), max_size=8)
 

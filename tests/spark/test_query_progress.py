@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from noted_time import Rejected
-from spark_integration.offsets import Admitted, LogOffset, MarksOffset
-from spark_integration.positions import KafkaTopic
-from spark_integration.query_progress import QueryProgress
+from spark_integration.beside.admitted import Admitted, MarksOffset
+from spark_integration.checkpoint.query_progress import QueryProgress
+from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.log.offset import LogOffset
 
 FLIGHTS = KafkaTopic("flights")
 
@@ -39,9 +40,12 @@ def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> Non
 
 
 def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
-    """Two streams are joined, the second has no offset yet; then comes a log with its own marks."""
+    """Two streams are joined, the second has no offset yet; then comes a log with its own marks.
+
+    A source without marks may come before them all.
+    """
     log = LogOffset("landings").to_json()
-    plan(tmp_path, 0, marks("a"), {"flights": {"0": 1}}, marks("b"), "-", log)
+    plan(tmp_path, 0, {"trains": {}}, marks("a"), {"flights": {"0": 1}}, marks("b"), "-", log)
     progress = QueryProgress(f"file://{tmp_path}")
 
     assert [progress.position("a", FLIGHTS), progress.position("b", FLIGHTS)] == [{0: 1}, {}]
@@ -55,9 +59,13 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
         ([marks("a"), {"landings": {"0": 1}}], "v1", r"pass position=KafkaTopic\('landings'\)"),
         ([marks("a"), {"flights": {"0": 1}, "landings": {}}], "v1", "topics 'flights', 'landings'"),
         ([marks("a"), 7], "v1", "offset 7 is not one of Kafka topics"),
-        ([marks("a"), {"flights": {"0": 1}}, {"flights": {}}], "v1", "2 sources follow the marks"),
-        ([marks("a"), {"flights": {"0": 1}}, "-"], "v1", "2 sources follow the marks"),
-        ([marks("a")], "v1", "0 sources follow the marks"),
+        (
+            [marks("a"), {"flights": {"0": 1}}, {"flights": {}}],
+            "v1",
+            "cover one source, but 2 follow them",
+        ),
+        ([marks("a"), {"flights": {"0": 1}}, "-"], "v1", "cover one source, but 2 follow them"),
+        ([marks("a")], "v1", "cover one source, but 0 follow them"),
         ([marks("a"), {"flights": {"0": 1}}], "v7", "is 'v7', not 'v1'"),
     ],
 )

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_integration.sources import parallelism, registered
+from spark_integration.session.sources import parallelism, registered
 
 pytestmark = pytest.mark.spark
 

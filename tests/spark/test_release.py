@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from noted_time import Mark, StreamCut
-from spark_integration.marks_feed import Marks
-from spark_integration.offsets import Admitted, Released
-from spark_integration.plan import Watermark
-from spark_integration.release import Releaser
-from spark_integration.time_range import TimeRange
-from spark_integration.watermark import LAST_MS
+from spark_integration.beside.admitted import Admitted
+from spark_integration.log.plan import Watermark
+from spark_integration.marks.feed import Marks
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Released
+from spark_integration.marks.watermark import LAST_MS
+from spark_integration.scan.time_range import TimeRange
 
 YEAR_1 = -62_135_596_799_999
 

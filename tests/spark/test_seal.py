@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_integration import Batches, ReadRange, with_noted_watermark
-from spark_integration.watermark import LAST_MS
+from noted_time import Rejected
+from spark_integration import Batches, Noted, with_noted_watermark
+from spark_integration.marks.watermark import LAST_MS
 from tests.spark.conftest import Reads
+from tests.support.log_reading import batches, log_query
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-ALL = [(1, 1), (2, 1), (9, 1)]
 
 
 def written(flights: NotedStream) -> NotedStream:
@@ -38,68 +38,45 @@ def test_every_last_window_of_a_sealed_stream_comes_out(
     output.catch_up(counts)
 
     assert before == []
-    assert (output.rows, output.last_lower()) == (ALL, LAST_MS)
+    assert (output.rows, output.last_lower()) == ([(1, 1), (2, 1), (9, 1)], LAST_MS)
 
 
-@pytest.mark.spark
-def test_last_windows_come_out_through_restarts_between_seal_and_last_batch(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
-) -> None:
-    """The final cut is read by several batches; the one at the end fails before its commit."""
-    counts = read.counts(written(flights), Batches(2))
-    output.catch_up(counts)
+def test_a_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
+    """By several batches, each in a run of its own; the last rows came after the seal."""
+    query = log_query(written(flights), Batches(2))
+    begun = batches(query)
+    flights.marks.seal(cut={0: 3, 1: 2})
+    sealed = batches(query, begun[-1].end)
     flights.append(0, (9700, "d"))
-    flights.marks.seal(cut={0: 3, 1: 1})
-    output.catch_up(counts)
-    output.forget_commit()
-    controller.stop()
-    output.catch_up(counts)
-    controller.start()
-    output.catch_up(counts)
+    flights.append(1, (9900, "e"))
+    ended = batches(query, begun[-1].end)
 
-    assert (output.rows, output.last_lower()) == ([(1, 1), (2, 1), (9, 2)], LAST_MS)
+    assert sealed == []
+    assert [row for batch in ended for row in batch.rows] == [(9700, "d"), (9900, "e")]
+    assert [batch.watermark for batch in (begun[-1], ended[-1])] == [1999, LAST_MS]
+    assert batches(query, ended[-1].end) == []
 
 
-@pytest.mark.spark
-def test_windows_stay_open_until_the_final_cut_is_read(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """The seal names a row that is not in the log yet; with it all windows close."""
-    counts = read.counts(written(flights))
-    flights.marks.seal(cut={1: 2})
-    output.catch_up(counts)
-    before = output.rows
-    flights.append(1, (9900, "late"))
-    output.catch_up(counts)
-
-    assert (before, output.rows) == ([(1, 1)], [(1, 1), (2, 1), (9, 2)])
-
-
-@pytest.mark.spark
-def test_a_query_that_holds_stays_at_the_last_mark(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
+def test_a_query_that_holds_stays_at_the_last_mark(flights: NotedStream) -> None:
     """The window of the last event stays open."""
-    counts = read.counts(written(flights), ReadRange(on_seal="hold"))
-    flights.marks.seal(final_times={"default": 9600})
-    output.catch_up(counts)
+    written(flights).marks.seal(final_times={"default": 9600})
+    *_, last = batches(log_query(flights, on_seal="hold"))
 
-    assert (output.rows, output.last_lower()) == ([(1, 1), (2, 1)], 9600)
+    assert last.watermark == 9599
 
 
-@pytest.mark.spark
-def test_a_stream_made_again_after_its_seal_fails_the_query(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
+def test_a_stream_that_was_recreated_after_its_seal_fails_the_query(
+    flights: NotedStream, controller: Served
 ) -> None:
-    """Its watermark cannot go back: every row would be dropped, so it fails."""
-    counts = read.counts(written(flights))
+    """Its watermark cannot go back: every row would be dropped."""
+    query = log_query(written(flights))
     flights.marks.seal()
-    output.catch_up(counts)
+    *_, last = batches(query)
     flights.marks = controller.stream(flights.name)
     flights.note(5000)
 
-    with pytest.raises(Exception, match="start a query with a new checkpoint"):
-        output.catch_up(counts)
+    with pytest.raises(Rejected, match="start a query with a new checkpoint"):
+        batches(query, last.end)
 
 
 @pytest.mark.spark
@@ -113,9 +90,8 @@ def test_last_windows_of_any_source_come_out(
     events = with_noted_watermark(
         ticks.where("value < 25"),
         "timestamp",
-        stream="ticks",
+        Noted(controller.url, "ticks"),
         position=lambda offset: {0: offset["offset"]},
-        controller_url=controller.url,
         checkpoint_location=str(output.checkpoint),
     )
     marks.note("w", 1000, {0: 30})

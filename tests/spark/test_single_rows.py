@@ -30,21 +30,6 @@ def test_strict_keeps_an_event_at_the_lower_itself(
     assert output.rows == [("a",), ("at the lower",), ("b",)]
 
 
-def test_without_strict_single_rows_at_the_lower_are_lost(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """Spark drops single rows at the watermark, too, which is why strict is the default."""
-    names = read(flights.begun(), strict=False).dropDuplicates(["name", "time"]).select("name")
-    flights.append(0, (1000, "a"), (2500, "b"))
-    flights.note(2000)
-    output.catch_up(names)
-    flights.append(0, (2000, "at the lower"))
-    flights.note(3000)
-    output.catch_up(names)
-
-    assert output.rows == [("a",), ("b",)]
-
-
 def test_a_join_of_two_disordered_streams_finds_every_pair(
     read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
 ) -> None:
@@ -60,24 +45,6 @@ def test_a_join_of_two_disordered_streams_finds_every_pair(
     output.catch_up(joined)
 
     assert output.rows == rows_of(within_a_second(read.truth(flights), read.truth(landings)))
-
-
-def test_deduplication_keeps_one_of_each_and_loses_none(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """Every event is written twice, the second time up to a restart later."""
-    steps = disorder(4)
-    again = disorder(4)
-    names = read(flights.begun(), Batches(60), strict=True).select("time", "name")
-    once = names.dropDuplicatesWithinWatermark(["name"]).select("name")
-    replay(flights, steps[:18])
-    for step in again[:6]:
-        flights.append(step.segment, *step.rows, writer=step.writer)
-    output.catch_up(once)
-    replay(flights, steps[18:])
-    output.catch_up(once)
-
-    assert output.rows == rows_of(read.truth(flights).select("name").distinct())
 
 
 def test_an_event_is_remembered_after_its_time_as_long_as_asked(

@@ -1,41 +1,39 @@
 """Tests start a query again if Python was too slow for Spark, as on a busy machine."""
 
-import sys
-from pathlib import Path
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.spark.conftest import Reads
-from tests.support.noted_stream import NotedStream
-from tests.support.query_output import QueryOutput
-
-pytestmark = pytest.mark.spark
-
-SLOW_ONCE = """#!/bin/sh
-case "$*" in
-  *streaming_source_runner*) mkdir "$0.was-slow" 2>/dev/null && exec sleep 30 ;;
-esac
-exec {python} "$@"
-"""
+from tests.support.spark_sessions import UNCONNECTED, started
 
 
-def test_a_query_is_started_again_if_python_did_not_connect_back(
-    read: Reads,
-    flights: NotedStream,
-    output: QueryOutput,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@dataclass
+class Given:
+    """A query that runs, or has failed after its start had returned."""
+
+    error: PySparkException | None = None
+    status = {"message": "Waiting for data to arrive"}  # noqa: RUF012 - as of a query
+
+    def exception(self) -> PySparkException | None:
+        """Return what it failed with."""
+        return self.error
+
+    def awaitTermination(self, timeout: int) -> bool:  # noqa: ARG002, N802 - Spark's name
+        """Raise what it failed with."""
+        assert self.error is not None
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "starts"), [(f"Python worker {UNCONNECTED}.", 2), ("other", 1)])
+def test_a_query_is_started_again_if_python_did_not_connect_back(error: str, starts: int) -> None:
     """Spark gives up after ten seconds, and the query fails after its start has returned."""
-    flights.append(0, (1000, "a"))
-    flights.note(2000)
-    slow = tmp_path / "python"
-    slow.write_text(SLOW_ONCE.format(python=sys.executable))
-    slow.chmod(0o755)
-    monkeypatch.setattr(read.spark.sparkContext, "pythonExec", str(slow))
-    query = output.start(read.counts(flights))
-    query.processAllAvailable()
-    query.stop()
+    queries = [Given(PySparkException(error)), Given()]
 
-    assert output.rows == [(1, 1)]
-    assert slow.with_name("python.was-slow").is_dir()
+    found = started(lambda: cast("StreamingQuery", queries.pop(0)))
+
+    assert (len(queries), found.exception() is None) == (2 - starts, starts == 2)

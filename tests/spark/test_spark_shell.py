@@ -17,7 +17,7 @@ from tests.support.processes import environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.2")]
 
-PAGE = "docs/spark-sql.md"
+PAGE = "docs/guides/spark-sql.md"
 NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
 SETTINGS = {
     "spark.master": "local[2]",

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, StreamSettings, Succession
-from spark_integration.admission import Unread, shares
-from spark_integration.time_order import rows_by_time
+from spark_integration.scan.admission import Unread, shares
+from spark_integration.scan.time_order import rows_by_time
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.support.bursts import bursty_log, files_of, read_through
 

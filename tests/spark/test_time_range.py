@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Align, Batches, CatchUp, Columns, ReadRange
-from spark_integration.log_files import LogFile
-from spark_integration.offsets import LogOffset
-from spark_integration.options import Option
-from spark_integration.time_range import TimeRange, first_offsets
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.options import Option
+from spark_integration.scan.files import LogFile
+from spark_integration.scan.time_range import TimeRange, first_offsets
 from tests.spark.conftest import Reads
 from tests.support.aligned import put_alignment, report_member, states_aligned
 from tests.support.disorder import disorder, replay
@@ -35,11 +33,6 @@ EVERY_OPTION = (
 )
 
 
-def names(found: DataFrame) -> list[str]:
-    """Return the names of the rows of a frame at rest."""
-    return sorted(row.name for row in found.select("name").collect())
-
-
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("options", [(), (Batches(7),), EVERY_OPTION])
 def test_streams_over_consecutive_ranges_give_each_row_once(
@@ -51,7 +44,7 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
     bounds = [None, 3 * SECOND, 8 * SECOND, 8 * SECOND + 1, None]
     found = []
     for start, end in pairwise(bounds):
-        query = log_query(flights, ReadRange(start, end, "hold"), *options)
+        query = log_query(flights, ReadRange(start, end), *options, on_seal="hold")
         rows = [row for batch in batches(query) for row in batch.rows]
         assert all((start or 0) <= time < (end or time + 1) for time, _ in rows)
         found += rows
@@ -172,7 +165,7 @@ def test_an_aligned_range_that_is_read_holds_no_other_back(log: HourlyLog) -> No
     put_alignment(log.served.url, "both", HOUR)
     report_member(log.served.url, "both", "other", 3 * HOUR)
     options = ReadRange(0, HOUR), Align("both", "one")
-    batches(log_query(log.files, *options, controller_url=log.served.url))
+    batches(log_query(log.files, *options, url=log.served.url))
 
     assert states_aligned(log.served.url, "both") == {"one": "finished", "other": "live"}
 
@@ -239,23 +232,6 @@ def test_an_offset_keeps_the_range() -> None:
 
     assert LogOffset.from_json(offset.to_json()) == offset
     assert "times" not in LogOffset("flights", segments={0: 9}).to_json()
-
-
-@pytest.mark.spark
-def test_streams_over_consecutive_hours_are_one_batch_read(
-    spark: SparkSession, read: Reads, log: HourlyLog, tmp_path: Path
-) -> None:
-    """Each in a query with a checkpoint of its own; the writers share a segment."""
-    written(log, 4, shared=True)
-    found: list[tuple[Any, ...]] = []
-    for start, end in ((0, 3), (3, 4)):
-        output = QueryOutput(tmp_path / f"from {start}")
-        hours = ReadRange(start * HOUR, end * HOUR)
-        events = read(log.files, hours, controller_url=log.served.url)
-        output.catch_up(events.select("name"))
-        found += output.rows
-
-    assert sorted(name for (name,) in found) == names(log.read(spark, 0, 4 * HOUR))
 
 
 @pytest.mark.spark

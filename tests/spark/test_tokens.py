@@ -7,24 +7,21 @@ from pathlib import Path
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from spark_integration import PositionListener, with_noted_watermark
-from spark_integration.log_query import LogQuery
-from spark_integration.log_source import LogSource
-from spark_integration.marks_query import MarksQuery
-from spark_integration.marks_source import MarksSource
-from spark_integration.positions import KafkaTopic
-from spark_integration.sources import options_of, secrets_of
+from spark_integration import PositionListener
+from spark_integration.beside.query import MarksQuery
+from spark_integration.beside.source import MarksSource
+from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.log.query import LogQuery
+from spark_integration.log.source import LogSource
+from spark_integration.session.sources import options_of, secrets_of
 from tests.spark.conftest import Reads
 from tests.support.gates import Guarded
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.spark
 
 SECRET = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 
@@ -44,6 +41,7 @@ def files_with(token: str, directory: Path) -> list[Path]:
     return [path for path in files if token.encode() in path.read_bytes()]
 
 
+@pytest.mark.spark
 def test_a_query_shows_its_token_and_writes_it_nowhere(
     read: Reads,
     flights: NotedStream,
@@ -63,29 +61,6 @@ def test_a_query_shows_its_token_and_writes_it_nowhere(
     assert not files_with(token, tmp_path)
 
 
-def test_marks_for_another_source_are_asked_for_with_the_token(
-    spark: SparkSession, controller: Served, output: QueryOutput, tmp_path: Path
-) -> None:
-    """It is neither in a plan nor in a checkpoint."""
-    controller.stream("ticks").note("w", 3000, {0: 30})
-    token = str(controller.token)
-    source = spark.readStream.format("rate-micro-batch")
-    timed = with_noted_watermark(
-        source.options(rowsPerBatch=1, startTimestamp=0, numPartitions=1).load(),
-        "timestamp",
-        stream="ticks",
-        position=lambda offset: {0: offset["offset"]},
-        controller_url=controller.url,
-        checkpoint_location=str(output.checkpoint),
-        token=token,
-    )
-    query = output.start(timed)
-    eventually(lambda: bool(output.batches), expected=True)
-    query.stop()
-
-    assert not files_with(token, tmp_path)
-
-
 def test_workers_are_given_no_secret() -> None:
     """Spark sends them a reader, and with it the source, pickled."""
     log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
@@ -96,7 +71,7 @@ def test_workers_are_given_no_secret() -> None:
     schema = StructType([StructField("time", TimestampType())])
     given = [(source, source.streamReader(schema)) for source in (log_source, marks_source)]
 
-    assert [reader._bearer for _, reader in given] == [SECRET, SECRET]
+    assert [reader._secrets[0] for _, reader in given] == [SECRET, SECRET]
     assert not any(SECRET.encode() in cloudpickle.dumps(each) for each in given)  # type: ignore[no-untyped-call]
 
 

@@ -16,8 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from reader_client import KafkaRelay
-from spark_integration.topic_marks import MarksWanted, NotedTopic
-from spark_integration.watermark import LAST_MS
+from spark_integration import WatermarkPolicy
+from spark_integration.kafka.topic_marks import MarksWanted, NotedTopic
+from spark_integration.marks.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
@@ -33,7 +34,8 @@ pytestmark = [
     pytest.mark.shows('read_noted_kafka(marks="topic")'),
 ]
 
-ASKED = MarksWanted({"flights": "flights"}, {"flights": None}, {}, strict=True, on_seal="close")
+ASKED = MarksWanted({"flights": "flights"}, {"flights": None}, {}, WatermarkPolicy())
+HELD = WatermarkPolicy(strict=False, on_seal="hold")
 MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({0: 1})))
 
 
@@ -58,7 +60,7 @@ class NotedClock(Clock):
 
     def read(self, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
-        without = {"controller_url": None, "checkpoint_location": None}
+        without = {"url": "", "checkpoint_location": None}
         return super().read(**{"marks": "topic", **without, **asked})
 
     def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
@@ -113,7 +115,7 @@ def test_a_mark_stands_for_its_lower_and_a_seal_for_the_end_of_time(spark: Spark
     rows = [of(50), of(70, "ingestion"), of(2**62), of(-(2**63)), of(60, final=True)]
 
     assert lowers(spark, rows) == [49, LAST_MS]
-    assert lowers(spark, rows, replace(ASKED, strict=False, on_seal="hold")) == [50, 60]
+    assert lowers(spark, rows, replace(ASKED, policy=HELD)) == [50, 60]
     assert lowers(spark, rows, replace(ASKED, domains={"flights": "ingestion"})) == [69]
 
 
@@ -306,7 +308,7 @@ def test_a_query_that_begins_at_the_latest_offsets_reads_all_marks(clock: NotedC
     assert clock.counts == [(1, 4)]
 
 
-UNCHECKED = {"controller_url": None}
+UNCHECKED = {"url": ""}
 
 
 @pytest.mark.parametrize(
@@ -346,4 +348,4 @@ def test_what_could_lose_rows_is_an_error_of_the_call(
         clock.broker.create("unnoted")
 
     with pytest.raises(Rejected, match=says):
-        clock.read(**{"controller_url": clock.url, **asked})
+        clock.read(**{"url": clock.url, **asked})

@@ -7,7 +7,7 @@ import pytest
 
 import spark_integration
 from noted_time import Rejected
-from spark_integration.versions import (
+from spark_integration.session.versions import (
     INSTEAD,
     NEEDS,
     NEWEST,

@@ -12,7 +12,7 @@ from controller.store.open import open_store, open_tokens
 from controller.store.port import StoreUnavailable, Transaction
 from controller.store.postgres import PostgresStore, connect
 from controller.store.schema import REVISION
-from controller.store.tokens import TokenRecord
+from controller.store.token_table import TokenRecord
 from noted_time import Conflict, Rejected
 from tests.support.postgres import PASSWORD, Server
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
@@ -198,8 +198,14 @@ def test_a_read_only_database_is_refused(store: PostgresStore) -> None:
 
 def test_a_database_with_another_schema_is_refused(store: PostgresStore, url: str) -> None:
     """It was migrated while it was served."""
+    move = "UPDATE alembic_version SET version_num = '{}'"
     with connect(url) as other:
-        other.execute("UPDATE alembic_version SET version_num = '9999'")
+        known = other.execute("SELECT version_num FROM alembic_version").fetchall()[0][0]
+        other.execute(move.format("9999"))
 
-    with pytest.raises(StoreUnavailable, match="schema of the database is at 9999, not at"):
-        store.ping()
+    try:
+        with pytest.raises(StoreUnavailable, match="schema of the database is at 9999, not at"):
+            store.ping()
+    finally:
+        with connect(url) as other:  # other tests have the database after this one
+            other.execute(move.format(known))

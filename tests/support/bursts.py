@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from noted_time import Mark, MarkHistory, StreamCut
-from spark_integration.admission import Unread
-from spark_integration.log_files import LogFile
+from spark_integration.scan.admission import Unread
+from spark_integration.scan.files import LogFile
 
 ROWS_A_FILE = 50
 

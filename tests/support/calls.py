@@ -86,10 +86,23 @@ class Calls:
         """Return the watermark."""
         return int(self.get(stream)["marks"][domain]["lower"])
 
+    def all_marks(self, stream: str, domain: str = "default") -> list[Json]:
+        """Return the marks of a domain that the controller has kept."""
+        found: list[Json] = []
+        after = 0
+        while page := self.get(f"{stream}/marks", domain=domain, after=after)["marks"]:
+            found += page
+            after = page[-1]["seq"]
+        return found
+
     def writers(self, stream: str) -> dict[str, Json]:
         """Return the state, times and position of each writer."""
         shown = ("state", "times", "position")
-        rows = self.call("GET", f"/{stream}/writers")["writers"]
+        rows: list[Json] = []
+        start: int | None = 0
+        while start is not None:
+            page = self.get(f"{stream}/writers", start=start, limit=1000)
+            rows, start = rows + page["writers"], page["next"]
         return {row["writer"]: {name: row[name] for name in shown} for row in rows}
 
     def reported(self, stream: str, group: str) -> tuple[Json, list[str]]:

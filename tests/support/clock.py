@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration import read_noted_kafka
+from spark_integration import KafkaRecords, read_noted_kafka
+from tests.support.bundles import noted_and_policy, taken
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
@@ -55,15 +56,14 @@ class Clock:
     def read(self, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
         chosen = {
-            "topic": self.name,
-            "bootstrap": self.broker.address,
-            "controller_url": self.url,
             "checkpoint_location": str(self.output.checkpoint),
             "event_time": "timestamp",
             "strict": False,
             **asked,
         }
-        return connected(lambda: read_noted_kafka(self.spark, **chosen))
+        noted = noted_and_policy(chosen, self.url)
+        records = taken(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
+        return connected(lambda: read_noted_kafka(self.spark, records, noted, **chosen))
 
     def run(self, **asked: Any) -> None:  # noqa: ANN401 - any parameter
         """Read what there is, in a run of the query."""

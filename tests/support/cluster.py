@@ -18,6 +18,7 @@ import httpx
 import pyspark
 
 from examples.flights.surroundings import JAVA_OPTIONS, SMALL_BATCHES
+from tests.support import classes
 from tests.support.spark_programs import SparkProgram, environment
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -36,6 +37,7 @@ RAW_FILES = "spark.hadoop.fs.file.impl"
 SMALL = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": classes.read(classes.SPARK),
     "spark.driver.memory": "700m",
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
@@ -197,6 +199,7 @@ class Cluster:
 
     def _daemon(self, name: str, words: Sequence[str], **variables: str) -> _Daemon:
         own = {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, **environment(), **variables}
+        own |= {"SPARK_DAEMON_JAVA_OPTS": classes.read(classes.SPARK)}
         own |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(self.directory / "local")}
         del own["PYTHONPATH"]  # executors have what their own Python has
         return _Daemon(words, self.directory / f"{name}.log", own)

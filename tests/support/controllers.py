@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.aggregation.inspection import WriterRow, writer_row
+from controller.aggregation.shown.inspection import WriterRow, writer_row
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore

@@ -1,11 +1,11 @@
 """Which tests share a process of `./run test`, and which come first in it."""
 
+from functools import cache
+from pathlib import Path
+
 from xdist.scheduler import LoadFileScheduling
 
-HALF = "tests/spark/test_l"
-"""Where the files of the second process begin that starts Spark; in more, its first queries, which
-are slow, would be run as often."""
-
+ROOT = Path(__file__).resolve().parents[2]
 
 ELSEWHERE = ("tests/benchmarks/test_kafka.py", "tests/examples/test_query.py")
 """The files of other directories with tests in Spark's session: it is started for none of them."""
@@ -18,22 +18,32 @@ class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
         return group_of(nodeid)
 
 
+@cache
 def group_of(nodeid: str) -> str:
     """Return the group of a test.
 
     >>> group_of("tests/browser/test_acts.py::test_a_hold"), group_of("tests/core/test_cut.py::a")
     ('browser', 'tests/core/test_cut.py')
 
+    Two processes start Spark's session, as each repeats its slow first queries; one of them has the
+    broker that it reads from. What needs no session waits for none.
+
+    >>> group_of("tests/spark/test_log.py::a"), group_of("tests/spark/test_kafka_read.py::a")
+    ('spark', 'spark and kafka')
+    >>> group_of("tests/spark/test_release.py::a")
+    'tests/spark/test_release.py'
+
     Tests of Kafka share one process too, and so a broker, but for those that start Spark, and those
     of a cluster share that.
     """
     file = nodeid.partition("::")[0]
-    if file.startswith("tests/spark/"):
-        return "spark a to k" if file < HALF else "spark l to z"
-    if file in ELSEWHERE:
-        return "spark a to k"
     if file.startswith("tests/cluster/"):
         return "spark cluster"
+    if file.startswith("tests/spark/") or file in ELSEWHERE:
+        text = (ROOT / file).read_text()
+        if "mark.spark" not in text:
+            return file
+        return "spark and kafka" if "Broker" in text else "spark"
     if "kafka" in file:
         return "kafka"
     return "browser" if file.startswith("tests/browser/") else file

@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet as pq
 
-from noted_time.wing import start_of
-from noted_time.wing.file_log import segment_of
+from noted_time.filelog import start_of
+from noted_time.filelog.layout import segment_of
 
 
 @dataclass(frozen=True)

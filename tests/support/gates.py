@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 
-from controller.api.access import Gate
-from controller.service.access import Grant
+from controller.api.gate.access import Gate
 from controller.service.controller import Controller
 from controller.service.limits import Limits
+from controller.service.permissions import Grant
 from controller.service.tokens import TokenCache, mint
 from controller.store.memory import MemoryStore, MemoryTokens
-from controller.store.tokens import Tokens
+from controller.store.token_table import Tokens
 from tests.support.controllers import GivenTime
 from tests.support.http import answering
 

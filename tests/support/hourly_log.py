@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
+from spark_integration import BatchRead, Columns, Noted
+from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 from tests.support.spark_sessions import connected
@@ -42,10 +44,12 @@ class HourlyLog(NamedTuple):
         **options: Any,  # noqa: ANN401
     ) -> DataFrame:
         """Read a window."""
-        chosen = {"controller_url": self.served.url, "event_time": "time", **options}
+        chosen = {"event_time": "time", **options}
+        noted, read = Noted(self.served.url, "flights"), taken(BatchRead, chosen)
+        columns = Columns(chosen.pop("columns", ()), chosen.pop("schema", None))
         return connected(
             lambda: spark_integration.read_complete(
-                spark, self.files.root, "flights", start, end, **chosen
+                spark, self.files.root, noted, start, end, read, columns, **chosen
             )
         )
 

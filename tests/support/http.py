@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 
-from controller.api.access import Gate
 from controller.api.app import create_api
-from controller.api.forwarding import Forwarding
+from controller.api.fleet.forwarding import Forwarding
+from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
-from controller.api.replies import encode
+from controller.api.wire.replies import encode
 from controller.service.controller import Controller
 
 JSON = {"content-type": "application/json"}

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from noted_time import NotedTimeError, Rejected
-from spark_integration.jars import fetch, java
+from spark_integration.session.jars import fetch, java
 from tests.support import kafka
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "java"
+SOURCES = (ROOT / "java", ROOT / "tests" / "support")
 BUILT = ROOT / "build" / "java"
 INTERCEPTOR = "noted-time-interceptor.jar"
 OLDEST = "11"
@@ -55,7 +55,7 @@ def interceptor_jar() -> Path:
     Raises `Rejected` if there is no JDK, and what `fetch` raises if Kafka's client is not there.
     """
     jar = BUILT / INTERCEPTOR
-    sources = sorted(SOURCES.rglob("*.java"))
+    sources = sorted(file for each in SOURCES for file in each.rglob("*.java"))
     if jar.exists() and jar.stat().st_mtime > max(each.stat().st_mtime for each in sources):
         return jar
     BUILT.mkdir(parents=True, exist_ok=True)

@@ -4,39 +4,12 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-import httpx
-
 from noted_time.client import position_from_wire
 from noted_time.values import reaches
 from tests.support.honest import Event
 from tests.support.load import LoadedStream
 
 Json = dict[str, Any]
-
-
-async def all_marks(client: httpx.AsyncClient, url: str, stream: str, domain: str) -> list[Json]:
-    """Return the whole chain of a domain."""
-    marks: list[Json] = []
-    while True:
-        query: dict[str, str | int] = {"domain": domain, "after": len(marks)}
-        answer = await client.get(f"{url}/v1/streams/{stream}/marks", params=query)
-        page = answer.raise_for_status().json()["marks"]
-        if not page:
-            return marks
-        marks += page
-
-
-async def all_writers(client: httpx.AsyncClient, url: str, stream: str) -> dict[str, Json]:
-    """Return every member by name."""
-    rows: dict[str, Json] = {}
-    start: int | None = 0
-    while start is not None:
-        query = {"start": start, "limit": 1000}
-        answer = await client.get(f"{url}/v1/streams/{stream}/writers", params=query)
-        page = answer.raise_for_status().json()
-        rows |= {row["writer"]: row for row in page["writers"]}
-        start = page["next"]
-    return rows
 
 
 def lost(stream: LoadedStream, rows: Mapping[str, Json]) -> list[str]:

@@ -29,7 +29,8 @@ from confluent_kafka.admin import (
 
 from noted_time import NotedTimeError
 from noted_time.kafka.topic import FATAL_ONLY, Topic
-from spark_integration.jars import CONNECTOR, Jar, fetch, java
+from spark_integration.session.jars import CONNECTOR, Jar, fetch, java
+from tests.support import classes
 from tests.support.waiting import PATIENCE_S, wait_until
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
@@ -84,6 +85,9 @@ taken back after three seconds."""
 _SMALL = {"log.cleaner.dedupe.buffer.size": 4_194_304, "num.network.threads": 2}
 Settings = Mapping[str, object]
 
+_FORMATTED: dict[object, dict[str, bytes]] = {}
+"""The files of formatted data, by node."""
+
 
 def connector() -> list[str]:
     """Return the jars that Spark needs, none if they are not installed."""
@@ -132,12 +136,14 @@ class Broker:
         port: int = 0,
         beside: Broker | None = None,
         settings: Settings | None = None,
+        java_options: str = classes.read(classes.KAFKA),
     ) -> None:
         """Leave it to `start`, or to a `with` block, to start it; port 0 is any free one.
 
         `beside` another it is the second node of that cluster: it leads partitions, and no more.
         """
         self._root = root
+        self._words = [java(), *_QUICK, *java_options.split(), "-cp", f"{HOME}/broker/*"]
         self._port = port or free_port()
         self._controller: int = beside._controller if beside else free_port()
         self.address = f"127.0.0.1:{self._port}"
@@ -161,19 +167,28 @@ class Broker:
         self._root.mkdir(parents=True, exist_ok=True)
         settings = self._root / "server.properties"
         settings.write_text("".join(f"{k}={v}\n" for k, v in self._settings.items()))
-        words = [java(), *_QUICK, "-cp", f"{HOME}/broker/*"]
         if not (self._root / "data" / "meta.properties").exists():
-            kept = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
-            subprocess.run([*words, *kept], check=True, capture_output=True)
+            self._format(settings)
         with (self._root / "out").open("wb") as out:
-            self._process = subprocess.Popen(
-                [*words, "kafka.Kafka", str(settings)], stdout=out, stderr=subprocess.STDOUT
-            )
+            words = [*self._words, "kafka.Kafka", str(settings)]
+            self._process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
         try:
             wait_until(self._listens)
         except BaseException:
             self.kill()
             raise
+
+    def _format(self, settings: Path) -> None:
+        """Format its data; Java does so once in a process for each node, 1 s of CPU."""
+        data, node = self._root / "data", self._settings["node.id"]
+        if node in _FORMATTED:
+            data.mkdir()
+            for name, content in _FORMATTED[node].items():
+                (data / name).write_bytes(content)
+            return
+        kept = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
+        subprocess.run([*self._words, *kept], check=True, capture_output=True)
+        _FORMATTED[node] = {file.name: file.read_bytes() for file in data.iterdir()}
 
     def wait(self) -> None:
         """Wait until it ends, which is an `AssertionError` with its last lines."""

@@ -77,7 +77,7 @@ def judged(  # noqa: PLR0913 - all but two are named
 
     `time_of` returns the event time of a record in ms.
     """
-    marks = all_marks(controller, stream or topic, domain)
+    marks = controller.all_marks(stream or topic, domain)
     records = [record._replace(time=time_of(record)) for record in broker.records(topic)]
     return Verdict(len(marks), len(records), tuple(violations(marks, records)))
 
@@ -86,13 +86,3 @@ def covered(controller: Calls, stream: str) -> int:
     """Return how many offsets lie below the cut of the last mark, 0 without one."""
     mark = controller.get(stream)["marks"]["default"]
     return sum(mark["cut"].values()) if mark else 0
-
-
-def all_marks(controller: Calls, stream: str, domain: str = "default") -> list[Json]:
-    """Return the marks of a domain that the controller has kept."""
-    found: list[Json] = []
-    after = 0
-    while page := controller.get(f"{stream}/marks", domain=domain, after=after)["marks"]:
-        found += page
-        after = page[-1]["seq"]
-    return found

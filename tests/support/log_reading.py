@@ -1,16 +1,21 @@
 """What the file log's source plans and reads, batch by batch, without a Spark session."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from itertools import repeat
 from typing import Any, NamedTuple
 
-from spark_integration.log_query import LogQuery
-from spark_integration.log_source import LogReader, LogSource
-from spark_integration.offsets import LogOffset
-from spark_integration.options import Option
-from spark_integration.sources import options_of
-from spark_integration.watermark import MARK_TIME
-from tests.support.noted_stream import NotedStream
+import pyarrow as pa
+
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.options import Option
+from spark_integration.log.query import LogQuery
+from spark_integration.log.source import LogReader, LogSource
+from spark_integration.marks.watermark import MARK_TIME
+from spark_integration.session.sources import options_of
+from tests.support.bundles import noted_and_policy
+from tests.support.noted_stream import INSTANT, NotedStream
 
 
 class Batch(NamedTuple):
@@ -23,8 +28,9 @@ class Batch(NamedTuple):
 
 def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
     """Return a query of a stream whose controller serves marks."""
-    chosen = {"controller_url": stream.server.url, "event_time": "time", **asked}
-    return LogQuery.asked(stream.root, stream.name, options, **chosen)
+    chosen = {"event_time": "time", **asked}
+    noted = noted_and_policy(chosen, stream.server.url, stream.name)
+    return LogQuery.asked(stream.root, noted, options, **chosen)
 
 
 def reader_of(query: LogQuery) -> LogReader:
@@ -54,13 +60,30 @@ def replayed(query: LogQuery, begun: LogOffset, ended: LogOffset) -> Batch:
     reader, rows, watermark = reader_of(query), list[tuple[int, str]](), None
     for task in reader.partitions(begun.to_json(), ended.to_json()):
         for read in reader.read(task):
-            for row in read.to_pylist():
-                if row[MARK_TIME] is None:
-                    rows.append((_ms(row["time"]), row["name"]))
+            names = read["name"].to_pylist() if "name" in read.schema.names else repeat("")
+            for time, name, mark in zip(
+                _ms(read["time"]), names, _ms(read[MARK_TIME]), strict=False
+            ):
+                if mark is None:
+                    rows.append((time, name))
                 else:
-                    watermark = _ms(row[MARK_TIME])
+                    watermark = mark
     return Batch(ended, sorted(rows), watermark)
 
 
-def _ms(time: datetime) -> int:
-    return round(time.timestamp() * 1000)
+def counted(found: Iterable[Batch]) -> list[tuple[int, int]]:
+    """Return (second, rows) of the seconds that are over, as Spark counts the rows in time."""
+    counts, below = Counter[int](), 0
+    for batch in found:
+        counts.update(time // 1000 for time, _ in batch.rows if _end(time // 1000) > below)
+        below = batch.watermark or 0
+    return sorted((second, rows) for second, rows in counts.items() if _end(second) <= below)
+
+
+def _end(second: int) -> int:
+    return 1000 * (second + 1)
+
+
+def _ms(instants: pa.Array) -> list[Any]:
+    """Return the Unix ms of instants, also of those that Python's `datetime` cannot express."""
+    return list(instants.cast(INSTANT, safe=False).cast(pa.int64()).to_pylist())

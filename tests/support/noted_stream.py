@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.wing import file_name, segment_directory
+from noted_time.filelog import file_name, segment_directory
 from tests.support.calls import CalledStream, Calls
 
 INSTANT = pa.timestamp("ms", tz="UTC")

@@ -4,13 +4,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Self
 
 import uvicorn
 
-from controller.api.access import Gate
 from controller.api.app import create_app
-from controller.api.server import Server, guard
+from controller.api.gate.access import Gate
+from controller.api.sockets.server import Server, guard
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.service.limits import Limits
@@ -86,6 +87,15 @@ class Served(Calls):
         self._server.should_exit = True
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the controller did not stop"
+
+    @contextmanager
+    def going_back(self) -> Iterator[None]:
+        """Lose all that is written meanwhile, as a database that is restored from a backup does."""
+        streams = deepcopy(self._store._streams)
+        yield
+        self.stop()
+        self._store._streams = streams
+        self.start()
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.flights.surroundings import SMALL_BATCHES
-from spark_integration.versions import release_of
+from spark_integration.session.versions import release_of
 from tests.support.waiting import PATIENCE_S, wait_until
 
 Result = TypeVar("Result")

@@ -1,7 +1,7 @@
 """Which tests the installed Spark can run, and the table of what they showed of each release.
 
 `./run test --spark V` loads this as a plugin of pytest: then the table is kept in `TABLE`, and in
-the pages that show it.
+the page that shows it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import pyspark
 import pytest
 
-from spark_integration.versions import PYTHON_SOURCES, SparkTooOld, release_of
+from spark_integration.session.versions import PYTHON_SOURCES, SparkTooOld, release_of
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "docs" / "spark-versions.json"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "spark.md")
+TABLE = ROOT / "docs" / "reference" / "spark-versions.json"
+PAGE = ROOT / "docs" / "reference" / "which-spark.md"
 
 FEATURES = {
     'read_noted_kafka(marks="topic")': '`read_noted_kafka(marks="topic")`',
@@ -67,7 +67,7 @@ def skip_newer(items: Iterable[pytest.Item]) -> None:
 
 
 def rendered(table: Mapping[str, Any]) -> str:
-    """Return the table as pages show it.
+    """Return the table as the page shows it.
 
     >>> print(rendered({"3.5": {"pyspark": "3.5.9", "passed": []}}).partition("| `split")[0])
     | PySpark | 3.5.9 |
@@ -120,5 +120,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         (passed.add if outcomes == {"passed"} else passed.discard)(feature)
     table[release] = {"pyspark": pyspark.__version__, "passed": sorted(passed)}
     TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=2) + "\n")
-    for page in PAGES:
-        page.write_text(with_table(page.read_text(), rendered(dict(sorted(table.items())))))
+    PAGE.write_text(with_table(PAGE.read_text(), rendered(dict(sorted(table.items())))))

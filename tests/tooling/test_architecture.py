@@ -1,24 +1,33 @@
-"""What docs/architecture.md names in the code exists: files, definitions, folders and modules."""
+"""What docs/explain/architecture.md names exists, and how modules depend on each other."""
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import grimp
 import pytest
 
+from tests.tooling.wheels import PACKAGES
+
 REFERENCE = re.compile(r"`([\w.-]+/[\w./-]*)(?:::([\w.]+))?`")
+
 CODE = re.compile(r"`([^`\n]*(?:\.py|::)[^`\n]*)`")
+
 DRAWING = re.compile(r"^```\n(controller/.*?)^```$", re.MULTILINE | re.DOTALL)
-ROW = re.compile(r"^controller/(\w+)/|\b(\w+\.py)\b", re.MULTILINE)
+
+ROW = re.compile(r"^controller/([\w/]+)/ |\b(\w+\.py)\b", re.MULTILINE)
+
 STEP = re.compile(r"^\d+\. \*\*(\w+)\.\*\*", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def page(root: Path) -> str:
     """Return the page."""
-    return (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    return (root / "docs" / "explain" / "architecture.md").read_text(encoding="utf-8")
 
 
 def references(page: str) -> set[tuple[str, str]]:
@@ -55,11 +64,12 @@ def missing(root: Path, found: Iterable[tuple[str, str]]) -> list[str]:
 
 def modules(root: Path) -> dict[str, set[str]]:
     """Return the modules of each folder of the controller."""
-    files = [each for each in (root / "controller").glob("*/*.py") if each.stem != "__init__"]
-    return {
-        folder: {each.name for each in files if each.parent.name == folder}
-        for folder in {each.parent.name for each in files}
-    }
+    controller = root / "controller"
+    found: dict[str, set[str]] = {}
+    for each in controller.rglob("*.py"):
+        if each.stem != "__init__" and each.parent != controller:
+            found.setdefault(each.parent.relative_to(controller).as_posix(), set()).add(each.name)
+    return found
 
 
 def drawn(page: str) -> dict[str, set[str]]:
@@ -104,8 +114,8 @@ def test_a_removal_passes_route_change_and_rule_alone(root: Path) -> None:
     found = {each.relative_to(root).as_posix(): removing(each) for each in files}
 
     assert {file: functions for file, functions in found.items() if functions} == {
-        "controller/api/writers.py": ["remove_writer"],
-        "controller/aggregation/operator.py": ["remove"],
+        "controller/api/routes/writers.py": ["remove_writer"],
+        "controller/aggregation/operations.py": ["remove"],
         "noted_time/rules/aggregator.py": ["remove"],
     }
 
@@ -117,11 +127,11 @@ def test_every_reference_leads_to_a_definition(root: Path, page: str) -> None:
 
 def test_a_reference_to_nothing_is_found(root: Path) -> None:
     """Be it the file, the function, the method or the class that is not there."""
-    wrong = "`controller/api/nowhere.py` `controller/api/notes.py::answer_noted` "
+    wrong = "`controller/api/nowhere.py` `controller/api/notes/route.py::answer_noted` "
     wrong += "`controller/service/committer.py::Committer.commit` `noted_time/values/cut.py::Marks`"
 
     assert missing(root, references(wrong)) == [
-        "controller/api/notes.py::answer_noted",
+        "controller/api/notes/route.py::answer_noted",
         "controller/api/nowhere.py",
         "controller/service/committer.py::Committer.commit",
         "noted_time/values/cut.py::Marks",
@@ -143,3 +153,33 @@ def test_no_reference_is_written_in_another_form(page: str) -> None:
 def test_the_drawing_has_every_module_under_its_folder(root: Path, page: str) -> None:
     """A new module or folder of the controller gets its place in it."""
     assert drawn(page) == modules(root)
+
+
+# How the modules of the project depend on each other
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even for their types: each can be read with what lies below it alone."""
+    first, *others = PACKAGES
+    graph = grimp.build_graph(first, *others, cache_dir=None)
+    circles = [
+        (importer, imported)
+        for importer in graph.modules
+        for imported in graph.find_modules_directly_imported_by(importer)
+        if graph.chain_exists(importer=imported, imported=importer)
+    ]
+
+    assert circles == []
+
+
+PLANNED = ("log.source", "log.planner", "beside.source", "beside.planner", "complete.source")
+
+UNUSED = ("asyncio", "noted_time.rules", "reader_client.client", "writer_client.client")
+
+
+def test_a_process_that_plans_loads_neither_the_rules_nor_the_clients() -> None:
+    """Spark starts up to five of them for a query, and each pays for all that it imports."""
+    program = "; ".join(f"import spark_integration.{each}" for each in PLANNED)
+    program += f"; import sys; print([each for each in {UNUSED} if each in sys.modules])"
+
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"

@@ -8,7 +8,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-PRODUCT = ("controller", "noted_time", "writer_client", "reader_client", "spark_integration")
+from tests.tooling.wheels import PACKAGES
+
 FEW = 3
 """Records with fewer fields may be alike by chance."""
 
@@ -17,43 +18,43 @@ MOST_EDITS = 10
 RATE = (
     ("noted_time/values/note.py", '    label: str = ""\n', "    rate: int | None = None\n"),
     (
-        "controller/api/note_body.py",
-        '        "sequence": Number | None,\n',
-        '        "rate": Number | None,\n',
+        "controller/api/notes/body.py",
+        '    "sequence": (Number | None, Threshold | None, None),\n',
+        '    "rate": (Number | None, Threshold | None, None),\n',
     ),
     (
-        "noted_time/rules/state/member.py",
+        "noted_time/rules/member.py",
         "    is_queued_as_gone: bool = False\n",
         "    rate: int | None = None\n",
     ),
     (
-        "noted_time/rules/domain/domains.py",
+        "noted_time/rules/members.py",
         "            member.sequence = note.sequence\n",
         "        if note.rate is not None:\n            member.rate = note.rate\n",
     ),
     (
-        "noted_time/rules/state/member.py",
+        "noted_time/rules/member.py",
         "        self.sequence = record.sequence\n",
         "        self.rate = record.rate\n",
     ),
     (
-        "noted_time/rules/state/member.py",
+        "noted_time/rules/member.py",
         "    exclusions: Mapping[str, ExcludedSince] = {}\n    undeclared: tuple[str, ...] = ()\n",
         "    rate: int | None = None\n",
     ),
-    ("noted_time/rules/state/member.py", "        undeclared,\n", "        member.rate,\n"),
+    ("noted_time/rules/member.py", "        undeclared,\n", "        member.rate,\n"),
     (
-        "controller/aggregation/inspection.py",
+        "controller/aggregation/shown/inspection.py",
         "    session: HeldName | None\n",
         "    rate: int | None\n",
     ),
     (
-        "controller/aggregation/inspection.py",
+        "controller/aggregation/shown/inspection.py",
         "        late=record.late,\n",
         "        rate=record.rate,\n",
     ),
     (
-        "controller/api/dashboard/strip.js",
+        "controller/api/pages/dashboard/strip.js",
         '    cell("Noted", when(time)),\n',
         '    cell("Rate.n", row.rate ?? ""),\n',
     ),
@@ -101,7 +102,7 @@ print(*asyncio.run(call(note)), *asyncio.run(call(shown)))
 def test_no_two_classes_have_the_same_fields(root: Path) -> None:
     """A fact that is there twice is in two truths one day."""
     declared = defaultdict(list)
-    for path in sorted(path for top in PRODUCT for path in (root / top).rglob("*.py")):
+    for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py")):
         for each in ast.walk(ast.parse(path.read_text())):
             if isinstance(each, ast.ClassDef):
                 targets = (part.target for part in each.body if isinstance(part, ast.AnnAssign))

@@ -1,8 +1,10 @@
-"""What `pip install noted-time` gives, and what it does not."""
+"""What a build runs and a wheel contains, beside other people's packages."""
 
+import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
@@ -10,9 +12,8 @@ from zipfile import ZipFile
 import pytest
 
 from tests.support.waiting import PATIENCE_S
-from tests.tooling.wheels import ROOT, build, install, link_needs
+from tests.tooling.wheels import PACKAGES, ROOT, build, install, link_needs
 
-PACKAGES = ("noted_time", "controller", "writer_client", "reader_client", "spark_integration")
 HEAVY = ("fastapi", "msgspec", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")
 
 
@@ -48,11 +49,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> None:
     """Each package is marked as typed; the files of the dashboard are the same as here."""
-    dashboard = [each for each in (ROOT / "controller/api/dashboard").iterdir() if each.is_file()]
+    dashboard = [
+        each for each in (ROOT / "controller/api/pages/dashboard").iterdir() if each.is_file()
+    ]
     with ZipFile(installed.wheel) as files:
         names = set(files.namelist())
         carried = {
-            each.name: files.read(f"controller/api/dashboard/{each.name}") for each in dashboard
+            each.name: files.read(f"controller/api/pages/dashboard/{each.name}")
+            for each in dashboard
         }
 
     expected = {f"{package}/py.typed" for package in PACKAGES} | {"migrations/env.py"}
@@ -134,6 +138,29 @@ def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: 
     assert (served.returncode, served.stderr.endswith(says)) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("observe kafka ingestion b t", "noted_time.kafka.Topic needs confluent_kafka: [kafka]"),
+        ("observe kafka resolved b t --config c", "--config needs confluent_kafka: [kafka]"),
+        ("observe log ingestion . s", "writer_client.LogEnds needs pyarrow: [files]"),
+        ("relay kafka b t", "reader_client.KafkaRelay needs confluent_kafka: [kafka]"),
+        ("spark-jars", "spark_integration needs pyarrow: [spark]"),
+    ],
+)
+def test_a_command_says_which_extra_it_needs(
+    installed: Installed, tmp_path: Path, words: str, says: str
+) -> None:
+    """In one sentence with status 2, on a machine that has the extra `cli`."""
+    link_needs(installed.wheel, tmp_path / "needed", extra="cli")
+    path = f"{installed.command.parents[1]}{os.pathsep}{tmp_path / 'needed'}"
+    done = installed._replace(path=path).run(str(installed.command), *words.split(), cwd=tmp_path)
+
+    part, extra = says.split(": ")
+    expected = f'noted-time: {part}: pip install "noted-time{extra}"\n'
+    assert (done.returncode, done.stderr) == (2, expected)
+
+
 def test_the_extra_controller_is_all_that_the_command_needs(
     installed: Installed, tmp_path: Path
 ) -> None:
@@ -143,7 +170,152 @@ def test_the_extra_controller_is_all_that_the_command_needs(
     own = installed._replace(path=path)
     version = own.run(str(own.command), "--version", cwd=tmp_path)
     migrated = own.run(str(own.command), "migrate", cwd=tmp_path)
-    served = own.run("-c", "import controller.api.server, controller.store.open", cwd=tmp_path)
+    served = own.run(
+        "-c", "import controller.api.sockets.server, controller.store.open", cwd=tmp_path
+    )
 
     said = [(done.returncode, done.stderr) for done in (version, migrated, served)]
     assert said == [(0, ""), (0, ""), (0, "")]
+
+
+# What a build runs, and what the layers cannot check by themselves
+
+
+CLOCKS_AND_CHANCE = {"time", "random", "secrets", "uuid"}
+
+READING_A_CLOCK = {"now", "utcnow", "today"}
+
+"""The clock functions of `datetime`; converting a given time involves no chance."""
+
+
+def imported(module: Path) -> Iterator[str]:
+    """Yield the top-level names that a module imports from elsewhere."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield (node.module or "").partition(".")[0]
+
+
+def built(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, str]:
+    """Run .ci/run over a ./run that only prints its name; return the exit code and the output."""
+    (directory / ".ci").mkdir()
+    (directory / ".ci" / "run").write_bytes((root / ".ci" / "run").read_bytes())
+    (directory / "run").write_text(
+        f'#!/bin/sh\necho "$1"\ncase $1 in test) exit {test};; check) exit {check};; esac\n'
+    )
+    (directory / "run").chmod(0o755)
+    done = subprocess.run(
+        ["bash", ".ci/run"], cwd=directory, stdout=subprocess.PIPE, text=True, check=False
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
+@pytest.mark.parametrize(
+    ("test", "check", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 1, 1)]
+)
+def test_a_build_checks_even_what_fails_its_tests(
+    tmp_path: Path, root: Path, test: int, check: int, expected: int
+) -> None:
+    """One build reports everything that is wrong, and is red if anything is.
+
+    It tests with the newest Spark, and with the oldest.
+    """
+    code, said = built(tmp_path, root, test=test, check=check)
+
+    assert (bool(code), said) == (bool(expected), "test\ntest\ncheck\n")
+
+
+def test_the_core_imports_the_standard_library_only(root: Path) -> None:
+    """And of it neither a clock nor chance: import-linter cannot express `nothing else`."""
+    allowed = (sys.stdlib_module_names | {"noted_time"}) - CLOCKS_AND_CHANCE
+    core = root / "noted_time"
+    beyond = {core / "client", core / "kafka"}  # which ask controllers and brokers
+    beyond.add(core / "__main__.py")  # starts the command line
+    modules = [each for each in core.rglob("*.py") if beyond.isdisjoint([each, *each.parents])]
+
+    assert {name for module in modules for name in imported(module)} - allowed == set()
+
+
+def test_the_core_reads_no_clock(root: Path) -> None:
+    """It takes `datetime`s, and never makes one of the present moment."""
+    trees = (ast.parse(module.read_text()) for module in (root / "noted_time").rglob("*.py"))
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    called = {
+        node.func.attr
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+
+    assert called & READING_A_CLOCK == set()
+
+
+# Other people's directories with the names of our packages do no harm
+
+
+STARTS = {
+    "the command, from there": (False, False),
+    "the command, with PYTHONPATH": (False, True),
+    "python -m, from there": (True, False),
+}
+
+
+class Start(NamedTuple):
+    """How and where the command line is started."""
+
+    words: list[str]
+    cwd: Path
+    environment: dict[str, str]
+
+    def serve(self) -> str:
+        """Serve until it listens; return the event that reports it, or all output."""
+        with subprocess.Popen(
+            [*self.words, "serve", "--port", "0"],
+            cwd=self.cwd,
+            env=self.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            said = ""
+            for line in process.stderr:
+                if '"serving"' in line:
+                    process.terminate()
+                    said = "serving"
+                    break
+                said += line
+        return said
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel, as pip does it, beside the packages of this environment."""
+    directory = tmp_path_factory.mktemp("installed")
+    return install(build(directory), directory / "own")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """Create a directory with packages of these names, which cannot be imported."""
+    for package in (tmp_path / "controller", tmp_path / "migrations"):
+        package.mkdir()
+        for name in ("__init__", "env"):
+            (package / f"{name}.py").write_text("raise RuntimeError('a package of others')\n")
+    return tmp_path
+
+
+@pytest.fixture(params=STARTS)
+def start(request: pytest.FixtureRequest, own: Path, foreign: Path) -> Start:
+    """Start it with the foreign directory first on the path, or as the current one."""
+    by_module, on_path = STARTS[request.param]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
+    path = [str(foreign)] * on_path + [str(own.parents[1])]
+    words = ["-m", "noted_time"] if by_module else [str(own)]
+    environment = inherited | {"PYTHONPATH": os.pathsep.join(path)}
+    return Start([sys.executable, *words], foreign, environment)
+
+
+def test_the_first_serve_finds_its_own_packages(start: Start) -> None:
+    """The controller, and the migrations that make its database: those beside the code."""
+    assert (start.serve(), (start.cwd / "noted-time.db").exists()) == ("serving", True)

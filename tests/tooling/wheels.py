@@ -13,6 +13,16 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 
+PACKAGES = (
+    "noted_time",
+    "controller",
+    "writer_client",
+    "reader_client",
+    "spark_integration",
+    "noted_time_cli",
+)
+"""What the wheel has, beside the migrations."""
+
 
 def build(directory: Path) -> Path:
     """Build the wheel into the directory and return it."""

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.wing import segment_directory, start_of
+from noted_time.filelog import segment_directory, start_of
 from writer_client import SegmentLogWriter
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.client import position_to_wire
 from noted_time.values import State, gained_by, join_into
-from writer_client.answers import read_answer
-from writer_client.outbox import Outbox
-from writer_client.waiting import Batch
+from writer_client.sending.answers import read_answer
+from writer_client.sending.outbox import Outbox
+from writer_client.sending.waiting import Batch
 
 DOMAINS = ("order_time", "ship_time")
 Fate = Literal["answered", "lost", "applied but not answered"]

@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from controller.api.note_body import decode
-from controller.api.notes import _result
-from controller.api.replies import encode
+from controller.api.notes.body import decode
+from controller.api.notes.outcomes import answer_to
+from controller.api.wire.replies import encode
 from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
-from noted_time.client import Asked, Backoff, Controllers, Reply
+from noted_time.client import Asked, Controllers, Reply
 from tests.support.streams import restarted
-from writer_client.answers import Answered, Found
-from writer_client.claims import Process
-from writer_client.exchange import Exchange, Numbers
-from writer_client.notices import Notices
-from writer_client.outbox import Outbox
-from writer_client.posting import Pace, Posting
-from writer_client.waiting import Batch
+from writer_client.sending.answers import Answered, Found
+from writer_client.sending.claims import Process
+from writer_client.sending.exchange import Exchange, Numbers
+from writer_client.sending.notices import Notices
+from writer_client.sending.outbox import Outbox
+from writer_client.sending.posting import Pace, Posting
+from writer_client.sending.waiting import Batch
 
 WRITER = "UA"
 MOST = 5
@@ -113,7 +113,7 @@ class Successors:
         session = f"s{len(self.processes)}"
         outbox = Outbox(WRITER, process=Process(session, ""))
         notices = Notices("s", WRITER, "http://c", None)
-        posting = Posting(outbox, Pace(Backoff(), lambda: 0.5), notices, now=0)
+        posting = Posting(outbox, Pace(), notices, now=0, chance=lambda: 0.5)
         exchange = Exchange(Controllers("http://c"), "s")
         skew = (number % 3 - 1) * 500
         exchange._numbers = Numbers(clock=lambda: 1000 + self.now + skew)
@@ -189,7 +189,7 @@ class Successors:
             if any(isinstance(each, Accepted) for each in results):
                 lost = self.stream.member(WRITER).session.lost
                 self.taken |= {(process.session, each.id) for each in lost}
-            body = encode({"results": [_result(each) for each in results]})
+            body = encode({"results": [answer_to(each) for each in results]})
             self._resume(process, Reply(200, {}, body))
 
     def _resume(self, process: Successor, reply: Reply | None) -> None:

@@ -1,5 +1,6 @@
-"""What a writer gets from its client, against the real controller."""
+"""What a writer gets from its client, of threads or of asyncio, against the real controller."""
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -9,17 +10,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
 from noted_time.client import Backoff
-from noted_time.values import UnknownStream
+from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
 from tests.support.waiting import wait_until
-from writer_client import WriterClient
+from tests.writer_client.scripted import URL, Scripted
+from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
 
 ROOT = Path(__file__).resolve().parents[2]
+
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 
 
@@ -95,7 +99,9 @@ def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> No
 def test_a_note_survives_a_failing_network(served: Served, stream: str, fault: Fault) -> None:
     """Whatever happens to the posts, the note arrives in the end."""
     network = Faults(fault, fault, retry_after_s=0)
-    with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:
+    with WriterClient(
+        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
+    ) as client:
         client.note_time(5, {0: 10})
         client.flush()
 
@@ -105,7 +111,9 @@ def test_a_note_survives_a_failing_network(served: Served, stream: str, fault: F
 def test_a_controller_that_asks_for_time_is_given_it(served: Served, stream: str) -> None:
     """Retry-After is a floor of the schedule."""
     network = Faults("busy", retry_after_s=1)
-    with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:
+    with WriterClient(
+        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
+    ) as client:
         began = time.monotonic()
         client.note_time(5, {0: 10})
         client.flush()
@@ -117,7 +125,7 @@ def test_notes_outlast_a_controller_that_is_away() -> None:
     """What is noted while the controller is down arrives when it is back."""
     with Served() as served:
         served.create("flights")
-        with WriterClient(served.url, "flights", "UA", backoff=SOON) as client:
+        with WriterClient(served.url, "flights", "UA", pace=Pace(backoff=SOON)) as client:
             client.join()
             client.flush()
             served.stop()
@@ -146,7 +154,7 @@ def test_a_flush_raises_what_was_refused(served: Served, stream: str) -> None:
 
 def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
     """An unknown stream is reported by flush; its notes are kept."""
-    client = WriterClient(served.url, "made-later", "UA", backoff=SOON)
+    client = WriterClient(served.url, "made-later", "UA", pace=Pace(backoff=SOON))
     client.note_time(5, {0: 10})
     with pytest.raises(UnknownStream):
         client.flush()
@@ -165,7 +173,7 @@ def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> Non
         stream,
         "UA",
         automatically_note_time=True,
-        note_period_ms=5,
+        pace=Pace(note_period_ms=5),
         clock=lambda: next(ticks),
     ):
         wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
@@ -181,7 +189,7 @@ def test_the_clock_noted_stands_while_events_are_written(served: Served, stream:
         stream,
         "UA",
         automatically_note_time=True,
-        note_period_ms=5,
+        pace=Pace(note_period_ms=5),
         clock=lambda: now[0],
     )
     with client, client.writing():
@@ -196,7 +204,7 @@ def test_the_clock_noted_stands_while_events_are_written(served: Served, stream:
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:
     """An idle writer stays idle until it notes otherwise itself."""
     with WriterClient(
-        served.url, stream, "UA", automatically_note_time=True, note_period_ms=5
+        served.url, stream, "UA", automatically_note_time=True, pace=Pace(note_period_ms=5)
     ) as client:
         client.idle()
         client.flush()
@@ -213,7 +221,7 @@ def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream
         stream,
         "UA",
         automatically_note_time=True,
-        note_period_ms=60_000,
+        pace=Pace(note_period_ms=60_000),
         clock=lambda: 2**63,
     ) as client:
         client._posting._next_beat = 0
@@ -263,7 +271,7 @@ def test_a_closed_client_raises(served: Served, stream: str) -> None:
 
 def test_closing_waits_no_longer_than_asked() -> None:
     """A writer can end while its controller is away."""
-    client = WriterClient("http://127.0.0.1:9", "flights", "UA", backoff=SOON)
+    client = WriterClient("http://127.0.0.1:9", "flights", "UA", pace=Pace(backoff=SOON))
     client.note_time(5, {0: 10})
     began = time.monotonic()
     with pytest.raises(Unreachable):
@@ -318,3 +326,101 @@ def _exit_with_refusal(client: WriterClient) -> None:
         os._exit(7)
     finally:
         os._exit(1)
+
+
+# The client of asyncio does what that of threads does
+
+
+async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str) -> None:
+    """The end of the block keeps the writer a member."""
+    async with AsyncWriterClient(served.url, stream, "UA") as client:
+        client.join()
+        await client.flush()
+        client.note_time(5, {0: 10}, max_time=8)
+        await client.flush()
+        flushed = await client.flush()
+
+    known = {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
+    assert (flushed.lower, served.writers(stream)) == (5, {"UA": known})
+
+
+async def test_a_writer_of_asyncio_that_finishes_is_not_waited_for(
+    served: Served, stream: str
+) -> None:
+    """Finishing notes the state, and flushes."""
+    async with AsyncWriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        await client.finish()
+
+        assert served.writers(stream)["UA"]["state"] == "finished"
+
+
+async def test_notes_coalesce_while_a_post_is_under_way() -> None:
+    """A thousand of them become a few posts, and the last one arrives."""
+    network = Scripted()
+    async with AsyncWriterClient(URL, "s", "UA", transport=network) as client:
+        for number in range(1000):
+            client.note_time(number, {0: number})
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+
+    assert (network.notes[-1]["time"], len(network.notes) < 10) == (999, True)
+
+
+async def test_a_closed_client_raises_and_reports_what_it_did_not_send(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Closing waits no longer than asked; a second call does nothing."""
+    client = AsyncWriterClient("http://127.0.0.1:9", "s", "UA", pace=Pace(backoff=SOON))
+    client.note_time(5, {0: 10})
+    with pytest.raises(Unreachable):
+        await client.close(timeout=0.1)
+    await client.close()
+
+    with pytest.raises(Rejected, match="is closed"):
+        client.note_time(6, {0: 10})
+    assert "1 (last time 5)" in caplog.records[-1].getMessage()
+
+
+async def test_a_fault_of_ours_is_an_error_of_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing looks like success."""
+    client = AsyncWriterClient(URL, "s", "UA", transport=Scripted())
+    monkeypatch.setattr(client._outbox, "answered", None)
+    client.note_time(5, {0: 10})
+    for call in (client.flush, client.finish, client.close):
+        with pytest.raises(ClientFailed, match="TypeError"):
+            await call()
+
+
+async def test_a_cancelled_flush_harms_nothing() -> None:
+    """A waiting caller may stop waiting; the notes are still sent."""
+    network = Scripted(*[httpx.Response(503)] * 3)
+    async with AsyncWriterClient(
+        URL, "s", "UA", pace=Pace(backoff=SOON), transport=network
+    ) as client:
+        client.note_time(5, {0: 10})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await client.flush()
+
+    assert network.notes[-1]["time"] == 5
+
+
+async def test_rows_may_be_appended_from_a_thread(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """The log takes either client; a note from a thread wakes the loop."""
+    async with AsyncWriterClient(served.url, stream, "UA") as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        await asyncio.to_thread(log.append, [{"time": 7}])
+        await asyncio.to_thread(log.note_time, 8)
+        await client.flush()
+
+    known = {"state": "live", "times": {"default": 8}, "position": {"0": 1}}
+    assert served.writers(stream) == {"UA": known}
+
+
+def test_a_client_without_a_loop_is_refused() -> None:
+    """With the remedy."""
+    with pytest.raises(Rejected, match="inside a coroutine: no event loop is running"):
+        AsyncWriterClient(URL, "s", "UA", transport=Scripted())

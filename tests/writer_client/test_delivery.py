@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from noted_time import DeliveryFailed, Rejected
 from noted_time.values import Time, unix_ms_of
 from writer_client import DeliveryTracker
-from writer_client.delivery import Epoch, OnFailure
-from writer_client.writer import Writer
+from writer_client.sending.delivery import Epoch, OnFailure
+from writer_client.sending.writer import Writer
 
 OFTEN = ("produce", "produce", "count", "send", "deliver", "deliver", "note", "note")
 SELDOM = ("lose", "begin", "commit", "doubt", "find_committed", "find_aborted", "abort", "forgive")

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import InvalidName, Rejected, Unreachable
-from noted_time.wing import file_name, segment_directory
+from noted_time.filelog import file_name, segment_directory
 from tests.support.properties import costly
-from writer_client import LogEnds, LogTimes, SegmentLogWriter
+from writer_client import LogEnds, LogTimes, Seen, SegmentLogWriter
 
 
 class Seconds:
@@ -45,12 +45,12 @@ def write(root: Path, segment: int, start: int, rows: int) -> Path:
 def test_the_ends_are_those_of_the_last_files(tmp_path: Path) -> None:
     """At every look, also after gaps."""
     ends = LogEnds(tmp_path, "flights")
-    seen = [ends()]
+    seen = [ends().ends]
     append(tmp_path, 0, 1, 2)
-    seen.append(ends())
+    seen.append(ends().ends)
     append(tmp_path, 0, 3)
     write(tmp_path, 7, 90, 5)
-    seen.append(ends())
+    seen.append(ends().ends)
 
     assert seen == [{}, {0: 2}, {0: 3, 7: 95}]
 
@@ -75,10 +75,10 @@ def test_no_append_is_missed_however_the_looks_fall(
         for directory in (tmp_path / "flights", segment_directory(tmp_path, "flights", segment)):
             os.utime(directory, (int(clock.now), int(clock.now)))
         if looks:
-            assert ends() == dict(sorted(counts.items()))
+            assert ends().ends == dict(sorted(counts.items()))
         clock.now += later
 
-    assert ends() == dict(sorted(counts.items()))
+    assert ends().ends == dict(sorted(counts.items()))
 
 
 def test_an_append_within_the_tick_of_a_listing_is_found(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_an_append_within_the_tick_of_a_listing_is_found(tmp_path: Path) -> None
     os.utime(directory, ns=(listed, listed))
     clock.now += 1
 
-    assert ends() == {0: 2}
+    assert ends().ends == {0: 2}
 
 
 def test_a_directory_that_settled_is_not_listed_again(
@@ -109,7 +109,7 @@ def test_a_directory_that_settled_is_not_listed_again(
     listed: list[object] = []
     monkeypatch.setattr(os, "listdir", listed.append)
 
-    assert (ends(), listed) == ({0: 1}, [])
+    assert (ends().ends, listed) == ({0: 1}, [])
 
 
 def test_what_is_hidden_or_no_parquet_file_is_passed_over(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_what_is_hidden_or_no_parquet_file_is_passed_over(tmp_path: Path) -> Non
     for name in ("_SUCCESS", ".x.parquet", "notes.txt"):
         (segment_directory(tmp_path, "flights", 0) / name).write_text("")
 
-    assert LogEnds(tmp_path, "flights")() == {0: 1}
+    assert LogEnds(tmp_path, "flights")().ends == {0: 1}
 
 
 def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
@@ -129,16 +129,27 @@ def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
     foreign = segment_directory(tmp_path, "flights", 0) / "part-0.parquet"
     foreign.write_text("")
     for _ in range(2):
-        with pytest.raises(Rejected, match=r"part-0.parquet is not a file of stream 'flights'"):
+        with pytest.raises(Rejected, match=r"part-0.parquet: not a file of stream 'flights'"):
             ends()
     foreign.unlink()
 
-    assert ends() == {0: 1}
+    assert ends().ends == {0: 1}
+
+
+def test_a_layout_that_cannot_be_read_is_named_for_as_long_as_it_is_there(tmp_path: Path) -> None:
+    """Also once the directory has settled: the log would look empty."""
+    clock = Seconds()
+    ends = LogEnds(tmp_path, "flights", monotonic=clock)
+    (tmp_path / "flights" / "year=2026").mkdir(parents=True)
+    for _ in range(3):
+        with pytest.raises(Rejected, match="flights holds year=2026"):
+            ends()
+        clock.now += 2.5
 
 
 def test_a_root_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
     """As one that was unmounted; a stream that is not there is empty."""
-    assert LogEnds(tmp_path, "flights")() == {}
+    assert LogEnds(tmp_path, "flights")().ends == {}
     with pytest.raises(Unreachable, match="elsewhere does not exist"):
         LogEnds(tmp_path / "elsewhere", "flights")()
     with pytest.raises(InvalidName):
@@ -149,12 +160,12 @@ def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
     """Also if its file has the same name in another directory."""
     ends = LogEnds(tmp_path, "flights")
     append(tmp_path, 0, 1, 2, 3)
-    before = ends()
+    before = ends().ends
     shutil.rmtree(tmp_path / "flights")
-    gone = ends()
+    gone = ends().ends
     append(tmp_path, 0, 1)
 
-    assert [before, gone, ends()] == [{0: 3}, {}, {0: 1}]
+    assert [before, gone, ends().ends] == [{0: 3}, {}, {0: 1}]
 
 
 def test_times_are_those_of_new_files(tmp_path: Path) -> None:
@@ -167,7 +178,11 @@ def test_times_are_those_of_new_files(tmp_path: Path) -> None:
     append(tmp_path, 3, 6)
     seen.append(times())
 
-    assert seen == [({0: 4, 3: 1}, {0: 9, 3: 8}), ({0: 4, 3: 1}, {}), ({0: 4, 3: 2}, {3: 6})]
+    assert seen == [
+        Seen({0: 4, 3: 1}, {0: 9, 3: 8}, 9),
+        Seen({0: 4, 3: 1}),
+        Seen({0: 4, 3: 2}, {3: 6}, 6),
+    ]
 
 
 @pytest.mark.parametrize("options", [{}, {"write_statistics": False}])
@@ -180,7 +195,7 @@ def test_times_of_any_unit_come_from_statistics_or_rows(
     column = pa.array([1000, 3000, 2000], pa.timestamp("ms", "UTC")).cast(pa.timestamp(unit, "UTC"))
     pq.write_table(pa.table({"time": column}), path, **options)
 
-    assert LogTimes(tmp_path, "flights", "time")() == ({0: 3}, {0: 3000})
+    assert LogTimes(tmp_path, "flights", "time")() == Seen({0: 3}, {0: 3000}, 3000)
 
 
 def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> None:
@@ -193,7 +208,7 @@ def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> No
         times()
     pq.write_table(pa.table({"time": [1, 2]}), path)
 
-    assert times() == ({0: 1, 1: 2}, {0: 5, 1: 2})
+    assert times() == Seen({0: 1, 1: 2}, {0: 5, 1: 2}, 5)
 
 
 def test_a_column_without_times_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from writer_client import (
     IngestionNoter,
     LogEnds,
     LogTimes,
+    Seen,
     SegmentLogWriter,
     WriterClient,
 )
@@ -96,10 +97,10 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     """Reported once, whatever the error; until then the stream holds."""
     clock, transport, broken = Now(), Scripted(), [True]
 
-    def ends() -> dict[int, int]:
+    def ends() -> Seen:
         if broken[0]:
             raise OSError("the disk is away")
-        return {0: 5}
+        return Seen({0: 5})
 
     with scripted(transport) as client:
         noter = IngestionNoter(client, ends, clock=clock)
@@ -157,7 +158,7 @@ def test_a_timeout_shorter_than_the_silence_between_notes_is_warned_of(
 ) -> None:
     """Else it would be excluded on every quiet stream."""
     with scripted(Scripted(), timeout_ms=timeout_ms) as client:
-        IngestionNoter(client, dict)
+        IngestionNoter(client, lambda: Seen({}))
 
     assert ("may be silent for 11000 ms" in caplog.text) == warned
 
@@ -169,7 +170,7 @@ def test_the_timeout_of_the_stream_is_warned_of_once_it_is_known(
     """The answer to the join has it; no other process declared one for the writer."""
     join = results(accepted(timeout_ms=timeout_ms))
     with scripted(Scripted(join)) as client:
-        noter = IngestionNoter(client, dict)
+        noter = IngestionNoter(client, lambda: Seen({}))
         noter.look()
         noter.look()
 
@@ -288,7 +289,7 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
         raise ValueError("no clock")
 
     with scripted(Scripted()) as client:
-        noter = IngestionNoter(client, dict, clock=clock)
+        noter = IngestionNoter(client, lambda: Seen({}), clock=clock)
         noter.start()
         eventually(lambda: noter.failure is not None, expected=True)
 

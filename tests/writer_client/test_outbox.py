@@ -11,8 +11,8 @@ from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachab
 from noted_time.client import Reply, position_to_wire
 from noted_time.values import HOUR_MS, MOST_LATE, LateRows, reports_of
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
-from writer_client.answers import Answered, answer_of
-from writer_client.outbox import Outbox
+from writer_client.sending.answers import Answered, answer_of
+from writer_client.sending.outbox import Outbox
 
 laws = settings(deadline=None)
 

@@ -32,7 +32,7 @@ def test_the_examples_run(
 
     monkeypatch.setattr(writer_client, "WriterClient", client)
     monkeypatch.chdir(tmp_path)
-    Session("docs/writers.md", {}).run()
+    Session("docs/guides/writers.md", {}).run()
 
     assert capsys.readouterr().out.splitlines() == [
         "Flushed(lower=None, excluded=None, late_rows=0)",

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from controller.cli.app import app
 from noted_time import InvalidNote, Rejected, Unreachable
+from noted_time_cli.app import app
 from tests.support.served import Served
 from tests.support.waiting import wait_until
-from writer_client import EventTimeNoter, WriterClient, kafka_sharing
-from writer_client.kafka_sharing import SharedObserver
-from writer_client.partition_writers import PartitionWriters
+from writer_client import EventTimeNoter, Seen, WriterClient
+from writer_client.observing import shared as kafka_sharing
+from writer_client.observing.partition_writers import PartitionWriters
+from writer_client.observing.shared import SharedObserver
 
 
 class Group:
@@ -113,7 +114,7 @@ def sharing(
                 {},
                 stream,
                 writers_of(served, stream, timeout_ms=timeout_ms),
-                lambda _: lambda: (dict(rows), dict(rows)),
+                lambda _: lambda: Seen(dict(rows), dict(rows), max(rows.values())),
                 lambda client, view: EventTimeNoter(client, view, delay_ms=0),
             )
             groups[-1].rows = rows

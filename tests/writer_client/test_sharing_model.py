@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from noted_time import Accepted, Aggregator, Mark, Note, Refused, StreamSettings
 from tests.support.kafka import Record
 from tests.support.kafka_judge import violations
-from writer_client.partition_writers import joining
+from writer_client.observing.partition_writers import joining
 
 STEPS = 300
 

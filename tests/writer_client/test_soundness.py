@@ -11,7 +11,7 @@ from tests.support.faults import Fault, Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
 from tests.writer_client.appending import rows
-from writer_client import SegmentLogWriter, WriterClient
+from writer_client import Pace, SegmentLogWriter, WriterClient
 
 SOON = Backoff(first_s=0.001, cap_s=0.01)
 END = 250
@@ -26,7 +26,9 @@ class DisorderlyWriter(threading.Thread):
         super().__init__()
         self._chance = random.Random(seed)
         network = Faults(*(self._chance.choice(FAULTS) for _ in range(12)))
-        self.client = WriterClient(url, stream, f"w{seed}", backoff=SOON, transport=network)
+        self.client = WriterClient(
+            url, stream, f"w{seed}", pace=Pace(backoff=SOON), transport=network
+        )
         self._log = SegmentLogWriter(
             root, "flights", segments=SEGMENTS, client=self.client, event_time="time"
         )

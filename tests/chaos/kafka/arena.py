@@ -224,13 +224,13 @@ class KafkaArena:
         self.controller.make(OBSERVED, mark_interval_ms=50, domains=["default", *self.ways])
         given = landing.Given(self.broker.address, OBSERVED, str(self._end))
         self.landing = self._program("landing", landing.__name__, asdict(given))
-        words = ["observe", "kafka", self.broker.address, OBSERVED, "--url", self.url]
-        words += ["--poll", "200ms", "--timeout", "1h"]
+        words = [self.broker.address, OBSERVED, "--url", self.url, "--poll", "200ms"]
         self.observers = [
             self._started(
                 f"observer-{by}",
                 "noted_time",
-                *(*words, "--by", by, "--domain", by, "--writer", by, *options),
+                *("observe", "kafka", by, *words, "--domain", by, "--writer", by),
+                *("--timeout", "1h", *options),
             )
             for by, options in self.ways.items()
         ]

@@ -15,9 +15,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_integration import read_noted_kafka
+from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.kafka import connector
-from tests.support.spark_sessions import start_spark
+from tests.support.spark_sessions import start_spark, started
 
 RESTS_S = (0.0, 0.0, 0.5)
 """How long a batch that is written is not committed, so that some kills come in between."""
@@ -43,28 +43,27 @@ def count(given: Given) -> None:
     spark = start_spark({"spark.jars": ",".join(connector())})
     records = read_noted_kafka(
         spark,
-        given.topic,
-        bootstrap=given.bootstrap,
-        controller_url=given.controller,
+        KafkaRecords(
+            given.topic, given.bootstrap, options={"kafka.isolation.level": "read_committed"}
+        ),
+        Noted(given.controller),
         checkpoint_location=given.checkpoint,
         event_time="timestamp",
         marks="topic" if given.relayed else "ahead",
-        strict=False,
-        options={"kafka.isolation.level": "read_committed"},
+        policy=WatermarkPolicy(strict=False),
     )
     counts = records.groupBy(F.window("timestamp", "1 second"), "partition").agg(
         F.count("*").alias("rows"), F.sum("offset").alias("offsets")
     )
     rows = counts.select(F.unix_seconds("window.start"), "partition", "rows", "offsets")
     output = Path(given.output)
-    query = (
+    writer = (
         rows.writeStream.outputMode("append")
         .foreachBatch(lambda batch, number: keep(batch, number, output))
         .option("checkpointLocation", given.checkpoint)
         .trigger(processingTime="1 second")
-        .start()
     )
-    query.awaitTermination()
+    started(writer.start).awaitTermination()
 
 
 def keep(batch: DataFrame, number: int, output: Path) -> None:

@@ -37,7 +37,7 @@ async def held(
 
 
 async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> None:
-    """Every law of `docs/chaos.md` holds, and there was enough to hold it against."""
+    """Every law of `docs/explain/chaos.md` holds, and there was enough to hold it against."""
     verdict = await held(tmp_path, TURNS, {"UA": "transactions", "AA": "plain", **IN_JAVA})
 
     assert verdict.violations == ()

@@ -31,7 +31,7 @@ from tests.chaos.turns import Plan, Pulse, Turns
 from tests.chaos.verdict import Verdict, verdict
 from tests.support.judge import broken_links
 from tests.support.kafka import Record
-from tests.support.kafka_judge import all_marks, violations
+from tests.support.kafka_judge import violations
 
 MARKS, OUTPUT = (TOPIC, "default"), (TOPIC, "output")
 """What has to advance: the marks, and the windows that the query gives out."""
@@ -72,11 +72,11 @@ class KafkaTrial:
                 seeing.stop()
         self.announce("judging")
         records = await asyncio.to_thread(self.arena.broker.records, TOPIC)
-        marks = await asyncio.to_thread(all_marks, self.arena.controller, TOPIC)
+        marks = await asyncio.to_thread(self.arena.controller.all_marks, TOPIC)
         judge(self.history, records, [dict(mark) for mark in marks], self.arena.batches())
         landed = await asyncio.to_thread(self.arena.broker.records, OBSERVED)
         for by in self.arena.ways:
-            noted = await asyncio.to_thread(all_marks, self.arena.controller, OBSERVED, by)
+            noted = await asyncio.to_thread(self.arena.controller.all_marks, OBSERVED, by)
             judged = in_sight(landed, seen.result()) if by == "ingestion" else landed
             judge_observer(self.history, by, judged, [dict(mark) for mark in noted])
 
@@ -130,9 +130,7 @@ def judge(
         "windows come once": repeated_windows(batches),
         "batches stay": changed_batches(batches),
     }
-    for law, accounts in found.items():
-        for account in accounts:
-            history.broke(law, TOPIC, account)
+    history.judged(TOPIC, found)
     history.counts["records committed"] = len(records)
     history.counts["marks checked"] = len(marks)
     history.counts["windows checked"] = len(true)
@@ -150,9 +148,7 @@ def judge_observer(
         "marks stay": checks.changed(history.chains[OBSERVED, by].seen, marks),
         "no writer is excluded": checks.excluded(marks, silent=None),
     }
-    for law, accounts in found.items():
-        for account in accounts:
-            history.broke(law, f"{OBSERVED}/{by}", account)
+    history.judged(f"{OBSERVED}/{by}", found)
     history.counts["records observed"] += len(records)
     history.counts["marks of observers"] += len(marks)
 

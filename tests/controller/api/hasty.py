@@ -1,7 +1,7 @@
 """`python -m controller` that waits a second for a request, not half a minute."""
 
-from controller.api import server
-from noted_time.__main__ import main
+from controller.api.sockets import server
+from noted_time_cli.__main__ import main
 
 if __name__ == "__main__":
     server.REQUEST_S = 1.0

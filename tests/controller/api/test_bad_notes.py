@@ -1,9 +1,20 @@
+"""Notes that do not fit are explained, refused ones counted, and bodies bounded."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
 import pytest
 
+from controller.api.gate.access import OPEN
+from controller.api.middleware import MAX_BODY
+from tests.support.controllers import names
 from tests.support.http import Caller, places, problem
 
 S = "/v1/streams/s"
+
 LATE = '{"rows": 1, "least": 1}'
+
 BAD_NOTES = [
     ('{"writer": "a", "position": {"7": -1}}', "position.7"),
     ('{"writer": "a", "position": {"7": 9223372036854775808}}', "position.7"),
@@ -51,6 +62,7 @@ BAD_NOTES = [
     (f'{{"writer": "a", "late": [{", ".join([LATE] * 25)}]}}', "late"),
     ('{"writer": "a", "tiem": 5}', "tiem"),
 ]
+
 """A note, and where it is invalid."""
 
 
@@ -75,6 +87,7 @@ async def test_a_request_with_a_note_that_does_not_fit_changes_nothing(call: Cal
 
 
 MANY = b'{"notes": [%s]}' % b",".join([b'{"writer":"a"}'] * 1001)
+
 BAD_BODIES: list[tuple[bytes, int, str, str]] = [
     (b"", 400, "malformed_json", ""),
     (b'{"notes": [', 400, "malformed_json", ""),
@@ -88,6 +101,7 @@ BAD_BODIES: list[tuple[bytes, int, str, str]] = [
     (MANY, 422, "invalid_request", "body.notes"),
     (b'{"notes": [{"writer": "a"}], "more": 1}', 422, "invalid_request", "body.more"),
 ]
+
 """A body, and status, code and place of the answer."""
 
 
@@ -126,3 +140,124 @@ async def test_ten_faults_of_a_body_are_reported_at_once(call: Caller) -> None:
     answer = await call.post(f"{S}/notes", {"notes": [{"writer": "a b", "time": "x"}] * 20})
 
     assert len(answer.json()["errors"]) == 10
+
+
+# Refused notes are counted first; if all notes of a request are refused, so is the request
+
+
+NOTES = "/v1/streams/s/notes"
+
+FIRST = {"writer": "UA", "time": 5, "position": {"0": 5}}
+
+BEHIND = {"writer": "UA", "time": 4}
+
+ELSEWHERE = {"writer": "UA", "time": 9, "domain": "nope"}
+
+
+async def test_the_answer_begins_with_how_many_notes_were_refused(call: Caller) -> None:
+    """None, or some beside others that are durable: the status is 200."""
+    first = await call.post(NOTES, {"notes": [FIRST]})
+    second = await call.post(NOTES, {"notes": [BEHIND, {"writer": "UA", "time": 6}, ELSEWHERE]})
+
+    assert [(each.status_code, each.text) for each in (first, second)] == [
+        (200, '{"refused":0,"results":[{"status":"accepted","lower":5}]}'),
+        (
+            200,
+            (
+                '{"refused":2,"results":[{"status":"invalid_time","last":5},'
+                '{"status":"accepted","lower":6},{"status":"unknown_domain","last":null}],'
+                '"domains":["default"]}'
+            ),
+        ),
+    ]
+
+
+async def test_a_request_with_all_notes_refused_is_a_problem(call: Caller) -> None:
+    """So callers that only look at the status learn it; the results give the reason, as always."""
+    await call.note(FIRST)
+    answer = await call.post(NOTES, {"notes": [BEHIND, BEHIND, ELSEWHERE]})
+
+    behind = {"status": "invalid_time", "last": 5}
+    assert problem(answer) == (
+        422,
+        "notes_refused",
+        "no note was accepted: 2 invalid_time, 1 unknown_domain",
+    )
+    body = answer.json()
+    assert (body["refused"], body["results"], body["domains"]) == (
+        3,
+        [behind, behind, {"status": "unknown_domain", "last": None}],
+        ["default"],
+    )
+
+
+async def test_the_document_describes_requests_with_all_notes_refused(call: Caller) -> None:
+    """The problem has the members of the answer beside those of every problem."""
+    document = (await call.get("/openapi.json")).json()
+    shapes = document["components"]["schemas"]
+    answers = document["paths"]["/v1/streams/{stream}/notes"]["post"]["responses"]
+    described = answers["422"]["content"]["application/problem+json"]["schema"]
+
+    refused = shapes["NotesRefused"]
+    assert described == {
+        "anyOf": [
+            {"$ref": "#/components/schemas/NotesRefused"},
+            {"$ref": "#/components/schemas/Problem"},
+        ]
+    }
+    assert set(refused["required"]) == {*shapes["Problem"]["required"], "refused", "results"}
+    assert shapes["NotesAnswer"]["required"] == ["refused", "results"]
+
+
+@pytest.mark.parametrize("path", [f"{S}/notes", f"{S}/time-window"])
+async def test_a_body_over_one_mebibyte_is_refused(call: Caller, path: str) -> None:
+    """Before anything looks into it."""
+    answer = await call.send("POST", path, b" " * (MAX_BODY + 1))
+
+    assert problem(answer) == (413, "too_large", "the body is over 1048576 bytes")
+
+
+@pytest.mark.parametrize("path", sorted(OPEN))
+async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
+    """What such a client sends there is dropped as it comes."""
+    answer = await call.send("GET", path, b"{}")
+
+    assert problem(answer) == (413, "too_large", "the body is over 0 bytes")
+
+
+async def test_a_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
+    """Without a length in the header it is measured as it comes."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY // 65536 + 1):
+            yield b" " * 65536
+
+    answer = await call.client.post(f"{S}/notes", content=chunks())
+
+    assert problem(answer)[:2] == (413, "too_large")
+
+
+async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) -> None:
+    """Half of a PUT is not a PUT without a body, which would make a stream."""
+    sent: list[Any] = []
+    messages = [{"type": "http.request", "body": b"", "more_body": True}]
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - any ASGI message
+        sent.append(message)
+
+    transport = call.client._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    scope = {
+        "type": "http",
+        "http_version": "1.0",
+        "method": "PUT",
+        "path": "/v1/streams/half",
+        "query_string": b"",
+        "headers": [],
+    }
+    await transport.app(scope, receive, send)
+
+    assert (sent, names(call.controller)) == ([], ["s"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from controller.api.app import create_app
-from controller.api.connections import Connection
+from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from tests.support.controllers import until

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controller.api import pages
-from controller.api.access import needed
-from controller.api.api_page import api_page
+from controller.api.gate.access import needed
+from controller.api.pages import assets as pages
+from controller.api.pages.api_page import api_page
 from tests.support.http import Caller, problem
 
 MOST_BYTES = 30_000
@@ -140,7 +140,9 @@ async def test_a_page_names_files_of_its_own_version_alone(call: Caller, page: s
 
 def test_all_files_of_the_page_are_small() -> None:
     """Together, each compressed: readable lines and comments cost next to nothing."""
-    found = [each.read_bytes() for each in files("controller.api").joinpath("dashboard").iterdir()]
+    found = [
+        each.read_bytes() for each in files("controller.api.pages").joinpath("dashboard").iterdir()
+    ]
 
     assert sum(len(gzip.compress(each)) for each in found) < MOST_BYTES
     assert sorted(found) == sorted(pages.FILES.values())

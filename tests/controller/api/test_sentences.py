@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.aggregation import sentences
-from controller.aggregation.sentences import ABANDONED
+from controller.aggregation.shown import sentences
+from controller.aggregation.shown.sentences import ABANDONED
 from noted_time.rules import decisions
 from noted_time.values import shown_time
 from tests.support.controllers import GivenTime, serve_for
@@ -96,9 +96,8 @@ async def test_holders_that_are_not_all_named_may_take_longer(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision names a thousand of them; of too many it is not foreseen when all are out."""
-    monkeypatch.setattr(sentences, "FORESEEN", 1400)
     monkeypatch.setattr(decisions, "FORESEEN", 1400)
-    await note(call, a=5)
+    await note(call, a=5, b=9)
     for of in ("x", "y"):
         await call.note(*({"writer": f"{of}{n}"} for n in range(700)))
     *_, until, without, _ = await said(call)
@@ -118,7 +117,6 @@ async def test_writers_that_are_silent_together_are_foreseen_together(
 
     assert found["by_itself"] == {
         "at": found["now"] + 10_000,
-        "in_ms": 10_000,
         "lower": HALF_PAST_TEN + 1,
         "writers": ["lima", "osaka", "quito"],
         "exclusions": 3,
@@ -126,6 +124,23 @@ async def test_writers_that_are_silent_together_are_foreseen_together(
     assert (
         "It advances when lima notes a later time, or automatically in 10s, when lima times out: "
         "then to 2013-01-01T10:30:00.001Z, without lima, osaka and quito."
+    ) in found["sentences"]
+
+
+async def test_silent_writers_that_are_too_many_to_foresee_are_not_taken_for_none(
+    call: Caller, time: GivenTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watermark moves by itself, but it is not said to where."""
+    monkeypatch.setattr(decisions, "FORESEEN", 2)
+    await note(call, lima=NINE_25, osaka=NINE_25 + 1, quito=NINE_25 + 2, berlin=HALF_PAST_TEN)
+    serve_for(call.controller, time, 50_000)
+    await note(call, berlin=HALF_PAST_TEN + 1)
+    found = (await call.get(f"{S}/explain")).json()
+
+    assert found["by_itself"] is None
+    assert (
+        "It advances when lima notes a later time, or automatically in 10s at the earliest, when "
+        "lima times out."
     ) in found["sentences"]
 
 

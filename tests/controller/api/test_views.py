@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.aggregation.overview import LAG_EVERY_MS, LAGS
+from controller.aggregation.shown.overview import LAG_EVERY_MS, LAGS
 from tests.support.controllers import GivenTime, serve_for, until
 from tests.support.http import Caller, problem
 

@@ -1,6 +1,6 @@
 import pytest
 
-from controller.api import forwarding
+from controller.api.fleet import forwarding
 
 
 @pytest.fixture(autouse=True)

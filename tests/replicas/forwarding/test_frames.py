@@ -5,16 +5,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from controller.aggregation import inspection
-from controller.aggregation.inspection import WriterQuery
-from controller.api.answers import NOT_MINE, Answer
-from controller.api.forwarding import MAX_FRAME, MOST_ITEMS, PATH, Item
-from controller.api.shared_secret import HEADER
-from controller.service import views
+from controller.api.fleet.forwarding import MAX_FRAME, MOST_ITEMS, PATH, Item
+from controller.api.fleet.shared_secret import HEADER
+from controller.api.wire.answers import NOT_MINE, Answer
+from controller.service import long_reads
 from controller.store.port import StoreUnavailable
 from tests.replicas.played import HERE, THERE, Played, answers_of, frame_of, played
 from tests.support.gates import Guarded
@@ -193,7 +191,7 @@ async def test_others_have_their_turn_amid_a_large_frame(
     The clock of the test advances by a millisecond whenever it is read, which is once an item.
     """
     ticks = itertools.count()
-    monkeypatch.setattr(views, "perf_counter", lambda: next(ticks) / 1000)
+    monkeypatch.setattr(long_reads, "perf_counter", lambda: next(ticks) / 1000)
     bad = [{"writer": 1, "time": "x", "unknown": True}] * 40
     frame = frame_of([item(body=noting(*bad))] * 200)
     turns = 0
@@ -212,57 +210,7 @@ async def test_others_have_their_turn_amid_a_large_frame(
     assert turns > len(found) / 10
 
 
-async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
-    guarded: tuple[Played, Guarded],
-) -> None:
-    """Not even what its token may note."""
-    this, guard = guarded
-    token = guard.token("write", writers=["w"])
-    body = noting({"writer": "w"}, {"writer": "x"})
-    await answered(this, item(body=body, token=token))
-
-    assert (
-        inspection.writers(
-            this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
-        ).writers
-        == []
-    )
-
-
 # Invalid frames
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        b"",
-        b"\xc1",
-        b"{}",
-        msgspec.msgpack.encode(None),
-        msgspec.msgpack.encode({"stream": HERE}),
-        msgspec.msgpack.encode([1, 2, 3]),
-        msgspec.msgpack.encode([[HERE]]),
-        msgspec.msgpack.encode([[HERE, "text", b"{}"]]),
-        msgspec.msgpack.encode([[b"bytes", b"", b"{}"]]),
-        msgspec.msgpack.encode([[None, b"", b"{}"]]),
-        frame_of([item()])[:-1],
-        frame_of([item()]) + b"\x00",
-        b"\x91\x93\xa1\xff\xc4\x00\xc4\x00",
-        b"\xdd\xff\xff\xff\xff",
-        b"\x91\x93\xa1s\xc6\xff\xff\xff\xff",
-    ],
-)
-async def test_an_invalid_frame_is_reported(this: Played, frame: bytes) -> None:
-    """As a problem, with nothing of it taken."""
-    status, detail, _ = problem(await this.send(frame))
-
-    assert (
-        status,
-        detail,
-        inspection.writers(
-            this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
-        ).writers,
-    ) == (400, "malformed_frame", [])
 
 
 async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
@@ -325,22 +273,32 @@ async def test_whatever_is_in_a_frame_each_request_is_answered(
     assert (await answered(hardy, item()))[0][0] == 200
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    sent=st.lists(ITEMS, min_size=1, max_size=3),
-    changes=st.lists(
-        st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(max_size=4)), min_size=1, max_size=3
-    ),
-)
-async def test_a_broken_frame_is_answered_or_reported(
-    hardy: Played, sent: list[Item], changes: list[tuple[float, int, bytes]]
-) -> None:
-    """Some of its bytes were changed, removed or added: it is still a frame, or is refused."""
+def broken(sent: list[Item], changes: list[tuple[float, int, bytes]]) -> bytes:
+    """Return a frame with some of its bytes changed, removed or added."""
     frame = bytearray(frame_of(sent))
     for where, length, replaced in changes:
         begin = int(where * len(frame))
         frame[begin : begin + length] = replaced
-    reply = await hardy.send(bytes(frame))
+    return bytes(frame)
+
+
+CHANGES = st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(max_size=4))
+BROKEN = st.builds(
+    broken, st.lists(ITEMS, min_size=1, max_size=3), st.lists(CHANGES, min_size=1, max_size=3)
+)
+PARTS = st.one_of(st.none(), st.integers(-(2**63), 2**64 - 1), st.text(), st.binary())
+OTHERS = st.recursive(PARTS, st.lists).map(msgspec.msgpack.encode)
+"""Frames of anything else that can be packed."""
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frame=st.one_of(st.binary(), BROKEN, OTHERS))
+@example(frame=b"\xdd\xff\xff\xff\xff")  # of as many requests as can be said
+@example(frame=b"\x91\x93\xa1s\xc6\xff\xff\xff\xff")  # with a token as large as can be said
+@example(frame=b"\x91\x93\xa1\xff\xc4\x00\xc4\x00")  # for a stream whose name is no text
+async def test_a_broken_frame_is_answered_or_reported(hardy: Played, frame: bytes) -> None:
+    """If it is still a frame, each of its requests is answered; else it is refused as a whole."""
+    reply = await hardy.send(frame)
 
     if reply.status_code == 200:
         assert {each.status for each in answers_of(reply.content)} <= STATUSES

@@ -1,8 +1,7 @@
 """Counts the events of a file log per second into JSON files, in the mode that suits its backlog.
 
-It records each mode that it begins. To be killed it waits at a given point: before a mode
-(`wait_before`), or within one, when a batch has come to the event of that name (`wait_at`); then
-the file `waiting` is there. It ends once the file `stop` is there.
+It records each mode that it begins. To be killed it waits when a batch has come to the event of a
+given name (`wait_at`); then the file `waiting` is there. It ends once the file `stop` is there.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from pathlib import Path
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.adaptive import Mode, run_adaptively
 from noted_time import BacklogPolicy
-from spark_integration import Batches, CatchUp, Mode, read_noted_log, run_adaptively
+from spark_integration import Batches, CatchUp, Noted, WatermarkPolicy, read_noted_log
 from tests.support.queries import per_second
 from tests.support.spark_sessions import connected, start_spark, started
 
@@ -52,18 +52,15 @@ def main(settings: dict[str, str]) -> None:
     def start(mode: Mode) -> StreamingQuery:
         with Path(settings["modes"]).open("a") as modes:
             modes.write(f"{mode}\n")
-        while settings.get("wait_before") == mode:
-            time.sleep(1)
         events = connected(
             lambda: read_noted_log(
                 spark,
                 settings["root"],
-                settings["stream"],
+                Noted(settings["url"], settings["stream"]),
                 Batches(20),
                 CatchUp(policy, 40),
-                controller_url=settings["url"],
                 event_time="time",
-                strict=False,
+                policy=WatermarkPolicy(strict=False),
             )
         )
         events = events.where(passes("name"))

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_integration import read_noted_kafka, read_noted_log
+from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka, read_noted_log
 from tests.support.spark_sessions import connected, started
 
 
@@ -29,16 +29,21 @@ def main(given: dict[str, Any]) -> None:
 
 def read(spark: SparkSession, url: str, checkpoint: str, asked: dict[str, str]) -> DataFrame:
     """Return the events of a topic, if a broker is named, else of a file log."""
-    time: dict[str, Any] = {"controller_url": url, "event_time": "time", "strict": False}
+    noted, policy = Noted(url, asked["stream"]), WatermarkPolicy(strict=False)
     if "bootstrap" not in asked:
-        return read_noted_log(spark, asked["root"], asked["stream"], **time)
+        return read_noted_log(spark, asked["root"], noted, event_time="time", policy=policy)
+    records = KafkaRecords(
+        asked["stream"],
+        asked["bootstrap"],
+        parse=lambda records: records.select(F.col("timestamp").alias("time")),
+    )
     return read_noted_kafka(
         spark,
-        asked["stream"],
-        bootstrap=asked["bootstrap"],
+        records,
+        noted,
+        event_time="time",
         checkpoint_location=checkpoint,
-        parse=lambda records: records.select(F.col("timestamp").alias("time")),
-        **time,
+        policy=policy,
     )
 
 

@@ -1,7 +1,6 @@
 """Counts the events of a file log per second into a log of its own, and notes how far that is.
 
-It kills itself once the log has `dies_at` files: after an append, before the note that follows; or
-once it has sealed its log, if it `dies_sealed`.
+It kills itself once the log has `dies_at` files: after an append, before the note that follows.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time.values import Time
-from spark_integration import Batches, NotedLogSink, read_noted_log
+from spark_integration import Batches, Noted, NotedLogSink, WatermarkPolicy, read_noted_log
 from tests.support.spark_sessions import connected, start_spark, started
 from writer_client import WriterClient
 
 
 class Dying(WriterClient):
-    """A client that never comes to note once there are enough files, or dies of its seal.
+    """A client that never comes to note once there are enough files.
 
     It takes the whole process group with it, as at a power cut.
     """
@@ -38,20 +37,14 @@ class Dying(WriterClient):
             os.killpg(0, signal.SIGKILL)
         super().note_time(time, position, **options)
 
-    def seal(self) -> bool:
-        """Seal, and die."""
-        sealed = super().seal()
-        if self._given.get("dies_sealed"):
-            os.killpg(0, signal.SIGKILL)
-        return sealed
-
 
 def main(given: dict[str, Any]) -> None:
     """Read everything that is there, and stop."""
     spark = start_spark({"spark.sql.session.timeZone": "Europe/Berlin"})
     root, url, checkpoint = given["root"], given["url"], given["checkpoint"]
-    where: dict[str, Any] = {"controller_url": url, "event_time": "time", "strict": False}
-    events = connected(lambda: read_noted_log(spark, root, "flights", Batches(20), **where))
+    where: dict[str, Any] = {"event_time": "time", "policy": WatermarkPolicy(strict=False)}
+    noted = Noted(url, "flights")
+    events = connected(lambda: read_noted_log(spark, root, noted, Batches(20), **where))
     counts = events.groupBy(F.window("time", "1 second")).count()
     with Dying(given) as client:
         sink = NotedLogSink(root, "counts", client, checkpoint_location=checkpoint, seal=True)

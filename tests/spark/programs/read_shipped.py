@@ -12,8 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_integration import read_complete, read_noted_log
-from tests.support.spark_sessions import SETTINGS
+from spark_integration import Noted, read_complete, read_noted_log
+from tests.support.spark_sessions import SETTINGS, connected
 
 
 def session(given: dict[str, Any]) -> SparkSession:
@@ -33,14 +33,14 @@ def session(given: dict[str, Any]) -> SparkSession:
 def main(given: dict[str, Any]) -> None:
     """Print what came of each step: how many rows were read, or the error."""
     spark = session(given)
-    log = (spark, given["root"], "flights")
-    asked = {"controller_url": given["url"], "event_time": "time"}
+    log = (spark, given["root"], Noted(given["url"], "flights"))
 
     def batch() -> int:
-        return read_complete(*log, 0, 3000, **asked).count()
+        return read_complete(*log, 0, 3000, event_time="time").count()
 
     def stream() -> int:
-        events = read_noted_log(*log, **asked).writeStream.format("memory").queryName("events")
+        read = read_noted_log(*log, event_time="time")
+        events = read.writeStream.format("memory").queryName("events")
         events = events.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
         events.start().awaitTermination()
         return spark.table("events").count()
@@ -60,7 +60,7 @@ def main(given: dict[str, Any]) -> None:
 def came_of(step: Callable[[], int]) -> int | str:
     """Return what a step returns, or its error."""
     try:
-        return step()
+        return connected(step)
     except (PySparkException, Py4JError) as error:
         return str(error)
 

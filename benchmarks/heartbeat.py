@@ -1,0 +1,118 @@
+"""How long the event loop waits at most while marks move a million writers, by a heartbeat.
+
+A controller and a task that beats each millisecond share one event loop, as a server's
+requests do. Two marks: all writers noted distinct times twice while one of them held, so the queue
+has an entry for each that is out of date; then all note the same time, so that all hold again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from benchmarks.aggregation import KEY, SEGMENTS, collected_as_in_the_server
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+from noted_time import Accepted, Note
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+MANY = 1_000_000
+STREAM = "beside"
+BATCH = 1000
+BEAT_S = 0.001
+HOUR_MS = 3_600_000
+LONGEST_MS = 50
+"""The longest piece of work that may keep the event loop from other requests."""
+
+
+class Crowd:
+    """The writers of one stream, of which writer 0 holds time while the others note."""
+
+    def __init__(self, controller: Controller, members: int) -> None:
+        self.members = members
+        self._controller = controller
+
+    async def note(self, first: int, time: Callable[[int], int | None]) -> None:
+        """Have all writers from `first` on note, many a request."""
+        for start in range(first, self.members, BATCH):
+            numbers = range(start, min(start + BATCH, self.members))
+            await self._post([_note(number, time(number)) for number in numbers])
+
+    async def let_go(self, time: int, lower: int, holders: int) -> float:
+        """Have writer 0 note; returns the longest gap, in ms, until so many hold at `lower`."""
+        domain = self._controller.stream(STREAM).aggregator.domains[KEY]
+        async with heartbeat() as gaps:
+            await self._post([_note(0, time)])
+            aim = (lower, holders)
+            while not gaps or (domain.lower, len(domain.holders)) != aim:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(BEAT_S)
+        return max(gaps)
+
+    async def _post(self, notes: list[Note]) -> None:
+        answers = await self._controller.note(STREAM, notes)
+        if not all(type(each) is Accepted for each in answers):
+            raise WrongResult("notes were refused")
+
+
+def _note(writer: int, time: int | None) -> Note:
+    return Note(str(writer), time, {} if time is None else {writer % SEGMENTS: time})
+
+
+@asynccontextmanager
+async def heartbeat() -> AsyncIterator[list[float]]:
+    """Beat meanwhile; yields the times between two beats, in ms."""
+    gaps: list[float] = []
+
+    async def beat() -> None:
+        before = perf_counter()
+        while True:
+            await asyncio.sleep(BEAT_S)
+            now = perf_counter()
+            gaps.append((now - before) * 1e3)
+            before = now
+
+    task = asyncio.create_task(beat())
+    try:
+        yield gaps
+    finally:
+        task.cancel()
+
+
+async def longest_gaps(members: int) -> tuple[float, float]:
+    """Return the longest gap in ms of a mark of distinct times, and of one past all writers."""
+    controller = Controller(MemoryStore())
+    await controller.start()
+    try:
+        await controller.put_stream(STREAM, {"writer_timeout_ms": HOUR_MS})
+        crowd = Crowd(controller, members)
+        await crowd.note(0, lambda _: None)
+        with collected_as_in_the_server():
+            await crowd.note(1, lambda number: number)
+            await crowd.note(1, lambda number: members + number)
+            distinct = await crowd.let_go(3 * members, members + 1, 1)
+            await crowd.note(1, lambda _: 4 * members)
+            past_all = await crowd.let_go(4 * members, 4 * members, members)
+        return distinct, past_all
+    finally:
+        await controller.close()
+
+
+def measure(run: Run, members: int | None = None) -> list[Figure]:
+    """Measure both marks once; a million writers take a minute to note three times."""
+    many = members or run.repeats(full=MANY, quick=MANY // 10)
+    run.say(f"a heartbeat beside marks of {many:,} writers")
+    gaps = asyncio.run(longest_gaps(many))
+    return [
+        Figure(
+            f"the event loop's longest gap, {many:,} writers{what}",
+            "ms",
+            Samples((gap,)),
+            target=Target("value", "at most", LONGEST_MS),
+        )
+        for what, gap in zip((" at times of their own", " at one time"), gaps, strict=True)
+    ]

@@ -1,0 +1,89 @@
+"""What the watermark does not wait for, although no writer is excluded.
+
+A writer that is idle may be silent for as long as it likes. An observer that is idle notes so every
+few seconds: the last of these notes tells whether its process still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from controller.aggregation.draft import Moment
+from controller.aggregation.shown.sentences import listed
+from controller.aggregation.stream import StreamState
+from noted_time import Mark
+from noted_time.reading import MarkHistory
+from noted_time.rules import Member
+from noted_time.values import shown_seconds
+
+EXAMINED = 100
+"""Maximum number of writers that are examined, those that joined first, and of their segments."""
+
+NAMED = 5
+"""Maximum number of writers or segments named in a sentence."""
+
+
+def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) -> Iterator[str]:
+    """Yield which segments of live writers have no new rows, and which observers are idle.
+
+    `last` is the domain's last mark.
+    """
+    if stream.aggregator.sealed is not None:
+        return
+    members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))]
+    cut = {} if last is None else last.cut.offsets
+    quiet = list(_quiet_segments(stream, stream.history(domain), cut, members, now))
+    if quiet:
+        names = listed(quiet[:NAMED], len(quiet))
+        yield f"Live, but without new rows: {names}."
+    idle = [each for each in members if each.counted_as == "idle" and each.noted_at > each.since]
+    live = [_idle(stream, each, now) for each in idle if _is_heard(stream, each, now)]
+    ended = [_idle(stream, each, now) for each in idle if not _is_heard(stream, each, now)]
+    if live:
+        yield f"Idle, with a live process: {listed(live[:NAMED], len(live))}."
+    if ended:
+        yield (
+            f"Idle, with a process that fell silent: {listed(ended[:NAMED], len(ended))}. Start it "
+            "again: what is written there meanwhile is not waited for."
+        )
+
+
+def _quiet_segments(
+    stream: StreamState,
+    history: MarkHistory,
+    cut: Mapping[int, int],
+    members: Sequence[Member],
+    now: Moment,
+) -> Iterator[str]:
+    """Yield the segments of live members that had no new rows for the stream's writer timeout."""
+    final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
+    live = (each for each in members if each.counted_as == "live" and _is_heard(stream, each, now))
+    pairs = ((each, segment) for each in live for segment in each.position)
+    for member, segment in islice(pairs, EXAMINED):
+        since = history.moved_at(segment)
+        if (
+            since is not None
+            and segment not in final
+            and known[segment] <= cut.get(segment, 0)
+            and now.wall - since >= stream.settings.writer_timeout_ms
+        ):
+            quiet = shown_seconds(now.wall - since)
+            yield f"segment {segment} for {quiet} ({member.writer}, {_heard(member, now)})"
+
+
+def _idle(stream: StreamState, member: Member, now: Moment) -> str:
+    """Return a writer, its segment if it has only one, and for how long it has been idle."""
+    of = f"segment {next(iter(member.position))}, " if len(member.position) == 1 else ""
+    since = shown_seconds(stream.service_ms(now) - member.since)
+    return f"{member.writer} ({of}for {since}, {_heard(member, now)})"
+
+
+def _heard(member: Member, now: Moment) -> str:
+    return f"heard {shown_seconds(now.wall - (member.heard_at or now.wall))} ago"
+
+
+def _is_heard(stream: StreamState, member: Member, now: Moment) -> bool:
+    """Whether a member has not been silent for its timeout."""
+    timeout_ms = member.terms.timeout_ms or stream.settings.writer_timeout_ms
+    return stream.service_ms(now) - member.noted_at < timeout_ms

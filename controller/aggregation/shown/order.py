@@ -1,0 +1,106 @@
+"""How far readers are behind in time: a position by its segments, a group, each of its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.aggregation.stream import StreamState
+from noted_time import ReaderGroup, SegmentTimes, TimeWindow
+from noted_time.progress import largest_of
+
+GROUPS_SHOWN = 1000
+"""Maximum number of reader groups of all streams that a scrape measures."""
+
+SEGMENTS_READ = 50_000
+"""Maximum number of segments that a scrape examines, which takes some 20 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLag:
+    """How far a reader of a group is behind the last mark, and how much it should hand over.
+
+    `behind` is the largest of its segments, `None` if one is before all marks. `rank` is how
+    many segments it holds that are still to be read, times its own share of the largest `behind` in
+    the group: the greatest has most to hand over. A `behind` that is not known counts as largest.
+    """
+
+    behind: int | None
+    rank: float
+
+
+class GroupReading(NamedTuple):
+    """How far a reader group is behind the last mark of a domain."""
+
+    stream: str
+    group: str
+    domain: str
+    behind: int
+
+
+class GroupReadings(NamedTuple):
+    """How far reader groups are behind, and how many were left out."""
+
+    shown: list[GroupReading]
+    not_shown: int
+
+
+def segment_times(
+    stream: StreamState, position: Mapping[int, int], domain: str | None
+) -> SegmentTimes:
+    """Return where a position stands in each segment; raises `UnknownDomain`."""
+    return SegmentTimes(stream.history(domain), stream.aggregator.succession, position)
+
+
+def behind(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
+    """Return how far each window's lower is behind the watermark, `None` if one is unknown."""
+    lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
+    return {
+        domain: last.lower - lower if last is not None and lower is not None else None
+        for domain, (lower, last) in zip(windows, lasts, strict=True)
+    }
+
+
+def reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
+    """Return how far the readers of a group that are online are behind in one domain."""
+    position = stream.aggregator.succession.normalise(group.position)
+    lags = segment_times(stream, position, domain).lag().segments
+    is_read, held = stream.aggregator.succession.is_read, group.segments_by_reader()
+    left = {
+        reader: [lags[s] for s in held.get(reader, ()) if not is_read(s, position)]
+        for reader in sorted(group.readers)
+    }
+    own = {reader: largest_of(segments) for reader, segments in left.items()}
+    largest = max((each for each in own.values() if each is not None), default=0)
+    if None in own.values():  # a reader before all marks is farther behind than any other can be
+        last = stream.history(domain).last
+        first = stream.history(domain).after(0, 1)
+        largest = last.lower - first[0].lower + 1 if last is not None else 0
+    return {
+        reader: ReaderLag(each, len(left[reader]) * _share(each, largest))
+        for reader, each in own.items()
+    }
+
+
+def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
+    """Measure reader groups in the order of their streams; an unknown lag is not shown."""
+    shown: list[GroupReading] = []
+    groups = segments = not_shown = 0
+    for stream in streams:
+        for name in stream.groups:
+            position = stream.groups[name].position
+            if groups >= GROUPS_SHOWN or segments + len(position) > SEGMENTS_READ:
+                not_shown += 1
+                continue
+            groups, segments = groups + 1, segments + len(position)
+            lags = behind(stream, stream.windows(position))
+            known = ((domain, lag) for domain, lag in lags.items() if lag is not None)
+            shown += [GroupReading(stream.record.name, name, *each) for each in known]
+    return GroupReadings(shown, not_shown)
+
+
+def _share(own: int | None, largest: int) -> float:
+    if own is None:
+        return 1.0
+    return own / largest if largest else 0.0

@@ -1,0 +1,163 @@
+"""The streams at a glance, those in trouble first: one row each, from any controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Literal
+
+from controller.aggregation.draft import Moment
+from controller.aggregation.shown.inspection import EXAMINED, times_out_in_ms
+from controller.aggregation.stream import StreamState
+from controller.store.port import StreamSummary
+from noted_time import MarkHistory
+from noted_time.rules import Track
+from noted_time.values import DecisionName
+
+Sort = Literal["trouble", "name"]
+
+Rank = tuple[bool, bool, int, bool, str]
+"""The place of a stream among the others: a lower one comes first."""
+
+STEP_MS = 10_000
+"""Times of holding are compared in steps of this, or rows would move all the time."""
+
+LAGS = 30
+LAG_EVERY_MS = 2 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRow:
+    """A domain: its last mark, the decision, and its longest holder.
+
+    `lag` has by how much the watermark was behind the wall clock at 30 moments of the last hour,
+    the oldest first and the last of them now; null before the first mark, and if the lower is not
+    in Unix ms. What only the owner of the stream knows is null if it did not answer.
+    """
+
+    domain: str
+    lower: int | None
+    upper: int | None
+    written_at: int | None
+    decision: DecisionName | None
+    holders: int | None
+    held_by: str | None
+    held_for_ms: int | None
+    times_out_in_ms: int | None
+    lag: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """How many members are in each state."""
+
+    live: int
+    idle: int
+    finished: int
+    excluded: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A stream; if its owner did not answer, as the database knows it."""
+
+    name: str
+    id: str
+    answered: bool
+    writers: Members | None
+    domains: tuple[DomainRow, ...]
+
+
+def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
+    """Return the place of a row."""
+    if sort == "name":
+        return rank_by_name(row.name)
+    held_ms = max((each.held_for_ms or 0 for each in row.domains), default=0)
+    return _rank(row.name, held_ms, row.writers or Members(0, 0, 0, 0))
+
+
+def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
+    """Return the place of a stream in memory, in a few microseconds."""
+    name = stream.record.name
+    if sort == "name":
+        return rank_by_name(name)
+    began = (_longest(stream, domain) for domain in stream.histories)
+    held_ms = max((service_ms - track.began for track in began if track), default=0)
+    return _rank(name, held_ms, Members(**stream.aggregator.domains.census.members))
+
+
+def rank_by_name(name: str) -> Rank:
+    """Return the place of a stream by its name; before all others, as without an answer."""
+    return False, False, 0, False, name
+
+
+def _rank(name: str, held_ms: int, members: Members) -> Rank:
+    """Put a stream first whose writers are all excluded: nothing vouches for its time any more."""
+    is_abandoned = members.excluded > 0 and not (members.live or members.idle)
+    return True, not is_abandoned, -(held_ms // STEP_MS), not members.excluded, name
+
+
+def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
+    """Return the row of a stream in memory."""
+    domains = tuple(_domain_of_stream(stream, domain, now) for domain in stream.histories)
+    members = Members(**stream.aggregator.domains.census.members)
+    return StreamRow(stream.record.name, stream.id, answered=True, writers=members, domains=domains)
+
+
+def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
+    """Return the row of a stream that only the database knows: it has its last marks."""
+    record = summary.record
+    lasts = {domain: summary.last_marks.get(domain) for domain in record.settings.domains}
+    domains = (
+        _domain(domain, MarkHistory([last] if last else ()), wall_ms)
+        for domain, last in lasts.items()
+    )
+    if record.seal is not None:
+        domains = (replace(each, decision="sealed") for each in domains)
+    return StreamRow(record.name, record.id, answered=False, writers=None, domains=tuple(domains))
+
+
+def _domain(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
+    """Return the row of a domain as its marks show it."""
+    last = history.last
+    return DomainRow(
+        domain=domain,
+        lower=last.lower if last else None,
+        upper=last.upper if last else None,
+        written_at=last.written_at if last else None,
+        decision=None,
+        holders=None,
+        held_by=None,
+        held_for_ms=None,
+        times_out_in_ms=None,
+        lag=_lags(history, wall_ms),
+    )
+
+
+def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRow:
+    row, longest = _domain(domain, stream.histories[domain], now.wall), _longest(stream, domain)
+    decision: DecisionName = "hold"
+    if longest is None:
+        decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
+    if stream.final_cut is not None:
+        decision = "sealed"
+    return replace(
+        row,
+        decision=decision,
+        holders=len(stream.aggregator.domains[domain].waited_for()),
+        held_by=longest.member.writer if longest else None,
+        held_for_ms=stream.service_ms(now) - longest.began if longest else None,
+        times_out_in_ms=times_out_in_ms(stream, longest, now) if longest else None,
+    )
+
+
+def _longest(stream: StreamState, domain: str) -> Track | None:
+    """Return the member that holds the domain longest, which `explain` names first."""
+    first = islice(stream.aggregator.domains[domain].waited_for().values(), EXAMINED)
+    return min(first, key=lambda track: (track.began, track.member.writer), default=None)
+
+
+def _lags(history: MarkHistory, wall_ms: int) -> tuple[int | None, ...]:
+    moments: Sequence[int] = range(wall_ms - (LAGS - 1) * LAG_EVERY_MS, wall_ms + 1, LAG_EVERY_MS)
+    return tuple(history.trend().lags(moments))

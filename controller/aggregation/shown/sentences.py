@@ -1,0 +1,294 @@
+"""What the decision of a domain means, in the sentences that an operator would say.
+
+Moments are spelled in UTC, as `2013-01-01T10:00:00Z`: a page may show each in the reader's zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from controller.aggregation.draft import Moment
+from controller.aggregation.shown.suspect_notes import EXAMINED, Hint
+from controller.aggregation.stream import StreamState
+from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
+from noted_time.reading import ReaderPlace
+from noted_time.rules import Forecast, Standing, Would, lower_without
+from noted_time.values import Waiting, shown_gap, shown_seconds, shown_time
+
+REASON_WORDS = {
+    "timed_out": "timed out",
+    "removed": "removed by an operator",
+    "returned_late": "came back late",
+    "sealed": "live when the stream was sealed",
+}
+"""Why the watermark advanced without a writer."""
+
+NAMED = 5
+"""Maximum number of writers named in a sentence."""
+
+HEARD_MS = 60_000
+"""A writer that said so within this time is alive: the producer repeats it every ten seconds."""
+
+MOST_SUPPOSED = 100
+"""Maximum number of holders that a dry run leaves out together."""
+
+ABANDONED = (
+    "Every writer that has not finished is excluded: the watermark advances again when one of them "
+    "notes a later time."
+)
+
+
+def sentences(  # noqa: PLR0913 - what an explanation is made of
+    stream: StreamState,
+    domain: str,
+    decision: Decision,
+    now: Moment,
+    *,
+    last: Mark | None,
+    hints: Sequence[Hint],
+    resting: Iterable[str],
+    would: Would | None,
+    reader: ReaderPlace | None = None,
+    foreseen: Forecast | None = None,
+) -> Iterator[str]:
+    """Yield first what was decided, then why and until when, last the result of a dry run.
+
+    If a reader was asked about, what it waits for comes second.
+    """
+    lower = last.lower if last else None
+    domains, states = stream.settings.domains, _states(stream, decision)
+    yield _decided(stream.record.name, domain if len(domains) > 1 else None, decision, lower)
+    if reader is not None:
+        yield _waiting_reader(reader, decision)
+    if isinstance(decision, Hold):
+        yield _holding(stream, decision, now, lower)
+        yield from _held(stream, decision, now)
+    yield from _others(states, decision, domain if len(domains) > 1 else None)
+    if isinstance(decision, Quiet) and states["excluded"] and not states["live"] + states["idle"]:
+        yield ABANDONED
+    if isinstance(decision, Hold):
+        yield _until(stream, domain, decision, foreseen, now)
+        yield from _held_by_operators(stream, decision, now)
+        yield _left_out(stream, domain, decision, now, lower)
+    yield from resting
+    yield _excluded(stream, now.wall)
+    yield from (f"{hint.writer} {hint.detail}" for hint in hints)
+    if would is not None:
+        yield _would(would, lower)
+
+
+def _decided(name: str, domain: str | None, decision: Decision, lower: int | None) -> str:
+    who, at = name if domain is None else f"{name} ({domain})", _at(lower)
+    match decision:
+        case Hold():
+            return f"{who} holds {at}: it waits for {counted(decision.holders, 'writer')}."
+        case Advance():
+            to = shown_time(decision.lower)
+            if lower is None:
+                return f"{who} advances to {to}, its first mark."
+            return f"{who} advances from {shown_time(lower)} to {to}."
+        case Sealed():
+            return f"{who} is sealed {at}: it takes no more notes, and no mark follows."
+        case Quiet():
+            return f"{who} is quiet {at}: it waits for no writer, and everything noted is marked."
+
+
+def _waiting_reader(reader: ReaderPlace, decision: Decision) -> str:
+    """Return what a reader waits for: segments, if there is a mark that it does not reach."""
+    if reader.next_lower is None:
+        waits = "" if isinstance(decision, Sealed) else ": it waits for the next one"
+        return f"A reader at this position has reached all marks{waits}."
+    needs = []
+    for each in reader.waiting_for[:NAMED]:
+        noted = f", as {each.writer} noted" if each.writer else ""
+        needs.append(f"segment {each.segment} to {each.needed}{noted} (read to {each.offset})")
+    mark = f"mark {reader.next_seq}, {shown_time(reader.next_lower)}"
+    return (
+        f"A reader at this position is {_at(reader.lower)}, {counted(reader.marks, 'mark')} behind."
+        f" It waits for {counted(reader.segments, 'segment')}, not for a writer: {mark}, needs "
+        f"{listed(needs, reader.segments)}."
+    )
+
+
+def _states(stream: StreamState, decision: Decision) -> dict[Standing, int]:
+    """Return the number of writers in each state, counting holders as live.
+
+    One that was excluded and came back is called excluded until it has caught up.
+    """
+    states, member = dict(stream.aggregator.domains.census.members), stream.aggregator.member
+    waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
+    back = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)
+    return states | {"live": states["live"] + back, "excluded": states["excluded"] - back}
+
+
+def _holding(stream: StreamState, decision: Hold, now: Moment, lower: int | None) -> str:
+    """Return who has held the watermark longest, since when, and what was heard of it."""
+    first = decision.waiting_for[0]
+    held, said = shown_seconds(first.held_for_ms), _noted(first, lower)
+    heard_at = stream.aggregator.member(first.writer).heard_at
+    if heard_at is not None:
+        said += f", and was last heard {shown_seconds(now.wall - heard_at)} ago"
+    if decision.holders == 1:
+        return f"{first.writer} has held it for {held}: it {said}."
+    names = listed([each.writer for each in decision.waiting_for[:NAMED]], decision.holders)
+    return f"They are {names}. {first.writer} has held it longest, for {held}: it {said}."
+
+
+def _held(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
+    """Yield why writers that hold the watermark do not note, as they said themselves."""
+    for waiting in decision.waiting_for[:NAMED]:
+        member = stream.aggregator.member(waiting.writer)
+        if member.held is not None:
+            is_heard = now.wall - (member.heard_at or 0) < HEARD_MS
+            said = "is alive, but" if is_heard else "reported before it fell silent:"
+            yield f"{member.writer} {said} {member.held}."
+
+
+def _noted(first: Waiting, lower: int | None) -> str:
+    if first.time is None:
+        return "has noted no time yet"
+    if lower is not None and first.time < lower:
+        return f"noted {shown_time(first.time)}, which is below the watermark"
+    return f"noted {shown_time(first.time)} and no later time"
+
+
+def _others(
+    states: Mapping[Standing, int], decision: Decision, domain: str | None
+) -> Iterator[str]:
+    """Yield why the writers that do not hold the watermark do not matter to it now."""
+    holders = decision.holders if isinstance(decision, Hold) else 0
+    ahead = max(0, states["live"] - holders)
+    if ahead:
+        verb, does = ("has", "does") if ahead == 1 else ("have", "do")
+        vouches = f", or {does} not vouch for {domain}" if domain else ""
+        live = counted(ahead, "other live writer" if holders else "live writer")
+        yield f"{live} {verb} noted later times{vouches}."
+    resting = [
+        f"{states[state]:,} {state}" for state in ("idle", "finished", "excluded") if states[state]
+    ]
+    if resting:
+        yield f"Not waited for: {', '.join(resting)}."
+    if not any(states.values()):
+        yield "No writer has joined yet."
+
+
+def _until(
+    stream: StreamState, domain: str, decision: Hold, foreseen: Forecast | None, now: Moment
+) -> str:
+    """Return when a watermark that is held advances, and without whom if it does so by itself."""
+    waits, running = decision.waiting_for, stream.aggregator.domains[domain]
+    is_one = decision.holders == 1
+    who = waits[0].writer if is_one else "each of them"
+    noted = f"It advances when {who} notes a later time"
+    ends = f"when {who if is_one else 'the last of them'} times out"
+    if foreseen is not None:
+        in_ms = max(0, foreseen.at - stream.service_ms(now))
+        says = f"{noted}, or automatically in {shown_seconds(in_ms)}, {ends}"
+        if foreseen.exclusions == decision.holders:
+            return f"{says}."
+        names = listed(foreseen.writers, foreseen.exclusions)
+        return f"{says}: then to {shown_time(foreseen.lower)}, without {names}."
+    if running.step_without(running.waited_for().keys()) is None:
+        return f"{noted}, not by itself: no other writer has noted a later time."
+    at = shown_seconds(max(each.times_out_in_ms for each in waits))
+    return f"{noted}, or automatically in {at} at the earliest, {ends}."
+
+
+def _held_by_operators(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
+    """Yield which of the longest holders an operator keeps from timing out, and until when."""
+    shift, named = stream.unix_shift(now), 0
+    for each in decision.waiting_for[:EXAMINED]:
+        terms = stream.aggregator.member(each.writer).terms
+        until = terms.hold_until
+        if until is not None and until + shift > now.wall and named < NAMED:
+            named += 1
+            why = ": ".join(filter(None, (terms.held_by, terms.held_for)))
+            yield (
+                f"{each.writer} is held by an operator until {shown_time(until + shift)}"
+                f"{f' ({why})' if why else ''}."
+            )
+
+
+def _left_out(
+    stream: StreamState, domain: str, decision: Hold, now: Moment, lower: int | None
+) -> str:
+    """Return where the watermark would be without those that hold it."""
+    names = [each.writer for each in decision.waiting_for]
+    if decision.holders == 1:
+        then = lower_without(stream.aggregator.domains[domain], names[0])
+        return _without(names[0], f"what {names[0]} writes", lower, then)
+    one = "Leaving out only one of them changes nothing."
+    if decision.holders > MOST_SUPPOSED:
+        return one
+    would = stream.aggregator.would(domain, names, None, stream.service_ms(now))
+    every = "both" if decision.holders == 2 else f"all {decision.holders}"  # noqa: PLR2004 - a pair
+    return f"{one} {_without(every, 'what they write', lower, would.lower)}"
+
+
+def _without(who: str, what: str, lower: int | None, then: int | None) -> str:
+    if then is None:
+        return f"Without {who} there would still be no mark."
+    if then == lower:
+        return f"Without {who} it would stay where it is: no other writer has noted a later time."
+    return (
+        f"Without {who} it would be at {shown_time(then)}{_later(lower, then)}; "
+        f"{what} below that would then be late."
+    )
+
+
+def _excluded(stream: StreamState, now: int) -> str:
+    """Return who is excluded, of the members that joined first, and why."""
+    number = stream.aggregator.domains.census.members["excluded"]
+    if not number:
+        return "No writer is excluded."
+    examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))
+    members = islice((each for each in examined if each.counted_as == "excluded"), NAMED)
+    named = [
+        f"{each.writer} ({REASON_WORDS[each.exclusion.reason]} "
+        f"{shown_seconds(now - each.exclusion.since)} ago)"
+        for each in members
+        if each.exclusion
+    ]
+    who = listed(named, number) if named else counted(number, "writer")
+    return f"Excluded at present: {who}."
+
+
+def _would(would: Would, lower: int | None) -> str:
+    if would.decision != "advance" or would.lower is None:
+        verb = {"hold": "hold", "quiet": "be quiet", "sealed": "stay sealed"}[would.decision]
+        return f"Then it would {verb} {_at(would.lower)}."
+    then = f"Then it would advance to {shown_time(would.lower)}{_later(lower, would.lower)}"
+    if not would.excluded:
+        return f"{then}."
+    names = listed(would.excluded[:NAMED], len(would.excluded))
+    write = f"{names} writes" if len(would.excluded) == 1 else "they write"
+    return f"{then}, without {names}: what {write} below that would then be late."
+
+
+def _at(lower: int | None) -> str:
+    return "before its first mark" if lower is None else f"at {shown_time(lower)}"
+
+
+def _later(lower: int | None, then: int) -> str:
+    return "" if lower is None else f", {shown_gap(lower, then)} later"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "writer"), counted(2000, "writer")
+    ('1 writer', '2,000 writers')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], number: int) -> str:
+    """Return names as in a sentence, and how many more there are of `number` in all.
+
+    >>> listed(["a", "b"], 2), listed(["a", "b"], 9)
+    ('a and b', 'a, b and 7 more')
+    """
+    more = number - len(names)
+    *first, last = [*names, f"{more:,} more"] if more > 0 else names
+    return f"{', '.join(first)} and {last}" if first else last

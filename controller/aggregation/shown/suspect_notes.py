@@ -1,0 +1,76 @@
+"""What looks wrong in the notes of a stream: two processes, times in seconds, no position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Literal
+
+from controller.aggregation.draft import Moment
+from controller.aggregation.stream import StreamState
+from noted_time.reading import by_writer, look_like_seconds, seconds_doubt
+from noted_time.values import shown_gap, shown_seconds
+
+EXAMINED = 10_000
+"""Maximum number of members that are examined, which takes 2 ms."""
+
+NAMED = 10
+"""Maximum number of hints of one stream."""
+
+LATELY_MS = 10 * 60_000
+"""How long after its last late rows a writer is named."""
+
+NO_POSITION = "never named a position: no cut covers what it writes."
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A writer whose notes look wrong; `detail` says how, worded to follow the writer's name.
+
+    Its name was taken over three times or more in the last minute (`taken_over`), two processes
+    noted under it within the hour (`fenced`), its time is probably in `seconds`, it noted times and
+    never named a position (`no_position`), or it wrote rows below the watermark within the last ten
+    minutes (`late`).
+    """
+
+    writer: str
+    hint: Literal["taken_over", "fenced", "seconds", "no_position", "late"]
+    detail: str
+
+
+def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
+    """Return what looks wrong in `domain`, of the members that joined first.
+
+    The names for which two processes fight come first, then those under which two noted within the
+    hour.
+    """
+    fights = (Hint(name, "taken_over", detail) for name, detail in stream.fences.fights(now.wall))
+    fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall))
+    late = _late(stream, domain, now.wall)
+    return list(islice(chain(fights, fenced, late, _doubts(stream, domain)), NAMED))
+
+
+def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
+    """Yield the writers with late rows, of those that reported some lately."""
+    recent = (each for each in stream.late[domain] if each.last_seen > now - LATELY_MS)
+    for each in by_writer(recent):
+        span = shown_seconds(max(LATELY_MS, now - each.first_seen))
+        far = f", up to {shown_gap(each.least, each.least + each.behind)} late" * bool(each.behind)
+        rows = f"{each.rows:,} row{'' if each.rows == 1 else 's'}"
+        member = stream.aggregator.domains.members.get(each.writer)
+        doubt = "." if member is None or member.exclusion else ": wrong clock or zone?"
+        detail = f"wrote {rows} below the watermark in the last {span}{far}{doubt}"
+        yield Hint(each.writer, "late", detail)
+
+
+def _doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
+    are_unix_ms = stream.settings.are_unix_ms
+    for track in islice(stream.aggregator.domains[domain].tracks(), EXAMINED):
+        writer, time = track.member.writer, track.noted
+        if time is None or track.member.state != "live":
+            continue
+        if are_unix_ms and look_like_seconds(time):
+            yield Hint(writer, "seconds", f"noted {seconds_doubt(time)}")
+        if not track.member.position:
+            yield Hint(writer, "no_position", NO_POSITION)

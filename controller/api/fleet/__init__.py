@@ -1,0 +1,1 @@
+"""All controllers of one database, asked by one of them."""

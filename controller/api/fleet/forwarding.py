@@ -1,0 +1,323 @@
+"""Requests for streams that another controller owns: forwarded to it, and its answer returned.
+
+Each of several controllers on one database answers for every stream. The owner of a stream's bucket
+takes all requests for it, and the others forward theirs. So whatever any controller acknowledged
+went through the one task that makes the stream's marks, and every answer is the owner's.
+
+While a bucket has no owner, or its owner does not answer, a request is held until there is one that
+does, for at most `HOLD_S`, unless this controller is stopping and was the last. Forwarding notes
+twice is harmless: a note that was taken is taken again as the replay it is. So is it with `GET` and
+`PUT`, which are idempotent. Any other request is only forwarded again if it reached no controller.
+
+Notes for one owner are gathered to *frames*, a few of which are under way at a time. A frame is
+admitted by the secret that the controllers share, and each request in it by its own token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import httpx
+import msgspec
+import structlog
+
+from controller.aggregation.owned_streams import NotOwner
+from controller.api.fleet.shared_secret import SharedSecret
+from controller.api.gate.access import FORWARDED_NOTES, AccessDenied, Gate, Need, RequestInfo
+from controller.api.gate.admitted import FORWARDED, MARKED, Call, StreamRequest
+from controller.api.notes.route import answer_submitted, explained, submit_notes
+from controller.api.wire.answers import MISDIRECTED, NOT_MINE, Answer
+from controller.api.wire.problems import problem, problem_of
+from controller.service.controller import Controller
+from controller.service.long_reads import in_slices
+from controller.store.port import StoreUnavailable
+from noted_time.client import OWNER
+
+if TYPE_CHECKING:
+    from controller.api.notes.route import Results
+
+    AnswerHere = Callable[[StreamRequest], Awaitable[Answer]]
+
+log = structlog.get_logger()
+
+PATH = FORWARDED_NOTES
+HOLD_S = 8.0
+"""For how long a request waits for an owner that answers: two leases and a little."""
+
+ANSWER_S = 4.0
+"""How long an owner may take to answer: one that takes longer has been replaced."""
+
+CONNECT_S = 1.0
+LOOK_AGAIN_S = 0.1
+REPEATABLE = frozenset(("GET", "PUT"))
+UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Maximum size of the bodies that wait for other controllers: a million notes in large requests."""
+
+FRAMES_AT_ONCE = 4
+MOST_ITEMS = 4096
+FRAME_BYTES = 1024 * 1024
+"""No request is added to a frame of this size, so none has more than about twice as many bytes."""
+
+MAX_FRAME = 3 * FRAME_BYTES
+
+SENT = (b"authorization", b"content-type", b"accept")
+RETURNED = (b"content-type", b"allow", b"retry-after", b"www-authenticate")
+
+
+class Item(msgspec.Struct, frozen=True, array_like=True):
+    """One request with notes in a frame: to which stream, the token that it shows, its body."""
+
+    stream: str
+    authorization: bytes
+    body: bytes
+
+
+_encoder = msgspec.msgpack.Encoder()
+_items = msgspec.msgpack.Decoder(Annotated[list[Item], msgspec.Meta(max_length=MOST_ITEMS)])
+_answers = msgspec.msgpack.Decoder(list[Answer])
+
+
+class Forwarding:
+    """Forwards requests to the other controllers of the database."""
+
+    def __init__(
+        self, controller: Controller, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        """Open no connection yet; `transport` takes the place of the network."""
+        self._controller, self._ownership = controller, controller.ownership
+        # by a transport of its own, so that no proxy of the environment comes between replicas
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self.http_client = httpx.AsyncClient(
+            timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+            transport=transport or httpx.AsyncHTTPTransport(limits=limits),
+        )
+        self.secret = SharedSecret(controller.replicas_secret)
+        self._peers: dict[str, _Peer] = {}
+        self._failing: set[str] = set()
+        self._waiting = self._bytes = 0
+
+    async def answer(self, request: StreamRequest, here: AnswerHere) -> Answer:
+        """Return what the stream's owner answers, which may be this controller, by `here`.
+
+        Raises `StoreUnavailable` if this controller does not know the owner, or whether the owner
+        took the request, and `Overloaded` if too many requests wait.
+        """
+        if self._controller.owns(request.stream):
+            answer = await here(request)
+            if answer.status != MISDIRECTED:
+                return answer
+        if request.header(FORWARDED):
+            return NOT_MINE
+        self._controller.check_serving()
+        with self._room(len(request.body)):
+            return await self._held(request, here)
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        for peer in self._peers.values():
+            peer.close()
+        await self.http_client.aclose()
+
+    @contextmanager
+    def _room(self, size: int) -> Iterator[None]:
+        """Take a place among those that wait for other controllers; raises `Overloaded`."""
+        most = self._controller.limits.waiting_requests
+        if self._waiting >= most or (self._waiting and self._bytes + size > MOST_BYTES):
+            message = f"{self._waiting} requests wait for another controller; try again"
+            raise self._controller.metrics.overload(message)
+        self._waiting, self._bytes = self._waiting + 1, self._bytes + size
+        try:
+            yield
+        finally:
+            self._waiting, self._bytes = self._waiting - 1, self._bytes - size
+
+    async def _held(self, request: StreamRequest, here: AnswerHere) -> Answer:
+        """Hold the request until the owner of its stream answers it, also when that changes."""
+        loop, stream = asyncio.get_running_loop(), request.stream
+        deadline = loop.time() + HOLD_S
+        while True:
+            if self._controller.owns(stream):
+                answer = await here(request)
+            else:
+                answer = await self._ask_owner(request)
+            if answer.status != MISDIRECTED:
+                return answer
+            self._ownership.refresh_soon()
+            ends = request.waits_s > 0 and self._controller.stopping.is_set()
+            if loop.time() >= deadline or self._ownership.is_last or ends:
+                return problem_of(NotOwner(stream))
+            await self._ownership.change(LOOK_AGAIN_S)
+
+    async def _ask_owner(self, request: StreamRequest) -> Answer:
+        """Return the owner's answer; `NOT_MINE` if none came and to ask again is harmless."""
+        url = self._ownership.owner_url(request.stream)
+        if url is None:
+            return NOT_MINE
+        if request.is_of_notes:
+            made = _Peer(url, self.http_client, self.secret, self._failed)
+            peer = self._peers.setdefault(url, made)
+            answer = explained(await peer.put(request), request.body)
+        else:
+            answer = await self._forward(url, request)
+        if answer.status != MISDIRECTED:
+            self._failing.discard(url)
+        return answer.with_headers([(OWNER.encode(), url.encode())] if url.isascii() else [])
+
+    async def _forward(self, url: str, request: StreamRequest) -> Answer:
+        """Forward any other request, outside of frames."""
+        try:
+            reply = await self._unless_moved(url, request)
+        except Exception as error:  # an advertised URL may be anything
+            self._failed(url, error)
+            if request.scope["method"] in REPEATABLE or isinstance(error, UNREACHED):
+                return NOT_MINE
+            message = f"the controller that owns the stream gave no answer: {error!r}; ask again"
+            raise StoreUnavailable(message) from error
+        if reply is None:
+            return NOT_MINE
+        headers = ((name.lower(), value) for name, value in reply.headers.raw)
+        returned = [each for each in headers if each[0] in RETURNED]
+        return Answer(reply.status_code, reply.content, returned)
+
+    async def _unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
+        """Return the reply; `None` to a long poll if its stream moves or this controller stops."""
+        sent = self.http_client.request(
+            request.scope["method"],
+            f"{url}{request.target}",
+            content=request.body,
+            headers=[*(each for each in request.scope["headers"] if each[0] in SENT), MARKED],
+            timeout=httpx.Timeout(ANSWER_S + request.waits_s, connect=CONNECT_S),
+        )
+        sent = asyncio.wait_for(sent, CONNECT_S + ANSWER_S + request.waits_s)
+        if not request.waits_s:
+            return await sent
+        reply = asyncio.create_task(sent)
+        moved = asyncio.create_task(self._moved(url, request.stream))
+        try:
+            await asyncio.wait((reply, moved), return_when=asyncio.FIRST_COMPLETED)
+            return reply.result() if reply.done() else None
+        finally:
+            reply.cancel()
+            moved.cancel()
+
+    async def _moved(self, url: str, stream: str) -> None:
+        """Wait until the stream has another owner, or this controller is to stop."""
+        while self._ownership.owner_url(stream) == url and not self._controller.stopping.is_set():
+            await self._ownership.change(1.0)
+
+    def _failed(self, url: str, error: Exception) -> None:
+        """Look for another owner; log once that this one failed, until it answers again."""
+        if url not in self._failing:
+            log.warning("forwarding_failed", url=url, error=repr(error))
+            self._failing.add(url)
+        self._ownership.refresh_soon()
+
+
+class _Peer:
+    """Gathers the notes for one other controller, and posts them a frame at a time."""
+
+    def __init__(
+        self,
+        url: str,
+        client: httpx.AsyncClient,
+        secret: SharedSecret,
+        failed: Callable[[str, Exception], None],
+    ) -> None:
+        self._url = url
+        self.http_client = client
+        self._secret = secret
+        self._failed = failed
+        self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, request: StreamRequest) -> asyncio.Future[Answer]:
+        """Send the request with the next frame; its answer is `NOT_MINE` if none came."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        item = Item(request.stream, request.header(b"authorization"), request.body)
+        self._waiting.append((item, answer))
+        if len(self._tasks) < FRAMES_AT_ONCE:
+            task = asyncio.create_task(self._run(), name="forwarding")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return answer
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(0)  # requests that are parsed already join this frame
+            frame = self._next_frame()
+            if frame:
+                answers = await self._post([item for item, _ in frame])
+                for (_, future), answer in zip(frame, answers, strict=True):
+                    if not future.done():
+                        future.set_result(answer)
+
+    def _next_frame(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
+        """Return the next frame, without the requests of callers that hung up."""
+        waiting = [each for each in self._waiting if not each[1].cancelled()]
+        size = end = 0
+        while end < min(len(waiting), MOST_ITEMS) and size < FRAME_BYTES:
+            size += len(waiting[end][0].body)
+            end += 1
+        frame, self._waiting = waiting[:end], waiting[end:]
+        return frame
+
+    async def _post(self, items: list[Item]) -> list[Answer]:
+        """Return the answers to a frame, `NOT_MINE` for each request that is to be sent again."""
+        try:
+            async with asyncio.timeout(CONNECT_S + ANSWER_S):
+                reply = await self.http_client.post(
+                    f"{self._url}{PATH}",
+                    content=_encoder.encode(items),
+                    headers=[await self._secret.header()],
+                )
+            if reply.status_code == httpx.codes.FORBIDDEN:
+                await self._secret.refresh()
+            reply.raise_for_status()
+            answers = _answers.decode(reply.content)
+            if len(answers) != len(items):
+                raise msgspec.DecodeError(f"{len(answers)} answers to {len(items)} requests")  # noqa: TRY301 - as bad as none
+        except Exception as error:  # noqa: BLE001 - whatever it is, no request may wait for ever
+            self._failed(self._url, error)
+            return [NOT_MINE] * len(items)
+        return answers
+
+
+async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: str) -> Answer:
+    """Take the requests of a frame, and return their answers."""
+    try:
+        items = _items.decode(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return problem(400, "malformed_frame", f"body: {error}")
+    # all are submitted before the first is waited for, so that few commits take them
+    submitted = [_submitted(controller, gate, item, remote) async for item in in_slices(items)]
+    answers = [
+        await answer_submitted(controller, item.stream, each)
+        async for item, each in in_slices(zip(items, submitted, strict=True))
+    ]
+    return Answer.of(200, _encoder.encode(answers), "application/msgpack")
+
+
+def _submitted(
+    controller: Controller, gate: Gate, item: Item, remote: str
+) -> Future[Results] | Answer:
+    """Judge a request of a frame as if it had come alone, and begin to take its notes."""
+    shown = [(b"authorization", item.authorization)] if item.authorization else []
+    info = RequestInfo("POST", f"/v1/streams/{item.stream}/notes", shown, remote)
+    try:
+        holder = gate.admit(Need("write", item.stream), info)
+    except AccessDenied as denied:
+        return denied.problem
+    if not controller.owns(item.stream):
+        return NOT_MINE
+    return submit_notes(controller, Call(item.stream, holder, remote), item.body)

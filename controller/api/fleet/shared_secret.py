@@ -1,0 +1,58 @@
+"""The secret by which a controller knows another one of the same database."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable
+
+from controller.api.gate import audit
+from controller.api.gate.access import AccessDenied, Need, RequestInfo, attempt
+from controller.api.wire.problems import problem, problem_of
+from controller.store.port import StoreUnavailable
+
+HEADER = b"noted-time-replica"
+
+AGAIN_S = 1.0
+"""Minimum time between two reads of the database, however many strangers call."""
+
+
+class SharedSecret:
+    """The secret, as it was last read from the database."""
+
+    def __init__(self, read: Callable[[], Awaitable[bytes]]) -> None:
+        """Read it when it is needed first."""
+        self._read = read
+        self._known = b""
+        self._reading = asyncio.Lock()
+        self._again_at = 0.0
+
+    async def header(self) -> tuple[bytes, bytes]:
+        """Return the header that shows it; raises `StoreUnavailable`."""
+        if not self._known:
+            await self.refresh()
+        return HEADER, self._known
+
+    async def refresh(self) -> None:
+        """Read it again, unless that was done just now; raises `StoreUnavailable`."""
+        async with self._reading:
+            now = asyncio.get_running_loop().time()
+            if now >= self._again_at:
+                self._again_at = now + AGAIN_S
+                self._known = await self._read()
+
+    async def check(self, need: Need, info: RequestInfo) -> None:
+        """Raise `AccessDenied` unless the request shows the secret, which may have changed."""
+        shown = next((value for name, value in info.headers if name == HEADER), b"")
+        try:
+            if not self._is(shown):
+                await self.refresh()
+        except StoreUnavailable as failure:
+            raise AccessDenied(problem_of(failure)) from failure
+        if not self._is(shown):
+            audit.refused(attempt(need, info), "forbidden")
+            sentence = "only a controller of the same database may forward notes"
+            raise AccessDenied(problem(403, "forbidden", sentence, right=need.right))
+
+    def _is(self, shown: bytes) -> bool:
+        return bool(self._known) and hmac.compare_digest(shown, self._known)

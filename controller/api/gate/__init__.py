@@ -1,0 +1,1 @@
+"""Who calls, what it may, and what is recorded of it."""

@@ -1,0 +1,1 @@
+"""Notes in, results out: the one route in front of FastAPI."""

@@ -1,0 +1,68 @@
+// The controller's API, with the token that the reader gave for this tab.
+
+import { h } from "./elements.js";
+import { input, labelled, open } from "./parts.js";
+import { parsed, written } from "./values.js";
+
+const ANSWER_MS = 8000;
+const TOKEN = "noted-time-token";
+const FOREIGN = "The server at this address is not a noted-time controller.";
+
+export const base = new URL(".", location.href.split("#")[0]);
+
+/** An answer other than the one asked for; its status is null if a controller did not give it. */
+export class Problem extends Error {
+  constructor(status, { detail, code }) {
+    super(detail ?? `HTTP ${status}`);
+    Object.assign(this, { status, code });
+  }
+}
+
+/** What the token allows; null until the controller has said. */
+export let access = null;
+export const loadAccess = async () => { access ??= await call("GET", "v1/access"); };
+export function forgetToken() {
+  sessionStorage.removeItem(TOKEN);
+  access = null;
+}
+
+let askingForToken = null;
+
+/** Return the answer's body; asks for a token if one is needed, then calls again. */
+export async function call(method, path, { query = {}, body, withinMs = ANSWER_MS } = {}) {
+  const url = new URL(path, base);
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of [value].flat()) if (each != null && each !== "") url.searchParams.append(name, each);
+  }
+  const token = sessionStorage.getItem(TOKEN);
+  const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
+  if (body) headers["Content-Type"] = "application/json";
+  const signal = AbortSignal.timeout(withinMs);
+  const answer = await fetch(url, { method, headers, signal, body: body && written(body) });
+  const found = await answer.text().then(parsed).catch(() => null);
+  if (answer.ok && found) return found;
+  if (!found && answer.status < 400) throw new Problem(null, { detail: FOREIGN });
+  if (answer.status !== 401) throw new Problem(answer.status, found ?? {});
+  if (token === sessionStorage.getItem(TOKEN)) await (askingForToken ??= askForToken(token != null));
+  return call(method, path, { query, body, withinMs });
+}
+
+/** Ask for a token; resolves once one is given, rejects if the reader cancels. */
+function askForToken(isRefused) {
+  return new Promise((resolve, reject) => {
+    const field = input("secret", { type: "password" });
+    const why = isRefused
+      ? "The token is unknown, expired or revoked."
+      : ["This controller asks for a token. An operator creates one with ", h("code", "noted-time token create"), "."];
+    const parts = [h("p", why), labelled("Token", field, "Kept for this tab alone.")];
+    const dialog = open("Token needed", parts, h("button.main", "Use token"), () => {
+      sessionStorage.setItem(TOKEN, field.value.trim());
+      access = null;
+      resolve();
+    });
+    dialog.addEventListener("close", () => {
+      askingForToken = null;
+      reject(new Problem(401, { detail: "a token is needed" }));
+    });
+  });
+}

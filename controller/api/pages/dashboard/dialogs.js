@@ -1,0 +1,221 @@
+// Operator actions: each shows its dry run first, asks why, and can be undone if that is possible.
+
+import { call, Problem } from "./api.js";
+import { $, h } from "./elements.js";
+import { input, labelled, open, said, when } from "./parts.js";
+import { change, get, poll, state } from "./state.js";
+import { settingName, settingsOf, settingText } from "./stream.js";
+import { durationMs, lasting, listed, many, narrowed, written } from "./values.js";
+
+/** Ask in a dialog. `dryRun` returns what would follow; `act` does it, and says what happened. */
+function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
+  const dry = h("div.dry", { "data-role": "dry-run", "aria-live": "polite" }, "…");
+  const why = input("why", { maxlength: 500 });
+  const fault = h("p.fault", { role: "alert" });
+  const tried = async (work) => {
+    fault.textContent = "";
+    await work().catch((problem) => {
+      fault.textContent = problem instanceof Problem ? problem.message : "No answer from the controller; try again.";
+    });
+  };
+  let looks = 0;
+  const look = (note) => tried(async () => {
+    const mine = ++looks;
+    const lines = await dryRun(form);
+    if (mine === looks) dry.replaceChildren(...[note, ...lines].filter(Boolean).map((line) => h("p", line)));
+  });
+  const submitted = (event) => {
+    event.preventDefault();
+    tried(async () => {
+      const note = await act(form, why.value.trim());
+      if (note) return look(h("strong", note));
+      dialog.close();
+      poll(true);
+    });
+  };
+  const parts = [dry, fields, labelled("Why?", why, "Kept with the change."), fault];
+  const dialog = open(title, parts, h(isHarmful ? "button.danger" : "button.main", verb), submitted);
+  const form = dialog.firstChild;
+  form.oninput = ({ target }) => target !== why && look();
+  look();
+}
+
+let saying = 0;
+/** Say what was done, and offer to undo it. */
+export function say(text, undo) {
+  clearTimeout(saying);
+  const undoing = undo && h("button", "Undo");
+  const undone = () => undo().then(() => say("Undone."), (problem) => say(`Not undone: ${problem.message}`));
+  if (undoing) undoing.onclick = () => undone().then(() => poll(true));
+  $("#status").replaceChildren(text, undoing ?? "");
+  saying = setTimeout(() => $("#status").replaceChildren(), undo ? 30_000 : 8000);
+}
+
+/** What each domain does, and what it would do, in the words of the controller. */
+async function wouldText(query) {
+  const ask = (name) => get(["explain"], { ...query, domain: name, limit: 1 });
+  const found = await Promise.all(state.data.stream.domains.map(ask));
+  return found.flatMap(({ sentences }) => [said(sentences[0]), said(sentences.at(-1))]);
+}
+
+export function askToRemove({ writer: name }) {
+  let seen = null;
+  ask({
+    title: `Remove ${name} from ${state.name}`, verb: "Remove",
+    dryRun: async () => {
+      seen = (await get(["writers", name])).noted_at;
+      const lines = await wouldText({ exclude: name });
+      return [...lines, `This cannot be undone: time never goes back. With its next note ${name} is a member again.`];
+    },
+    act: async (_, comment) => {
+      try {
+        await change("DELETE", ["writers", name], comment, undefined, { unless_noted_since: seen });
+      } catch (problem) {
+        if (problem.code !== "noted_meanwhile") throw problem;
+        return `${name} has noted meanwhile. This is the dry run as of now:`;
+      }
+      say(`${name} is removed.`);
+    },
+  });
+}
+
+export async function askToHold({ writer: name }) {
+  const { components } = await call("GET", "openapi.json");
+  const longest = components.schemas.HoldRequest.properties.for_ms.maximum;
+  const field = input("for", { value: "1h" });
+  ask({
+    title: `Hold ${name} in ${state.name}`, verb: "Hold", isHarmful: false,
+    fields: labelled("For how long?", field, "For example 90m, 4h or 1d."),
+    dryRun: async () => {
+      const forMs = durationMs(field.value);
+      if (!(forMs > 0)) return ["Enter a duration, for example 90m."];
+      if (forMs > longest) return [`Too long: a hold ends after ${lasting(longest)} at most.`];
+      const until = Date.now() + state.skew + forMs;
+      return [[`${name} is not excluded before `, when(until), ", however long it is silent. "
+        + "If it holds the watermark, the watermark waits for it until then."]];
+    },
+    act: async (_, comment) => {
+      await change("POST", ["writers", name, "hold"], comment, { for_ms: durationMs(field.value) || 0 });
+      say(`${name} is held.`, () => release(name, "undone"));
+    },
+  });
+}
+
+const release = (name, comment) => change("DELETE", ["writers", name, "hold"], comment);
+export async function endHold(name) {
+  await release(name);
+  say(`The timeout of ${name} applies again.`);
+  poll(true);
+}
+
+const marksOf = (dropped) =>
+  listed(Object.entries(dropped).map(([name, count]) => `${many(count, "mark")} of ${name}`));
+
+export function askToTruncate() {
+  const field = input("cut", { placeholder: "0:120 3:7" });
+  const cut = () => {
+    const parts = field.value.trim().split(/\s+/).map((part) => /^(\d+):(\d+)$/.exec(part));
+    const example = "Enter the cut as segment:offset, separated by spaces, for example 0:120 3:7.";
+    if (!parts.every(Boolean)) throw new Problem(422, { detail: example });
+    return Object.fromEntries(parts.map(([, segment, offset]) => [segment, narrowed(BigInt(offset))]));
+  };
+  ask({
+    title: `Truncate ${state.name}`, verb: "Truncate",
+    fields: labelled("Where may readers begin?", field,
+      "A cut: segment:offset, where the stream's own retention now begins."),
+    dryRun: async () => {
+      if (!field.value.trim()) {
+        return ["Marks that no reader from the cut on needs are dropped. This cannot be undone."];
+      }
+      const { dropped, beyond: isBeyond } =
+        await change("POST", ["truncate"], null, { cut: cut() }, { dry_run: true });
+      return [`${marksOf(dropped)} would be dropped, for good. A reader before the cut gets no lower bound.`,
+        isBeyond && "The cut goes beyond the last mark: not all before it is complete."];
+    },
+    act: async (_, comment) => {
+      await change("POST", ["truncate"], comment, { cut: cut() });
+      say(`${state.name} is truncated.`);
+    },
+  });
+}
+
+export function askToSeal() {
+  const { live } = state.data.writers.states;
+  ask({
+    title: `Seal ${state.name}`, verb: "Seal",
+    dryRun: async () => [
+      "Each domain gets its last mark, at the end of what was noted, and no later note counts. This cannot be undone.",
+      live > 0 && `This finishes ${many(live, "live writer")}.`,
+    ],
+    act: async (_, comment) => {
+      await change("POST", ["seal"], comment, {});
+      say(`${state.name} is sealed.`);
+    },
+  });
+}
+
+// --- Settings
+
+/** A field of the form, with what the API's document says of its effect. */
+function settingField(name, value, { description }) {
+  const options = ["hold", "exclude"].map((each) => h("option", { selected: each === value }, each));
+  const field = name === "returning_writer" ? h("select", { id: name, name }, options)
+    : input(name, { required: false, value: settingText(name, value).replace("–", "") });
+  return labelled(settingName(name), field, description);
+}
+
+/** Return the value of a setting that was typed, like `was`; NaN if it cannot be read. */
+function settingValue(name, text, was) {
+  if (Array.isArray(was)) return text ? text.split(/[\s,]+/) : [];
+  if (text === "none" && /^max_(time|offset)/.test(name)) return null;
+  if (name.endsWith("_ms")) return durationMs(text);
+  if (name === "returning_writer") return text;
+  return /^\d+$/.test(text) ? narrowed(BigInt(text)) : NaN;
+}
+
+/** Return the settings of a form that are not as they were; throws if one cannot be read. */
+function changedSettings(form, was) {
+  const changed = {};
+  for (const name of settingsOf(was)) {
+    const value = settingValue(name, form.elements[name].value.trim(), was[name]);
+    if (Number.isNaN(value)) {
+      const valid = name.endsWith("_ms") ? "a duration, for example 90m, 1h 30m or 500ms" : "a whole number";
+      throw new Problem(422, { detail: `${settingName(name)}: enter ${valid}.` });
+    }
+    if (written(value) !== written(was[name])) changed[name] = value;
+  }
+  return changed;
+}
+
+/** Return the marks that a shorter retention would drop, in words; "" if it drops none. */
+async function droppedBy(changed) {
+  if (!("mark_retention_ms" in changed)) return "";
+  const { dropped } = await change("PUT", [], null, changed, { dry_run: true });
+  return marksOf(Object.fromEntries(Object.entries(dropped).filter(([, count]) => count)));
+}
+
+export async function askForSettings() {
+  const [was, document] = await Promise.all([get([]), call("GET", "openapi.json")]);
+  const described = document.components.schemas.StreamChanges.properties;
+  ask({
+    title: `Settings of ${state.name}`, verb: "Save", isHarmful: false,
+    fields: settingsOf(was).map((name) => settingField(name, was[name], described[name])),
+    dryRun: async (form) => {
+      const changed = changedSettings(form, was);
+      const lines = Object.entries(changed).map(([name, value]) =>
+        [h("strong", settingName(name)), ` from ${settingText(name, was[name])} to ${settingText(name, value)}.`]);
+      const timeout = changed.writer_timeout_ms;
+      const would = timeout ? await wouldText({ writer_timeout_ms: timeout }) : [];
+      const gone = await droppedBy(changed);
+      if (gone) would.push(`${gone} would be dropped, for good.`);
+      return lines.length ? [...lines, ...would] : ["Nothing has changed yet."];
+    },
+    act: async (form, comment) => {
+      const changed = changedSettings(form, was);
+      const before = Object.fromEntries(Object.keys(changed).map((name) => [name, was[name]]));
+      const isForGood = "domains" in changed || await droppedBy(changed);
+      await change("PUT", [], comment, changed);
+      say("The settings are saved.", !isForGood && (() => change("PUT", [], "undone", before)));
+    },
+  });
+}

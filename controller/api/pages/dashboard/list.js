@@ -1,0 +1,106 @@
+// The list of streams, by trouble, and the alignments below it.
+
+import { access, base } from "./api.js";
+import { h, svg } from "./elements.js";
+import {
+  andOthers, button, cell, condition, isHeld, pages, pill, searchBox, section, soft, table, tr, when, writerCounts,
+} from "./parts.js";
+import { address, chosen, PAGE } from "./state.js";
+import { apart, counted, greatest, isUnix, lasting, many, share } from "./values.js";
+
+export function streamsView({ overview: { now, streams, total, unanswered, next }, alignments }) {
+  const { search, start } = chosen;
+  const isEmpty = total === 0 && !search;
+  const rows = streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now)));
+  return [
+    h("div.head", h("h1", "Streams"), h("span.soft.n", counted(total)), !isEmpty && searchBox("Search streams")),
+    unanswered > 0
+      && h("p.fault", `${many(unanswered, "stream")} without a controller that answers: shown as last stored.`),
+    isEmpty ? emptyList() : section("Streams", null,
+      table("Streams", rows, `No stream has “${search}” in its name.`),
+      pages("start", { start, shown: streams.length, total, next, size: PAGE })),
+    alignments.length > 0 && alignmentsSection(alignments),
+  ];
+}
+
+function streamRow(stream, row, now) {
+  const isOne = stream.domains.length === 1;
+  const { held_by: holder, holders, times_out_in_ms: left } = row;
+  return tr(`${stream.name}/${row.domain}`,
+    cell("Stream.bare.name", h("a", { href: address(stream.name, isOne ? "" : row.domain) }, stream.name),
+      !isOne && soft(` ${row.domain}`)),
+    cell("Watermark", when(row.lower)),
+    cell("Lag.num.n", isUnix(row.lower) ? lasting(now - row.lower) : "–"),
+    cell("Last hour.bare", spark(row.lag)),
+    cell("State.bare", pill(condition(row, stream.writers))),
+    cell("Held by", isHeld(row)
+      && [h("strong", holder), andOthers(holders, "other"), left != null && soft(`, out in ${lasting(left)}`)]),
+    cell("Writers.bare", stream.writers && writerCounts(stream.writers)));
+}
+
+/** How the lag went in the last hour, as a small line. */
+function spark(lag) {
+  const known = lag.map((value, place) => [place, value]).filter(([, value]) => value != null);
+  if (known.length < 2) return null;
+  const most = greatest([1, ...known.map(([, value]) => value)]);
+  const points = known.map(([place, value]) =>
+    `${(place / (lag.length - 1)) * 92},${(21 - share(value, 0, most) * 19).toFixed(1)}`);
+  const label = `lag, at most ${lasting(most)}`;
+  return svg("svg", { class: "spark", viewBox: "0 0 92 22", role: "img", "aria-label": label },
+    svg("polyline.lower", { points: points.join(" ") }));
+}
+
+export const useAnother = () => button("Use another token", "token");
+
+/** What a list without a stream says; a token that may not read all of them does not know that there are none. */
+const emptyList = () => (access?.read_all === false
+  ? h("p.empty", "This token does not give the right to read any of the streams. ", useAnother())
+  : firstSteps());
+
+function firstSteps() {
+  const url = base.href.replace(/\/$/, "");
+  const note = '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}';
+  const steps = [
+    ["See a stream move, with one slow writer", `noted-time demo-stream --url ${url}`],
+    ["Create a stream of your own", `noted-time stream create orders --url ${url}`],
+    ["Note time, from any program that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '${note}'`],
+  ];
+  return section("First steps", soft("There are no streams yet."), steps.map(([label, text]) => [
+    h("p", `${label} `, button("Copy", "copy", { text }, { "aria-label": `Copy: ${label}` })),
+    h("pre", { tabindex: 0 }, h("code", text)),
+  ]));
+}
+
+// --- Alignments
+
+const MEMBERS = 9;
+
+const alignmentsSection = (alignments) =>
+  section("Alignments", [alignments.length === PAGE && soft(`the first ${PAGE}`)],
+    table("Alignments", alignments.map(alignmentRow)));
+
+function alignmentRow(row) {
+  const { name, bound, drift, max_drift: most, held_by: holder, members } = row;
+  const slowestFirst = Object.entries(members ?? {}).sort(bySlowness);
+  return tr(name, cell("Alignment.bare.name", name),
+    cell("Bound", members ? when(bound) : pill(["no answer", "bad"])),
+    cell("Drift.n", drift != null && `${apart(drift, bound)} of ${apart(most, bound)}`),
+    cell("Held by", holder && memberLink(holder, members[holder])),
+    cell("Members", slowestFirst.slice(0, MEMBERS).map(memberText),
+      slowestFirst.length > MEMBERS && `and ${slowestFirst.length - MEMBERS} more`));
+}
+
+/** The order of two members: those that count come first, the slowest of them first. */
+const bySlowness = ([, one], [, other]) =>
+  other.counted - one.counted || (one.time > other.time) - (one.time < other.time);
+
+/** A member's name, which leads to its stream if it is a reader group. */
+const memberLink = (name, { group }) =>
+  (group ? h("a", { href: address(group.stream, group.domain) }, name) : name);
+
+function memberText([name, member]) {
+  const { time, state: is, counted: counts, at_bound: isFar, silent_for_ms: silent } = member;
+  const why = is !== "live" ? is : time == null ? "no time yet" : `silent for ${lasting(silent)}`;
+  return h(counts ? "p" : "p.soft", memberLink(name, member), " ", when(time), " ",
+    counts ? isFar && pill(["at the bound", "warn"]) : why);
+}

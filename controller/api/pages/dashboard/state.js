@@ -1,0 +1,128 @@
+// What is shown: the place in the address, the last answers, and what the reader chose.
+//
+// `poll` asks for what is due; then the document gets the event "answers".
+
+import { access, call, loadAccess } from "./api.js";
+import { $, h } from "./elements.js";
+import { HOUR, isUnix } from "./values.js";
+
+const POLL_MS = 1500;
+const MEMBERS_MS = 1000;
+export const PAGE = 50;
+
+export const state = { view: "", name: "", domain: null, data: {}, at: null, fault: null, skew: 0 };
+export let chosen = {};
+let epoch = 0;
+let round = 0;
+let timer = 0;
+
+const streamPath = (...below) => ["v1", "streams", state.name, ...below].map(encodeURIComponent).join("/");
+export const get = (below, query) => call("GET", streamPath(...below), { query });
+/** Make a change of an operator, with the reason. */
+export const change = (method, below, comment, body, query) =>
+  call(method, streamPath(...below), { query: { comment, ...query }, body });
+export const may = () => access?.administer;
+
+/** Return the address of a stream, and of one of its domains. */
+export const address = (name, domain) =>
+  `#/streams/${encodeURIComponent(name)}${domain ? `?domain=${encodeURIComponent(domain)}` : ""}`;
+
+/** Show what the address names. */
+export function goTo() {
+  let [, name = "", query] = /^#\/streams\/([^?]+)\??(.*)/.exec(location.hash) ?? [];
+  try { name = decodeURIComponent(name); } catch { /* is shown as it was typed */ }
+  const isSame = state.view && name === state.name;
+  const domain = new URLSearchParams(query).get("domain");
+  Object.assign(state, { view: name ? "stream" : "streams", name, domain });
+  chosen = { picked: [], entries: PAGE };
+  if (!isSame) state.at = null;
+  state.data = isSame ? { stream: state.data.stream } : {};
+  document.title = `${name || "Streams"} · noted-time`;
+  $("#main").replaceChildren(h("p.empty", "Loading…"));
+  poll(true);
+}
+
+/** Return the domain that is shown. */
+export function domain() {
+  const declared = state.data.stream.domains;
+  return state.domain ?? (declared.includes("default") ? "default" : declared[0]);
+}
+
+const ofDomain = (below, query) => get(below, { domain: domain(), ...query });
+
+/** Load the alignments with their members; one whose owner does not answer at once has its settings alone. */
+async function loadAlignments() {
+  const { alignments } = await call("GET", "v1/alignments", { query: { limit: PAGE } });
+  return Promise.all(alignments.map((row) =>
+    call("GET", `v1/alignments/${encodeURIComponent(row.name)}`, { withinMs: MEMBERS_MS }).catch(() => row)));
+}
+
+/** What a view asks for, and how: first the number of rounds from one time to the next. */
+const FEEDS = {
+  streams: {
+    overview: [1, () => {
+      const { search, start } = chosen;
+      return call("GET", "v1/overview", { query: { search, start, limit: PAGE } });
+    }],
+    alignments: [2, loadAlignments],
+  },
+  stream: {
+    explain: [1, () => ofDomain(["explain"], { limit: 3, exclude: chosen.picked })],
+    writers: [1, () => ofDomain(["writers"], { search: chosen.search, start: chosen.start, limit: PAGE })],
+    history: [2, loadHistory],
+    windows: [4, loadWindows],
+    alignments: [2, loadAlignments],
+    groups: [2, () => get(["reader-groups"], { limit: PAGE, after: chosen.groupsAfter })],
+    group: [2, () => chosen.group && get(["reader-groups", chosen.group])],
+    segments: [4, () => ofDomain(["segments"], { limit: PAGE, start: chosen.segment })],
+    ledger: [2, () => ofDomain(["ledger"], { order: "newest", limit: chosen.entries })],
+    changes: [2, () => get(["changes"], { limit: chosen.entries })],
+    stream: [4, () => get([])],
+  },
+};
+
+/** Load the last complete hours, if times are Unix ms. */
+async function loadWindows() {
+  const lower = state.data.stream.marks[domain()]?.lower;
+  return isUnix(lower) ? ofDomain(["windows"], { after: lower - 13 * HOUR, limit: 13 }) : { windows: [] };
+}
+
+/** Load the marks of the range; at first those of the last hour, or all marks if none was made in it. */
+async function loadHistory() {
+  if (chosen.range === undefined) {
+    const { now, first_at: first, points } = await ofDomain(["history"], { points: 1 });
+    Object.assign(chosen, { first, range: points.length && now - points[0].at > HOUR ? null : HOUR });
+  }
+  // a young stream fills the width
+  const from = Math.max(chosen.first, chosen.range && Math.round(Date.now() + state.skew - chosen.range));
+  return ofDomain(["history"], { from: from || null, points: 600 });
+}
+
+/** Ask for what is due, for all of it with `all`. */
+export async function poll(all = false) {
+  clearTimeout(timer);
+  const mine = ++epoch;
+  round = all ? 0 : round + 1;
+  try {
+    await loadAccess();
+    if (state.view === "stream") state.data.stream ??= await get([]);
+    const isDue = ([name, [every]]) => !(name in state.data) || round % every === 0;
+    const due = Object.entries(FEEDS[state.view]).filter(isDue);
+    const found = await Promise.all(due.map(async ([name, [, load]]) => [name, await load()]));
+    if (mine !== epoch) return;
+    Object.assign(state.data, Object.fromEntries(found));
+    const { now } = state.data.overview ?? state.data.explain;
+    Object.assign(state, { at: Date.now(), fault: null, skew: now - Date.now() });
+  } catch (fault) {
+    if (mine !== epoch) return;
+    state.fault = fault;
+  }
+  if (state.fault?.status !== 401) timer = setTimeout(() => document.hidden || poll(), POLL_MS);
+  document.dispatchEvent(new Event("answers"));
+}
+
+/** Keep what the reader chose, and show the same place by it. */
+export function choose(changes) {
+  Object.assign(chosen, changes);
+  poll(true);
+}

@@ -1,0 +1,141 @@
+// One stream: why its watermark is where it is, and all that is known of it.
+
+import { h } from "./elements.js";
+import { historySection } from "./history.js";
+import {
+  button, cell, chooser, condition, isHeld, pages, pill, said, section, soft, table, tr, when, whenBeyond, writerCounts,
+} from "./parts.js";
+import { address, chosen, domain, may, PAGE, state } from "./state.js";
+import { readersSection, scaleOf, writersSection } from "./strip.js";
+import { counted, inWords, isUnix, lasting, listed, many, shownPosition } from "./values.js";
+
+export function streamView(data) {
+  const scale = scaleOf(data);
+  return [
+    h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), h("h1", state.name), domainTabs(data.stream)),
+    whySection(data), writersSection(data, scale), historySection(data.history), windowsSection(data.windows),
+    h("div.pair", readersSection(data, scale), segmentsSection(data)),
+    ledgerSection(data), settingsSection(data.stream),
+  ];
+}
+
+const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-label": "Domains" },
+  domains.map((name) =>
+    h("a", { href: address(state.name, name), "aria-current": name === domain() && "page" }, name)));
+
+// --- Why
+
+function whySection({ explain, writers: { states } }) {
+  const { lower, now, sentences, would, waiting_for: [first] } = explain;
+  const row = { ...explain, ...first };
+  const lines = sentences.map(said);
+  if (would) lines.push(["What if without ", h("strong", listed(chosen.picked)), "? ", lines.pop()]);
+  return section("Why", null, h("div.why",
+    h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
+      h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
+    h("div.said", lines.map((line) => h("p", line)),
+      h("p.counts", pill(condition(row, states)),
+        isHeld(row) && soft("since ", when(now - first.held_for_ms)), writerCounts(states)))));
+}
+
+// --- Complete hours
+
+function windowsSection({ windows }) {
+  const shown = windows.filter((window) => !window.before_first_mark).slice(-12).reverse();
+  const rows = shown.map((window) =>
+    tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
+      cell("Missing", missingText(window)), cell("Late rows", lateText(window))));
+  const beside = [soft("the writers without which the watermark passed them, and rows written below it")];
+  return rows.length > 0 && section("Complete hours", beside, table("Complete hours", rows));
+}
+
+const missingText = ({ missing, missing_count: count, missing_is_known: isKnown }) =>
+  writersText(missing.map((each) => `${each.writer} (${inWords(each.reason)})`), count, isKnown);
+
+const lateText = ({ late, late_count: count, late_is_known: isKnown }) => {
+  const rows = (each) => `${each.at_most ? "at most " : ""}${counted(each.rows)}`;
+  return writersText(late.map((each) => `${each.writer}: ${rows(each)}`), count, isKnown);
+};
+
+function writersText(texts, count, isKnown) {
+  const shown = texts.slice(0, 5);
+  if (count > shown.length) shown.push(`${counted(count - shown.length)} more`);
+  return [...shown, !isKnown && "others are not known any more"].filter(Boolean).join(", ") || "–";
+}
+
+// --- Segments
+
+function segmentsSection({ segments: { segments, next }, stream }) {
+  const rows = segments.map(({ writers, writers_total: total, ...row }) =>
+    tr(row.segment, cell("Segment.num.n", row.segment),
+      cell("State.bare", pill([row.state]), row.successors.length > 0 && soft(` → ${row.successors.join(", ")}`)),
+      cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
+      cell("Complete to", when(row.last_lower)),
+      cell("Written by", `${writers.slice(0, 3).join(", ")}${total > 3 ? ` and ${total - 3} more` : ""}`)));
+  const buttons = may() && h("span.counts", button("Truncate…", "truncate"), !stream.seal && button("Seal…", "seal"));
+  return section("Segments", buttons,
+    table("Segments", rows, "No mark has named a segment yet."),
+    pages("segment", { start: chosen.segment, shown: segments.length, next, size: PAGE }));
+}
+
+// --- Ledger
+
+function ledgerSection({ ledger, changes }) {
+  const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
+  const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
+  const late = ledger.late.map((each) => ({
+    key: `l${each.writer} ${each.least} ${each.first_seen}`, at: each.last_seen, from: each.least, to: each.most,
+    what: `${each.writer} wrote ${many(each.rows, "late row")}`,
+    comment: each.first_seen < each.last_seen ? ["reported from ", when(each.first_seen), " on"] : null,
+  }));
+  const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
+    tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
+      cell("From", from !== undefined && when(from)), cell("To", to !== undefined && whenBeyond(to, from)),
+      cell("By", by), cell("Why", comment)));
+  const hasMore = (ledger.next != null || changes.next != null) && chosen.entries < 1000;
+  return section("Ledger", [soft("marks that advanced without a writer, and manual changes")],
+    table("Ledger", rows, "Nothing yet."),
+    hasMore && h("div.pages", chooser("Older entries", { entries: Math.min(1000, chosen.entries + PAGE) })));
+}
+
+function entryText({ writers, returned }) {
+  const absent = writers.filter(({ reason }) => reason !== "late_rows")
+    .map(({ writer, reason }) => `${writer} (${inWords(reason)})`);
+  const late = writers.filter((each) => each.late)
+    .map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
+  const without = absent.length && `advanced without ${listed(absent)}`;
+  return [without, returned.length && `no longer missing: ${listed(returned)}`, ...late]
+    .filter(Boolean).join("; ");
+}
+
+function changeText({ action, writer, was, is }) {
+  const text = {
+    settings: () => Object.keys(is).map((name) =>
+      `${settingName(name)}: ${settingText(name, was?.[name])} → ${settingText(name, is[name])}`).join("; "),
+    held: () => `${writer} held for ${lasting(is.for_ms)}`,
+    truncated: () => `truncated at ${shownPosition(is.cut)}`,
+    scaled: () => `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`,
+    went_back: () => `the database lost marks ${is.seq + 1} to ${was.seq} of ${is.domain}`,
+    taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
+  }[action];
+  return text ? text() : writer ? `${writer} ${action}` : inWords(action);
+}
+
+// --- Settings
+
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal"]);
+export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
+
+/** "writer_timeout_ms" → "Writer timeout". */
+export const settingName = (name) => inWords(name[0].toUpperCase() + name.slice(1)).replace(/ ms$/, "");
+export function settingText(name, value) {
+  if (value == null) return "none";
+  if (Array.isArray(value)) return value.join(" ") || "–";
+  return name.endsWith("_ms") ? lasting(value, 9) : String(value);
+}
+
+function settingsSection(stream) {
+  return section("Settings", [may() && button("Edit settings…", "settings")],
+    h("dl.settings", settingsOf(stream).map((name) =>
+      h("div", h("dt", settingName(name)), h("dd", settingText(name, stream[name]))))));
+}

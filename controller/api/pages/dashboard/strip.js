@@ -1,0 +1,132 @@
+// Writers and readers on one axis: from the watermark to the latest time that was noted.
+
+import { h } from "./elements.js";
+import {
+  button, cell, chooser, HELD_MS, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
+} from "./parts.js";
+import { chosen, domain, may, PAGE, state } from "./state.js";
+import { apart, counted, greatest, inWords, isUnix, lasting, least, listed, minus, share, shownPosition }
+  from "./values.js";
+
+/** Return the axis: from the watermark to the latest time, and a little below for writers that are late. */
+export function scaleOf({ explain: { lower }, writers, groups }) {
+  const name = domain();
+  const known = (times) => times.filter((time) => time != null);
+  const times = known([...writers.writers.map((row) => row.times[name]), lower]);
+  const reads = known(groups.groups.map((row) => row.windows[name]?.lower));
+  if (!times.length) return null;
+  const high = greatest(times);
+  const mark = lower ?? least(times);
+  const lowest = least([mark, ...times, ...reads]);
+  const low = high > mark ? greatest([lowest, minus(mark, BigInt(minus(high, mark)) / 4n)]) : lowest;
+  const at = (time) => Math.min(100, Math.max(0, share(time, low, high) * 100));
+  return { low, high, lower, at };
+}
+
+function bar(kind, scale, from, to) {
+  const [left, right] = [scale.at(from), scale.at(to)].sort((one, other) => one - other);
+  return h("i", { class: kind, "data-left": left.toFixed(2), "data-width": (right - left).toFixed(2) });
+}
+const watermarkLine = (scale) => scale.lower != null && h("b", { "data-left": scale.at(scale.lower).toFixed(2) });
+const track = (scale, shown) => scale && h("div.track", shown, watermarkLine(scale));
+const axis = ({ low, high }) => [
+  h("span.hidden", "Noted time, beyond the watermark"),
+  h("div.axis", { "aria-hidden": "true" }, when(low), when(high)),
+];
+
+// --- Writers
+
+export function writersSection({ writers, explain }, scale) {
+  const { writers: rows, total, next, now } = writers;
+  const none = chosen.search ? "No writer has that in its name." : "No writer has noted yet.";
+  return section("Writers", [h("span.soft.n", counted(total)), searchBox("Search writers")],
+    table("Writers", rows.map((row) => writerRow(row, explain.lower, scale, now)), none,
+      { "Noted time": scale && axis(scale) }),
+    pages("start", { start: chosen.start, shown: rows.length, total, next, size: PAGE }));
+}
+
+function writerRow(row, lower, scale, now) {
+  const { writer, noted_at: heard, held_until: until, out_at: outAt, lower_without: without, session } = row;
+  const time = row.times[domain()];
+  const holds = row.times_out_in_ms != null;
+  const held = [row.held_by, row.held_for].filter(Boolean).join(": ");
+  const tick = h("input",
+    { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
+  return tr(writer,
+    cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", session.label)),
+    cell("State.bare", pill(writerState(row, holds, now)), row.held && h("div.hint", said(`alive, but ${row.held}`))),
+    cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holds))),
+    cell("Noted", when(time)),
+    cell("Last heard.n", isUnix(heard) ? h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`) : ""),
+    cell("Times out in.n", until > now ? ["held by an operator until ", when(until), held && ` (${held})`]
+      : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
+    cell("Without it.n", without != null && (without === lower ? soft("no change") : whenBeyond(without, lower))),
+    cell("Actions.bare.act", may() && writerButtons(row, now)));
+}
+
+function writerBar({ state: is }, time, lower, scale, holds) {
+  if (time == null) return is === "live" && h("span.off", "◂ no time yet");
+  if (time < scale.low) return h("span.off", "◂ ", when(time));
+  return bar(holds ? "holds" : is === "live" ? "" : "rests", scale, lower ?? scale.low, time);
+}
+
+function writerState({ state: is, excluded, holding_since: since, is_silent: isSilent, silent_ms: ms }, holds, now) {
+  const silent = isSilent ? `silent ${lasting(ms)}` : "";
+  if (excluded) return [`excluded: ${inWords(excluded.reason)}${since == null ? "" : "; back, and holds"}`, "bad"];
+  if (!holds) return silent ? [silent, "warn"] : [is];
+  if (since == null) return ["holds", "ok"];
+  return [listed([`holds ${lasting(now - since)}`, silent].filter(Boolean)), now - since >= HELD_MS ? "warn" : "ok"];
+}
+
+function writerButtons({ writer, state: is, held_until: until, excluded, noted_at, holding_since: since }, now) {
+  const one = (label, act, name) => button(label, act, { writer }, { class: "quiet", "aria-label": name });
+  const hold = (is === "live" || since != null) && one("Hold…", "hold", `Hold ${writer}…`);
+  return [
+    until > now ? one("End hold", "release", `End the hold of ${writer}`) : hold,
+    (excluded?.reason !== "removed" || noted_at > excluded.since) && one("Remove…", "remove", `Remove ${writer}…`),
+  ];
+}
+
+// --- Readers
+
+export function readersSection({ groups, group, explain, alignments }, scale) {
+  const rows = groups.groups.flatMap((row) => {
+    const isOpen = chosen.group === row.group;
+    const shown = groupRow(row, isOpen, explain.lower, alignments, scale);
+    return isOpen && group ? [shown, detailsRow(group, explain.lower)] : shown;
+  });
+  return section("Readers", [],
+    table("Readers", rows, "No reader group has reported a position."),
+    groups.next != null && h("div.pages", chooser("More groups", { groupsAfter: groups.next })));
+}
+
+function groupRow({ group, windows, behind, readers }, isOpen, lower, alignments, scale) {
+  const { lower: from, upper: to } = windows[domain()] ?? {};
+  const distance = behind[domain()];
+  const open = chooser(group, { group: isOpen ? null : group }, null,
+    { class: "quiet", "aria-expanded": String(isOpen) });
+  const range = scale && from != null && bar("range", scale, from, to ?? greatest([scale.high, from]));
+  return tr(group,
+    cell("Group.bare.name", open, alignments.filter((each) => isAtBound(each, group)).map((each) =>
+      pill([`at the bound of ${each.name}, held by ${each.held_by}`, "warn"]))),
+    cell("Lower to upper.bare.strip", track(scale, range)),
+    cell("Complete to", when(from)),
+    cell("Behind.n", distance == null ? (lower == null ? "" : "before the first mark")
+      : distance === 0 ? "up to date" : apart(distance, lower)),
+    cell("Readers.num.n", readers));
+}
+
+const isAtBound = ({ members }, group) => Object.values(members ?? {}).some(({ at_bound: isFar, group: of }) =>
+  isFar && of?.stream === state.name && of.group === group);
+
+/** Each reader of a group, its segments and how far it is behind; and the group's backlog. */
+function detailsRow({ group, backlog, because, readers, lags }, lower) {
+  const causes = backlog && listed(because.map(({ reason, reader }) => reader ?? inWords(reason)));
+  return tr(`${group}/`, cell("Readers of it.bare", { colspan: 5 },
+    backlog && h("p", pill(["backlog", "warn"]), ` by ${causes}`),
+    Object.entries(readers).map(([reader, position]) => {
+      const { behind } = lags[domain()]?.[reader] ?? {};
+      return h("p", h("strong", reader), " ", h("span.n", shownPosition(position)),
+        behind > 0 && soft(`, ${apart(behind, lower)} behind`));
+    })));
+}

@@ -1,0 +1,1 @@
+"""The routes that FastAPI serves: they parse, make one call and reply."""

@@ -1,0 +1,87 @@
+"""What the routes share: the controller they call and how they name a stream."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from controller.aggregation.operations import Order
+from controller.api.gate.admitted import Call
+from controller.api.wire.faults import EXTRA, parameters_of
+from controller.api.wire.shapes import GivenPosition, Line, Name
+from controller.service.controller import Controller
+from noted_time.client import position_from_wire
+
+POSITION = TypeAdapter[dict[str, int]](GivenPosition, config=ConfigDict(strict=True))
+
+
+def part_of_the_app(name: str) -> Any:  # noqa: ANN401 - a dependency of FastAPI
+    """Return what gives a route the part of the app that is under this name in its state."""
+
+    async def part(request: Request) -> Any:  # noqa: ANN401 - any part
+        return getattr(request.app.state, name)
+
+    return Depends(part)
+
+
+async def the_call(request: Request) -> Call:
+    """Return the call as the middleware in front of this app admitted it."""
+    call: Call = request.state.call
+    return call
+
+
+CallDep = Annotated[Call, Depends(the_call)]
+ControllerDep = Annotated[Controller, part_of_the_app("controller")]
+Comment = Annotated[
+    Line | None,
+    Query(min_length=1, max_length=500, description="why, in one line; kept with the change"),
+]
+
+
+async def the_order(call: CallDep, comment: Comment = None) -> Order:
+    """Return who requests the change, and why."""
+    return Order(call.holder.token_id or call.remote, comment, call.holder.label)
+
+
+OrderDep = Annotated[Order, Depends(the_order)]
+
+
+async def the_position(
+    position: Annotated[
+        str | None,
+        Query(
+            description='how far a reader has read: a position in JSON, such as `{"0": 120}`',
+            json_schema_extra={"contentMediaType": "application/json"},
+        ),
+    ] = None,
+) -> dict[int, int] | None:
+    """Return the position that the query has as JSON; raises `RequestValidationError`."""
+    if position is None:
+        return None
+    try:
+        return position_from_wire(POSITION.validate_json(position))
+    except ValidationError as error:
+        found = [{**each, "loc": ("query", "position", *each["loc"])} for each in error.errors()]
+        raise RequestValidationError(found) from error
+
+
+PositionDep = Annotated[dict[int, int] | None, Depends(the_position)]
+StreamName = Annotated[Name, Path(description="name of a stream")]
+Domain = Annotated[Name | None, Query(description="by default the only one, or `default`")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Start = Annotated[int, Query(ge=0, le=10**9)]
+
+
+async def only_known_parameters(request: Request) -> None:
+    """Refuse query parameters that the route does not have, as unknown fields are."""
+    if not request.query_params:
+        return
+    known = parameters_of(request)
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        raise RequestValidationError(
+            [{"type": EXTRA, "loc": ("query", name), "msg": "", "input": None} for name in unknown]
+        )

@@ -1,0 +1,258 @@
+"""Routes for readers: marks, time windows, cuts, reader groups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from controller.aggregation import operations
+from controller.aggregation.groups import GroupRow, OwnBacklog
+from controller.aggregation.shown.order import behind, reader_lags, segment_times
+from controller.aggregation.stream import StreamState
+from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
+from controller.api.wire import shapes
+from controller.api.wire.answer_shapes import made_of
+from controller.api.wire.bounded import EncodedMarks, page_of
+from controller.api.wire.problems import PROBLEMS
+from controller.api.wire.reader_answers import (
+    CompleteWindowAnswer,
+    CompleteWindowsPage,
+    CutAnswer,
+    GroupAnswer,
+    GroupNowAnswer,
+    GroupRowAnswer,
+    GroupsPage,
+    MarksAnswer,
+    SegmentTimesAnswer,
+    windows_of,
+)
+from controller.api.wire.replies import reply, shape
+from controller.service.controller import Controller
+from controller.service.long_reads import in_slices
+from noted_time import BacklogPolicy, Rejected, TimeWindow
+from noted_time.client import position_from_wire
+from noted_time.reading import Tiling
+from noted_time.values import MAX_INT64
+
+router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
+GROUP = "/reader-groups/{group}"
+READER = GROUP + "/readers/{reader}"
+Wait = Annotated[int, Query(ge=0, le=30_000)]
+encoded_marks = EncodedMarks()
+PathName = Annotated[shapes.Name, Path()]
+
+
+@router.get("/marks", response_model=shape(MarksAnswer), operation_id="listMarks")
+async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    call: CallDep,
+    stream: StreamName,
+    *,
+    domain: shapes.Name | None = None,
+    after: Annotated[int, Query(ge=0, le=MAX_INT64)] = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    wait_ms: Wait = 0,
+) -> Response:
+    """Return the marks after a seq; waits up to `wait_ms` for the first.
+
+    The answer ends after `limit` marks or 4 MiB; `has_more` is true if more follow.
+    """
+    found = await controller.polls.marks(
+        stream, domain, after=after, wait_ms=wait_ms, asker=call.asker
+    )
+    is_ahead = after > found.history.last_seq
+    marks = encoded_marks.following(found.history, after)
+    page, state = await page_of(marks, limit), found.stream
+    answer = MarksAnswer(
+        stream_id=state.id,
+        scale_events=len(state.scale_events),
+        sealed=state.final_cut is not None,
+        final_cut=state.final_cut,
+        quiet=found.quiet,
+        marks=page.items,
+        has_more=page.has_more,
+        ahead_of_stream=is_ahead,
+    )
+    return reply(answer)
+
+
+@router.post("/time-window", response_model=shape(TimeWindow), operation_id="getTimeWindow")
+async def time_window(
+    controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
+) -> Response:
+    """Turn a reader's position into a time window."""
+    found = controller.stream(stream)
+    return reply(found.window(position_from_wire(body.position), body.domain)._asdict())
+
+
+@router.post(
+    "/segment-times", response_model=shape(SegmentTimesAnswer), operation_id="getSegmentTimes"
+)
+async def get_segment_times(
+    controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
+) -> Response:
+    """Return how far a position is in each segment, in time, and in which order to read them."""
+    position = position_from_wire(body.position)
+    found = segment_times(controller.stream(stream), position, body.domain)
+    return reply(SegmentTimesAnswer.of(found))
+
+
+@router.get("/cut", response_model=shape(CutAnswer), operation_id="getCut")
+async def cut(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    call: CallDep,
+    stream: StreamName,
+    *,
+    complete_to: Annotated[shapes.Int64, Query()],
+    since: shapes.Int64 | None = None,
+    domain: shapes.Name | None = None,
+    wait_ms: Wait = 0,
+) -> Response:
+    """Return the first mark with lower >= `complete_to`: read up to its cut to have it all.
+
+    Waits up to `wait_ms` for it. `late` has the writers whose late rows may have times from `since`
+    on, without it all below `complete_to`.
+    """
+    if since is not None and since >= complete_to:
+        raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
+    found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
+    uncovered = controller.stream(stream).coverage(domain).at_mark(found, since, complete_to)
+    return reply(CutAnswer.of(found, uncovered))
+
+
+@router.get(
+    "/windows", response_model=shape(CompleteWindowsPage), operation_id="listCompleteWindows"
+)
+async def complete_windows(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    call: CallDep,
+    stream: StreamName,
+    *,
+    domain: shapes.Name | None = None,
+    size_ms: Annotated[int, Query(ge=1, le=MAX_INT64)] = 3_600_000,
+    origin: shapes.Int64 = 0,
+    after: shapes.Int64 | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    wait_ms: Wait = 0,
+) -> Response:
+    """Return the complete windows that end after a time; waits up to `wait_ms` for the first.
+
+    One of the windows begins at `origin`. The answer ends after `limit` windows or 4 MiB;
+    `has_more` is true if more follow.
+    """
+    tiling = Tiling(size_ms, origin)
+    found = await controller.polls.windows(
+        stream, domain, tiling, after=after, limit=limit + 1, wait_ms=wait_ms, asker=call.asker
+    )
+    page = await page_of(map(CompleteWindowAnswer.of, found.windows), limit)
+    further = page.last.end if page.last else after
+    return reply(CompleteWindowsPage(found.stream.id, page.items, further, page.has_more))
+
+
+@router.put(READER, response_model=shape(GroupAnswer), operation_id="reportPosition")
+async def report(  # noqa: PLR0913 - who reports what
+    controller: ControllerDep,
+    call: CallDep,
+    stream: StreamName,
+    group: PathName,
+    reader: PathName,
+    *,
+    body: shapes.ReaderReport,
+) -> Response:
+    """Report how far a reader of the group has read."""
+    position = position_from_wire(body.position)
+    own = OwnBacklog(body.backlog) if "backlog" in body.model_fields_set else None
+    state, found = await controller.report(
+        stream, group, reader, position, own=own, asker=call.asker
+    )
+    return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
+
+
+@router.post(
+    READER + "/offline", response_model=shape(GroupAnswer), operation_id="takeReaderOffline"
+)
+async def offline(
+    controller: ControllerDep,
+    stream: StreamName,
+    group: PathName,
+    reader: PathName,
+    body: shapes.ReaderLeave,
+) -> Response:
+    """Put the reader's segments back to this position; the reader no longer counts."""
+    position = position_from_wire(body.position)
+    state, found = await controller.offline(stream, group, reader, position)
+    return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
+
+
+@router.get("/reader-groups", response_model=shape(GroupsPage), operation_id="listReaderGroups")
+async def list_groups(
+    controller: ControllerDep,
+    stream: StreamName,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """List the reader groups by name, a page at a time."""
+    state, now = controller.stream(stream), controller.now
+    rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
+    groups = [_group_row(state, row) async for row in in_slices(rows[:limit])]
+    return reply(GroupsPage(now.wall, groups, groups[-1].group if len(rows) > limit else None))
+
+
+def _group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
+    group = state.groups[row.group]
+    lags = behind(state, state.windows(group.position))
+    return made_of(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
+
+
+@router.get(GROUP, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")
+async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
+    """Return the group's position, readers, windows, and by domain how far behind it and they are.
+
+    `rank` is how many segments a reader holds times its own share of the largest `behind`: the
+    greatest has most to hand over.
+    """
+    return await _group_now(controller, stream, group)
+
+
+@router.put(GROUP, response_model=shape(GroupNowAnswer), operation_id="changeReaderGroup")
+async def change_group(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    group: PathName,
+    body: shapes.GroupChanges,
+) -> Response:
+    """Decide when the group has a backlog; a group without any report yet is created."""
+    policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
+    limits = controller.limits.readers
+    await controller.change(
+        stream, operations.set_backlog_policy, order, group, policy, limits=limits
+    )
+    return await _group_now(controller, stream, group)
+
+
+async def _group_now(controller: Controller, stream: str, group: str) -> Response:
+    backlog = await controller.backlog(stream, group)
+    state = controller.stream(stream)
+    found = state.groups[group]
+    lags = {
+        domain: reader_lags(state, found, domain) async for domain in in_slices([*state.histories])
+    }
+    answer = GroupNowAnswer.of(
+        state,
+        found,
+        backlog,
+        now=controller.now_ms,
+        behind=behind(state, state.windows(found.position)),
+        lags=lags,
+        backlog_policy=backlog.policy,
+    )
+    return reply(answer)
+
+
+@router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")
+async def remove_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
+    """Remove the group with its position; a reader that reports afterwards begins a new one."""
+    await controller.remove_group(stream, group)
+    return Response(status_code=204)

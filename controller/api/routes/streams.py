@@ -1,0 +1,175 @@
+"""Routes of the streams themselves: settings, notes, scale events, truncation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request, Response
+
+from controller.aggregation import operations
+from controller.api.notes import route
+from controller.api.notes.body import REQUEST_BODY
+from controller.api.notes.outcomes import NotesAnswer
+from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
+from controller.api.wire import shapes
+from controller.api.wire.answer_shapes import (
+    ChangeAnswer,
+    ChangesPage,
+    DroppedAnswer,
+    SealedAnswer,
+    StreamAnswer,
+    StreamsPage,
+    TruncatedAnswer,
+    made_of,
+)
+from controller.api.wire.problems import NOTES_REFUSED, PROBLEMS
+from controller.api.wire.replies import reply, shape
+from noted_time import ScaleEvent, SealRequest
+from noted_time.client import position_from_wire
+from noted_time.values import MAX_INT64
+
+router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
+NULLABLE = frozenset(("max_time_ahead_ms", "max_offset_jump"))
+"""The settings that null switches off; elsewhere it changes nothing."""
+
+LISTS = frozenset(("domains", "expected_writers"))
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+DryRun = Annotated[bool, Query(description="report what it would do, without changing anything")]
+
+
+@router.get("", response_model=shape(StreamsPage), operation_id="listStreams")
+async def list_streams(
+    controller: ControllerDep, call: CallDep, after: str | None = None, limit: Limit = 100
+) -> Response:
+    """List the streams that may be read by name, a page at a time."""
+    may_read = call.holder.grant.may_read
+    names = [name for name in await controller.names() if after is None or name > after]
+    names = [name for name in names if may_read(name)]
+    page = names[:limit]
+    streams = [StreamAnswer.of(each) for each in await controller.summaries(page)]
+    return reply(StreamsPage(streams, page[-1] if len(names) > limit else None))
+
+
+@router.put(
+    "/{stream}",
+    response_model=shape(StreamAnswer) | shape(DroppedAnswer),
+    responses={201: {"model": shape(StreamAnswer), "description": "Created"}},
+    operation_id="createOrUpdateStream",
+)
+async def put_stream(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    changes: Annotated[shapes.StreamChanges | None, Body()] = None,
+    *,
+    dry_run: DryRun = False,
+) -> Response:
+    """Create the stream, or change the settings that are given.
+
+    A dry run, of a stream that exists, answers how many marks would be dropped for good.
+    """
+    sent: dict[str, Any] = changes.model_dump(exclude_unset=True) if changes else {}
+    given = {name: value for name, value in sent.items() if value is not None or name in NULLABLE}
+    for names in LISTS & given.keys():
+        given[names] = tuple(given[names])
+    if dry_run:
+        found = controller.stream(stream)
+        dropped = operations.reconfiguration(found, given, controller.now_ms)
+        return reply(DroppedAnswer.of(found.summary(), dropped=dropped))
+    state, created = await controller.put_stream(stream, given, order)
+    return reply(StreamAnswer.of(state.summary()), 201 if created else 200)
+
+
+@router.get("/{stream}", response_model=shape(StreamAnswer), operation_id="getStream")
+async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
+    """Return settings, creation id, the last mark per domain and the scale events."""
+    return reply(StreamAnswer.of(controller.stream(stream).summary()))
+
+
+@router.delete("/{stream}", status_code=204, operation_id="deleteStream")
+async def delete_stream(controller: ControllerDep, stream: StreamName) -> Response:
+    """Remove the stream with its marks, notes and readers."""
+    await controller.drop_stream(stream)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{stream}/notes",
+    response_model=shape(NotesAnswer),
+    operation_id="noteTime",
+    responses=NOTES_REFUSED,
+    openapi_extra={"requestBody": REQUEST_BODY},
+)
+async def note_time(
+    controller: ControllerDep, call: CallDep, stream: StreamName, request: Request
+) -> Response:
+    """Note time: up to 1000 notes; 200 means that every accepted one is durable.
+
+    If every note is refused the answer is 422, with the members of this answer in the problem.
+    """
+    body = await request.body()
+    answer = await route.answer_notes(controller, call._replace(stream=stream), body)
+    return answer.to_response()
+
+
+@router.post("/{stream}/scale", response_model=shape(StreamAnswer), operation_id="scaleStream")
+async def scale(
+    controller: ControllerDep, order: OrderDep, stream: StreamName, event: shapes.ScaleRequest
+) -> Response:
+    """Seal segments at their final offsets and create successors; a repeat is a no-op."""
+    created = {int(segment): tuple(before) for segment, before in event.created.items()}
+    taken = ScaleEvent(position_from_wire(event.sealed), created)
+    state, _ = await controller.change(stream, operations.scale, order, taken)
+    return reply(StreamAnswer.of(state.summary()))
+
+
+@router.post("/{stream}/seal", response_model=shape(SealedAnswer), operation_id="sealStream")
+async def seal(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    body: Annotated[shapes.SealBody | None, Body()] = None,
+) -> Response:
+    """End the stream for good: every member is finished, and each domain has its last mark.
+
+    The same body again changes nothing.
+    """
+    asked = body or shapes.SealBody()
+    request = SealRequest(position_from_wire(asked.cut), asked.final_times)
+    state, sealed = await controller.change(stream, operations.seal, order, request)
+    return reply(SealedAnswer.of(state.summary(), never_noted=sealed.never_noted))
+
+
+@router.post(
+    "/{stream}/truncate", response_model=shape(TruncatedAnswer), operation_id="truncateStream"
+)
+async def truncate(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    body: shapes.TruncateRequest,
+    *,
+    dry_run: DryRun = False,
+) -> Response:
+    """Drop the marks before the one that a reader exactly at the cut needs; never the last."""
+    cut = position_from_wire(body.cut)
+    if dry_run:
+        found = controller.stream(stream)
+        does = operations.truncation(found, cut)
+    else:
+        found, does = await controller.change(stream, operations.truncate, order, cut)
+    return reply(TruncatedAnswer.of(found.summary(), **does._asdict()))
+
+
+@router.get("/{stream}/changes", response_model=shape(ChangesPage), operation_id="listChanges")
+async def list_changes(
+    controller: ControllerDep,
+    stream: StreamName,
+    before: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
+    limit: Limit = 100,
+) -> Response:
+    """List what operators changed, by whom and why, the newest first."""
+    found = await controller.views.changes(stream, before=before, limit=limit + 1)
+    changes = [made_of(ChangeAnswer, each, number=number) for number, each in found[:limit]]
+    return reply(ChangesPage(changes, found[limit - 1][0] if len(found) > limit else None))

@@ -1,0 +1,154 @@
+"""Routes of a stream's writers: who holds the watermark, what if, and operator actions."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from operator import attrgetter
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Response
+
+from controller.aggregation import operations
+from controller.aggregation.shown import inspection
+from controller.aggregation.shown.inspection import (
+    DryRun,
+    Explanation,
+    WriterQuery,
+    WriterRow,
+    WritersPage,
+)
+from controller.aggregation.stream import StreamState
+from controller.api.routes.deps import (
+    ControllerDep,
+    Domain,
+    Limit,
+    OrderDep,
+    PositionDep,
+    Start,
+    StreamName,
+)
+from controller.api.wire import shapes
+from controller.api.wire.answer_shapes import EntryAnswer, LedgerPage, made_of
+from controller.api.wire.problems import PROBLEMS
+from controller.api.wire.replies import reply, shape
+from controller.service.controller import Controller
+from noted_time.rules import HOLDERS_NAMED
+from noted_time.values import MAX_INT64, WRITERS_NAMED
+
+router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
+WRITER = "/writers/{writer}"
+
+WriterName = Annotated[shapes.Name, Path(description="name of a writer")]
+
+
+@router.get("/writers", response_model=shape(WritersPage), operation_id="listWriters")
+async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    stream: StreamName,
+    *,
+    domain: Domain = None,
+    search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
+    start: Start = 0,
+    limit: Limit = 100,
+) -> Response:
+    """List the members, the longest holder of time first: of `domain`, or of all.
+
+    `states` counts all members of the stream, whatever is searched for.
+    """
+    state, query = controller.stream(stream), WriterQuery(start, limit, domain, search)
+    return reply(inspection.writers(state, query, controller.now))
+
+
+@router.get(WRITER, response_model=shape(WriterRow), operation_id="getWriter")
+async def get_writer(controller: ControllerDep, stream: StreamName, writer: WriterName) -> Response:
+    """Return one member."""
+    return _row(controller, controller.stream(stream), writer)
+
+
+def _row(controller: Controller, state: StreamState, writer: str) -> Response:
+    return reply(inspection.writer_row(state, writer, None, controller.now))
+
+
+@router.delete(WRITER, response_model=shape(WriterRow), operation_id="removeWriter")
+async def remove_writer(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    writer: WriterName,
+    unless_noted_since: Annotated[int | None, Query(ge=0, le=MAX_INT64)] = None,
+) -> Response:
+    """Exclude a writer now, at its last position; the watermark no longer waits for it.
+
+    Its times no longer count. What it writes below the watermark afterwards is late. With
+    `unless_noted_since` (Unix ms) it is refused if the writer has noted after that moment.
+    """
+    state, _ = await controller.change(stream, operations.remove, order, writer, unless_noted_since)
+    return _row(controller, state, writer)
+
+
+@router.post(WRITER + "/hold", response_model=shape(WriterRow), operation_id="holdWriter")
+async def hold_writer(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    writer: WriterName,
+    body: shapes.HoldRequest,
+) -> Response:
+    """Wait for a writer for `for_ms`, whatever its timeout."""
+    state, _ = await controller.change(stream, operations.hold, order, writer, body.for_ms)
+    return _row(controller, state, writer)
+
+
+@router.delete(WRITER + "/hold", response_model=shape(WriterRow), operation_id="releaseWriter")
+async def release_writer(
+    controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
+) -> Response:
+    """End the hold: the writer's timeout applies again."""
+    state, _ = await controller.change(stream, operations.hold, order, writer, None)
+    return _row(controller, state, writer)
+
+
+@router.get("/explain", response_model=shape(Explanation), operation_id="explain")
+async def explain(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    stream: StreamName,
+    *,
+    domain: Domain = None,
+    exclude: Annotated[list[shapes.Name], Query(max_length=1000)] = [],  # noqa: B006 - FastAPI copies it
+    writer_timeout_ms: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
+    position: PositionDep,
+    limit: Limit = HOLDERS_NAMED,
+) -> Response:
+    """Explain which writers hold the watermark back, and where it would be without each of them.
+
+    With `exclude` or `writer_timeout_ms`, `would` says what would happen if those writers were
+    removed, or the timeout changed; nothing changes. With `position`, `reader` says which segments
+    a reader there waits for.
+    """
+    dry_run = DryRun(exclude, writer_timeout_ms)
+    state, now = controller.stream(stream), controller.now
+    found = inspection.explain(state, domain, now, dry_run, position=position, limit=limit)
+    return reply(found)
+
+
+@router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")
+async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    stream: StreamName,
+    *,
+    domain: Domain = None,
+    after: Annotated[int, Query(ge=0, le=MAX_INT64)] = 0,
+    limit: Limit = 100,
+    order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
+) -> Response:
+    """List the marks that advanced without a writer, by their seq, and the late rows."""
+    state = controller.stream(stream)
+    state.history(domain)
+    late = state.late[state.settings.domain_or_default(domain)]
+    newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen"))
+    entries = await controller.views.ledger(
+        stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
+    )
+    page = [made_of(EntryAnswer, entry) for entry in entries[:limit]]
+    further = page[-1].seq if len(entries) > limit else None
+    return reply(LedgerPage(page, further, newest, len(late)))

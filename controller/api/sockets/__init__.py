@@ -1,0 +1,1 @@
+"""The server, and the bounds on its connections."""

@@ -1,0 +1,214 @@
+"""How the app is served: uvicorn, with a shutdown that answers every caller."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import ssl
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
+from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, getfqdn, socket
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import httpx
+import structlog
+import uvicorn
+
+from controller.api.sockets.connections import Connection
+from controller.service.controller import Controller
+from noted_time import Rejected
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+log = structlog.get_logger()
+
+GRACE_S = 10
+FILES_EVERY_S, FILES_AGAIN_S = 1.0, 60.0
+
+REQUEST_S = 30.0
+"""How long a connection may go without a request, or take to send a whole one."""
+
+COMMITS_WAIT_S = 0.001
+"""How long a commit waits for the interpreter's lock; much less than a batch runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to listen, and the PEM files of a certificate and its key for TLS."""
+
+    host: str
+    port: int
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+    def check_certificate(self) -> None:
+        """Raise `Rejected` if the files are not a certificate with its key."""
+        if self.tls_cert is None and self.tls_key is None:
+            return
+        if self.tls_cert is None or self.tls_key is None:
+            raise Rejected("TLS requires a certificate and its key: use --tls-cert and --tls-key")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                self.tls_cert, self.tls_key, password=lambda: ""
+            )
+        except OSError as error:
+            files = f"{self.tls_cert} and {self.tls_key}"
+            raise Rejected(f"{files} are not a certificate and its key: {error}") from error
+
+
+async def _watch_files() -> None:
+    """Log now and then that no file can be opened: new connections are closed unanswered."""
+    while True:
+        await asyncio.sleep(FILES_EVERY_S)
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            log.warning("no_more_files", error=error.strerror)
+            await asyncio.sleep(FILES_AGAIN_S)
+
+
+class Server(uvicorn.Server):
+    """A server that answers long polls and releases its streams when it receives a signal to stop.
+
+    uvicorn waits for open requests before it ends the app's lifespan: a long poll would keep a
+    stopping controller up for its whole wait, and one slow request all of its streams.
+    """
+
+    def __init__(self, config: uvicorn.Config, controller: Controller) -> None:
+        super().__init__(config)
+        self._controller = controller
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen, and log the address: the system may have chosen the port."""
+        self._loop = asyncio.get_running_loop()
+        self._watching = self._loop.create_task(_watch_files(), name="files")
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                log.info("serving", url=_url(self.config, listening))
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals to stop; once it has stopped, a further signal does not kill the process.
+
+        uvicorn would raise the signal again, and another would hit an interpreter that is exiting
+        and handles none. Only a server that had to be forced to stop may be killed by one more.
+        """
+        for sig in (SIGTERM, SIGINT):
+            signal(sig, self.handle_exit)
+        try:
+            yield
+        finally:
+            for sig in (SIGTERM, SIGINT):
+                signal(sig, SIG_DFL if self.force_exit else SIG_IGN)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin the shutdown on a signal, which may arrive at any point."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._controller.prepare_to_stop)
+        super().handle_exit(sig, frame)
+
+
+def serve(app: ASGIApp, controller: Controller, place: Place, advertise: str | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; every request that was taken is answered.
+
+    Other controllers on the database find this one at `advertise`, by default where it listens.
+    Raises `Rejected`.
+    """
+    called = None if advertise is None else to_call(advertise)
+    _tune()
+    config = uvicorn.Config(
+        app,
+        host=place.host,
+        port=place.port,
+        ssl_certfile=place.tls_cert,
+        ssl_keyfile=place.tls_key,
+        loop="auto",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # no call needs the client's address, which costs some µs a request
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=GRACE_S,
+        backlog=4096,
+    )
+    listening = _bound(place)
+    controller.called_at(called or _advertised(config, listening))
+    guard(config)
+    Server(config, controller).run([listening])
+
+
+def guard(config: uvicorn.Config) -> None:
+    """Load `config`, and have it serve guarded connections."""
+    config.load()
+    guarded = partial(Connection, config.http_protocol_class, REQUEST_S)
+    config.http_protocol_class = guarded  # type: ignore[assignment]
+
+
+def to_call(url: str) -> str:
+    """Return a URL to which paths can be added, by which others call; raises `Rejected`.
+
+    >>> to_call("https://replica-1.internal:7464/")
+    'https://replica-1.internal:7464'
+    """
+    if "@" in url:  # which is not repeated: there may be a password before it
+        raise Rejected(
+            "--advertise must not contain a user or password: leave out the part before the @"
+        )
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise Rejected(f"--advertise {url!r} is not a URL: {error}") from error
+    whole = parts.scheme in {"http", "https"} and parts.host
+    if not whole or parts.query or parts.fragment:
+        raise Rejected(f"--advertise {url!r} must have the form http://host:port")
+    return url.rstrip("/")
+
+
+def _tune() -> None:
+    """Set the interpreter up for one loop that is busy, and a thread that commits."""
+    # What is loaded stays: without this a full collection over 100,000 members stops
+    # everything for 160 ms.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+    # A commit asks for the interpreter's lock after each statement. It would get it after 5 ms each
+    # time, so not before the loop has nothing to do, and then the loop would wait for the commit.
+    sys.setswitchinterval(COMMITS_WAIT_S)
+
+
+def _bound(place: Place) -> socket:
+    """Return a socket of that place, which does not listen yet; raises `Rejected`."""
+    bound = socket(AF_INET6 if ":" in place.host else AF_INET)
+    bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    try:
+        bound.bind((place.host, place.port))
+    except OSError as error:
+        bound.close()
+        raise Rejected(f"cannot listen on {place.host}:{place.port}: {error.strerror}") from error
+    return bound
+
+
+def _advertised(config: uvicorn.Config, listening: socket) -> str:
+    """Return where others reach the socket: by the machine's name if it listens everywhere."""
+    url = _url(config, listening)
+    for everywhere in ("//0.0.0.0:", "//[::]:"):
+        url = url.replace(everywhere, f"//{getfqdn()}:")
+    return url
+
+
+def _url(config: uvicorn.Config, listening: socket) -> str:
+    address, port = listening.getsockname()[:2]
+    host = f"[{address}]" if ":" in address else address
+    return f"{'https' if config.is_ssl else 'http'}://{host}:{port}"

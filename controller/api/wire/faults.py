@@ -1,0 +1,106 @@
+"""What is wrong with a field or query parameter, in the words of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+SHOWN = 10
+"""Maximum number of faults of a request that are named."""
+
+BRIEF = 40
+"""Maximum number of characters of a value or name that are repeated."""
+
+EXTRA = "extra_forbidden"
+"""The fault of a field or query parameter that is not known."""
+
+MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
+MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
+MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
+MUST_BE_A_LINE = "must be one line, without control characters and bidirectional overrides"
+
+UNSEEN = frozenset(("[key]", "[one]", "[several]"))
+"""Parts of a place that say how pydantic came there, and are not in the body."""
+
+Found = tuple[str, str]
+"""Where a field is, as a path, and why it does not fit."""
+
+
+def brief(text: str) -> str:
+    """Return the text, or its beginning."""
+    return text if len(text) <= BRIEF else text[:BRIEF] + "…"
+
+
+def no_such(kind: str, name: str, known: Sequence[str]) -> str:
+    """Return that a field or parameter of that name does not exist, and which do.
+
+    >>> no_such("field", "tiem", ["writer", "time"])
+    "unknown field; did you mean 'time'? Known: writer, time"
+    >>> no_such("query parameter", "x", [])
+    'unknown query parameter; this call has none'
+    """
+    near = get_close_matches(name[:100], known, n=1)
+    meant = f"did you mean {near[0]!r}? Known" if near else "known"
+    which = f"{meant}: {', '.join(known)}" if known else "this call has none"
+    return f"unknown {kind}; {which}"
+
+
+def parameters_of(request: Request) -> list[str]:
+    """Return the query parameters of the route that took a request."""
+    wanted = request.scope["route"].operation_id
+    paths = request.app.openapi()["paths"].values()
+    operations = (each for methods in paths for each in methods.values())
+    operation = next(each for each in operations if each["operationId"] == wanted)
+    return [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+
+
+def fields_beside(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
+    """Return the fields beside an unknown one at `where` in a body."""
+    for part in where[:-1]:
+        if part in model.model_fields:
+            model = next(models_in(model.model_fields[str(part)].annotation))
+    return list(model.model_fields)
+
+
+def models_in(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a type
+    """Yield the models that a type is, or has as alternatives or entries."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for each in get_args(kind):
+        yield from models_in(each)
+
+
+def found_in(
+    errors: Sequence[Mapping[str, Any]], known: Callable[[Sequence[int | str]], list[str]]
+) -> list[Found]:
+    """Return where a request does not fit and why, at most ten of the faults that pydantic found.
+
+    `known` returns the names beside an unknown field or parameter.
+    """
+    return [(place(each["loc"]), _what(each, known)) for each in errors[:SHOWN]]
+
+
+def place(where: Sequence[int | str]) -> str:
+    """Return the path to a field or parameter."""
+    return ".".join(brief(str(part)) for part in where if part not in UNSEEN)
+
+
+def _what(error: Mapping[str, Any], known: Callable[[Sequence[int | str]], list[str]]) -> str:
+    where = error["loc"]
+    if error["type"] == EXTRA:
+        kind = "query parameter" if where[0] == "query" else "field"
+        return no_such(kind, str(where[-1]), known(where))
+    pattern = error.get("ctx", {}).get("pattern")
+    if pattern is not None:
+        kinds = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME), ("1-9", MUST_BE_A_SEGMENT))
+        return next((what for part, what in kinds if part in pattern), MUST_BE_A_LINE)
+    if error["type"] in {"model_type", "model_attributes_type"}:
+        is_body = tuple(where) == ("body",)
+        return f"must be a JSON object{', sent with Content-Type: application/json' * is_body}"
+    return str(error["msg"])

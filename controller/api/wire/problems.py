@@ -1,0 +1,217 @@
+"""Errors over HTTP: RFC 9457 problem details, one `code` for each kind.
+
+The status says what to do: 4xx don't retry it as it is, 503 retry after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import compile_path
+
+from controller.aggregation.owned_streams import NotOwner
+from controller.api.wire.answers import NOT_MINE, PROBLEM, Answer
+from controller.api.wire.faults import (
+    SHOWN,
+    Found,
+    fields_beside,
+    found_in,
+    models_in,
+    no_such,
+    parameters_of,
+    place,
+)
+from controller.api.wire.shapes import REF
+from controller.service.limits import Overloaded
+from controller.service.permissions import ForeignMember, ForeignWriter
+from controller.store.port import StoreUnavailable
+from noted_time.values import (
+    AlreadySealed,
+    Conflict,
+    ImplausibleTime,
+    InvalidCut,
+    InvalidFinalTime,
+    InvalidName,
+    InvalidScale,
+    LimitReached,
+    NotCompleteYet,
+    NotedMeanwhile,
+    NotedTimeError,
+    NotLive,
+    Rejected,
+    StreamSealed,
+    TooManySegments,
+    UnknownAlignment,
+    UnknownDomain,
+    UnknownReader,
+    UnknownStream,
+    UnknownWriter,
+)
+
+METHOD_NOT_ALLOWED = 405
+
+KINDS: tuple[tuple[type[Exception], int, str, tuple[str, ...]], ...] = (
+    (ForeignWriter, 403, "foreign_writer", ("writer",)),
+    (ForeignMember, 403, "foreign_member", ("member",)),
+    (UnknownStream, 404, "unknown_stream", ()),
+    (UnknownAlignment, 404, "unknown_alignment", ("alignment",)),
+    (UnknownReader, 404, "unknown_reader", ("group", "reader")),
+    (UnknownWriter, 404, "unknown_writer", ("writer",)),
+    (NotCompleteYet, 404, "not_complete_yet", ("lower",)),
+    (InvalidName, 422, "invalid_name", ()),
+    (ImplausibleTime, 422, "implausible_time", ("time", "lower")),
+    (InvalidScale, 422, "invalid_scale", ("segment",)),
+    (InvalidCut, 422, "invalid_cut", ("behind", "beyond")),
+    (InvalidFinalTime, 422, "invalid_final_time", ("domain", "lower")),
+    (StreamSealed, 422, "sealed", ()),
+    (UnknownDomain, 404, "unknown_domain", ("domain",)),
+    (TooManySegments, 422, "too_many_segments", ("limit",)),
+    (LimitReached, 422, "limit_reached", ("limit",)),
+    (Rejected, 422, "rejected", ()),
+    (NotedMeanwhile, 409, "noted_meanwhile", ("writer", "noted_at")),
+    (NotLive, 409, "not_live", ("writer", "state")),
+    (AlreadySealed, 409, "already_sealed", ()),
+    (Conflict, 409, "conflict", ()),
+    (NotOwner, 503, "no_owner", ()),
+    (Overloaded, 503, "overloaded", ()),
+    (StoreUnavailable, 503, "unavailable", ()),
+)
+"""The first that fits counts: status, code and facts of every error that may leave the service.
+
+Facts are attributes of the error that are members of its problem, under the same names.
+"""
+
+Responses = dict[int | str, dict[str, Any]]
+
+_PROBLEM = {"$ref": REF.format(model="Problem")}
+PROBLEMS: Responses = {
+    status: {"description": text, "content": {PROBLEM: {"schema": _PROBLEM}}}
+    for status, text in (
+        (400, "Malformed JSON"),
+        (401, "Missing, expired or revoked token"),
+        (403, "Not allowed with this token, or from that web page"),
+        (404, "Not found"),
+        (409, "Read again, then retry"),
+        (413, "Body over 1 MiB"),
+        (422, "A field does not fit"),
+        (503, "Database unavailable or server overloaded; retry later"),
+    )
+}
+"""The problems of a route in the OpenAPI document."""
+
+_REFUSED = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM]}
+NOTES_REFUSED: Responses = {
+    422: {
+        "description": "A field does not fit, or no note was accepted",
+        "content": {PROBLEM: {"schema": _REFUSED}},
+    }
+}
+"""What it says in place of that of the route for notes."""
+
+
+def problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noqa: ANN401 - any JSON
+    """Return a problem document; `facts` are further members of it."""
+    body = {
+        "type": f"urn:noted-time:problem:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        **facts,
+    }
+    return Answer.of(status, msgspec.json.encode(body), PROBLEM)
+
+
+def problem_of(error: Exception) -> Answer:
+    """Return the problem document of an error that left the service."""
+    status, code, names = next((s, c, n) for kind, s, c, n in KINDS if isinstance(error, kind))
+    facts = {name: getattr(error, name) for name in names}
+    if isinstance(error, NotCompleteYet):
+        facts["complete_to"] = error.time
+    elif isinstance(error, UnknownDomain):
+        facts["domains"] = error.declared
+    return problem(status, code, str(error), **facts)
+
+
+def invalid_request(found: Sequence[Found]) -> Answer:
+    """Return the problem of a request in which fields do not fit: where each is, and why."""
+    detail = "; ".join(f"{where}: {what}" for where, what in found[:SHOWN])
+    errors = [{"where": where, "what": what} for where, what in found]
+    return problem(422, "invalid_request", detail, errors=errors)
+
+
+def unknown_parameters(query: bytes) -> Answer:
+    """Return the problem of query parameters sent to a call that has none."""
+    names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
+    what = no_such("query parameter", "", ())
+    return invalid_request([(place(("query", name)), what) for name in names[:SHOWN]])
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of `app` a problem document."""
+
+    async def http(request: Request, error: HTTPException) -> Response:
+        answer = _http(error)
+        if error.status_code == METHOD_NOT_ALLOWED:
+            answer.headers["Allow"] = _allowed(app, request.url.path) or answer.headers["Allow"]
+        return answer
+
+    async def refused(_: Request, error: Exception) -> Response:
+        return problem_of(error).to_response()
+
+    async def misdirected(_: Request, __: Exception) -> Response:
+        return NOT_MINE.to_response()
+
+    app.add_exception_handler(NotedTimeError, refused)
+    app.add_exception_handler(StoreUnavailable, refused)
+    app.add_exception_handler(NotOwner, misdirected)
+    app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
+
+
+async def _invalid(request: Request, error: RequestValidationError) -> Response:
+    """Name fields that do not fit, and why, at most ten; JSON that cannot be parsed is a 400."""
+    errors = error.errors()
+    malformed = next(
+        (e for e in errors if (e["type"], e["loc"][0]) == ("json_invalid", "body")), None
+    )
+    if malformed is not None:
+        why, at = malformed["ctx"]["error"], malformed["loc"][-1]
+        return problem(400, "malformed_json", f"body: {why} (byte {at})").to_response()
+    return invalid_request(found_in(errors, partial(_known, request))).to_response()
+
+
+def _known(request: Request, where: Sequence[int | str]) -> list[str]:
+    """Return the names that are known beside an unknown field or parameter."""
+    if where[0] == "query":
+        return parameters_of(request)
+    hints = get_type_hints(request.scope["route"].endpoint).values()
+    body = next(model for hint in hints for model in models_in(hint))
+    return fields_beside(body, where[1:])
+
+
+def _http(error: HTTPException) -> Response:
+    codes = {400: "malformed_json", 404: "not_found", 405: "method_not_allowed"}
+    code = codes.get(error.status_code, "http_error")
+    answer = problem(error.status_code, code, str(error.detail)).to_response()
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+def _allowed(app: FastAPI, path: str) -> str:
+    """Return every method of the path; the framework only knows those of one route."""
+    operations = [
+        operations
+        for template, operations in app.openapi()["paths"].items()
+        if compile_path(template)[0].match(path)
+    ]
+    return ", ".join(sorted(method.upper() for each in operations for method in each))

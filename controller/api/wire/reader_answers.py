@@ -1,0 +1,244 @@
+"""The answers to readers that differ from the values that they are made of; see `answer_shapes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+
+from controller.aggregation.group_backlog import Cause, GroupBacklog
+from controller.aggregation.groups import GroupRow
+from controller.aggregation.shown.order import ReaderLag
+from controller.aggregation.stream import StreamState
+from controller.api.wire.answer_shapes import made_of
+from noted_time import (
+    BacklogPolicy,
+    CompleteWindow,
+    Mark,
+    ReaderGroup,
+    SegmentTimes,
+    StreamCut,
+    TimeWindow,
+)
+from noted_time.reading import Uncovered
+from noted_time.values import LateWriter, MissingWriter, State
+
+
+class MarksAnswer(msgspec.Struct):
+    """Marks after a seq; `stream_id` is another one if the stream was recreated under its name.
+
+    `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
+    `has_more`: the answer ended before the last mark there is. `quiet`: the stream waits for no
+    writer, and no mark follows until one is live again. `ahead_of_stream`: the stream's last mark
+    has a smaller seq than the one asked for, so the database has lost marks.
+    """
+
+    stream_id: str
+    scale_events: int
+    sealed: bool
+    final_cut: Mapping[int, int] | None
+    quiet: bool
+    marks: Sequence[Mark]
+    has_more: bool
+    ahead_of_stream: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncoveredAnswer:
+    """The writers that are missing, and those with late rows: at most 100 of each are named.
+
+    If `missing_is_known` or `late_is_known` is false, what was recorded does not reach back so far,
+    and there may be others.
+    """
+
+    missing: Sequence[MissingWriter]
+    missing_count: int
+    missing_is_known: bool
+    late: Sequence[LateWriter]
+    late_count: int
+    late_is_known: bool
+    before_first_mark: bool
+
+
+def _uncovered(found: Uncovered | CompleteWindow) -> dict[str, Any]:
+    missing, late = found.missing, found.late
+    return {
+        "missing": missing.writers,
+        "missing_count": missing.count,
+        "missing_is_known": missing.is_known,
+        "late": late.writers,
+        "late_count": late.count,
+        "late_is_known": late.is_known,
+        "before_first_mark": found.before_first_mark,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutAnswer(Mark, UncoveredAnswer):
+    """The first mark that is complete to a time, and what it lacks: missing writers and late rows.
+
+    `before_first_mark`: `since`, or without it the time itself, is below the first mark there ever
+    was.
+    `has_position` is false if its cut is empty, because its writers noted times and no position.
+    """
+
+    has_position: bool
+
+    @classmethod
+    def of(cls, mark: Mark, uncovered: Uncovered) -> Self:
+        """Return the answer of a mark."""
+        return made_of(cls, mark, **_uncovered(uncovered), has_position=bool(mark.cut.offsets))
+
+
+class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
+    """A complete window from start to end, exclusive: all its rows lie below the cut `to`.
+
+    If it is `exact`, none of them lies below `from`. Rows of the `missing` writers, without which
+    the watermark passed the window, may be missing; `excluded` names those that it first passed
+    without there. `late` has the writers that wrote rows of it below the watermark: they are
+    beyond `to`, and more may follow. `before_first_mark`: it begins below the first mark there ever
+    was, so it is not known who is missing.
+    """
+
+    start: int
+    end: int
+    from_cut: StreamCut
+    to_cut: StreamCut
+    seq: int
+    written_at: int
+    excluded: Sequence[str]
+    exact: bool
+    missing: Sequence[MissingWriter]
+    missing_count: int
+    missing_is_known: bool
+    late: Sequence[LateWriter]
+    late_count: int
+    late_is_known: bool
+    before_first_mark: bool
+
+    @classmethod
+    def of(cls, window: CompleteWindow) -> Self:
+        """Return the answer of a window."""
+        return made_of(cls, window, **_uncovered(window))
+
+
+class CompleteWindowsPage(msgspec.Struct):
+    """Complete windows in order; `next` is the `after` of the next request.
+
+    `has_more`: the answer ended before the last one that is complete.
+    """
+
+    stream_id: str
+    windows: Sequence[CompleteWindowAnswer]
+    next: int | None
+    has_more: bool
+
+
+def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
+    """Return by domain whether a group can expect more, as clients report themselves."""
+    states: dict[str, State] = {}
+    for domain, window in stream.windows(group.position).items():
+        last = stream.histories[domain].last
+        is_at_end = last is None or window.lower_seq == last.seq
+        is_quiet = is_at_end and stream.aggregator.domains[domain].is_quiet
+        states[domain] = "finished" if window.sealed else "idle" if is_quiet else "live"
+    return states
+
+
+def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
+    """Return the time window of a group in each domain; msgspec would write tuples as lists."""
+    windows = stream.windows(group.position)
+    return {domain: window._asdict() for domain, window in windows.items()}
+
+
+class GroupAnswer(msgspec.Struct):
+    """A reader group: its combined position, each reader's segments, and the window per domain.
+
+    `states` are `idle` at the end of a quiet domain, `finished` at that of a sealed one. `backlog`
+    is whether it has one, `because` the reasons, and `since` its beginning in Unix ms.
+    """
+
+    position: Mapping[int, int]
+    readers: Mapping[str, Mapping[int, int]]
+    windows: Mapping[str, TimeWindow]
+    states: Mapping[str, State]
+    backlog: bool
+    because: Sequence[Cause]
+    since: int | None
+
+    @classmethod
+    def of(
+        cls, stream: StreamState, group: ReaderGroup, found: GroupBacklog, **more: object
+    ) -> Self:
+        """Return the answer of a group, and whether it has a backlog."""
+        segments = group.segments_by_reader()
+        return made_of(
+            cls,
+            found,
+            position=group.position,
+            readers={reader: segments.get(reader, {}) for reader in sorted(group.readers)},
+            windows=windows_of(stream, group),
+            states=states_of(stream, group),
+            **more,
+        )
+
+
+class GroupNowAnswer(GroupAnswer):
+    """A reader group, and per domain how far its lower and each reader are behind the watermark."""
+
+    now: int
+    behind: Mapping[str, int | None]
+    lags: Mapping[str, Mapping[str, ReaderLag]]
+    backlog_policy: BacklogPolicy | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRowAnswer(GroupRow):
+    """A reader group: readers online, segments of its position, last report if any in Unix ms.
+
+    Per domain its window, and how far its lower is behind the watermark.
+    """
+
+    windows: Mapping[str, TimeWindow]
+    behind: Mapping[str, int | None]
+
+
+class GroupsPage(msgspec.Struct):
+    """A page of reader groups by name; `next` is the `after` of the next page."""
+
+    now: int
+    groups: Sequence[GroupRowAnswer]
+    next: str | None
+
+
+class SegmentTimeAnswer(msgspec.Struct):
+    """How far a position is in one segment: all events there below `lower` were read.
+
+    Null before all marks. `behind` is by how much that is below the last mark's lower.
+    """
+
+    lower: int | None
+    behind: int | None
+
+
+class SegmentTimesAnswer(msgspec.Struct):
+    """Where a position stands in each segment; `behind` is the largest of them.
+
+    `order` has the segments that are still to be read, least time first.
+    """
+
+    segments: Mapping[int, SegmentTimeAnswer]
+    order: Sequence[int]
+    behind: int | None
+
+    @classmethod
+    def of(cls, times: SegmentTimes) -> Self:
+        """Return the answer of a position."""
+        lag = times.lag()
+        segments = {
+            segment: SegmentTimeAnswer(lower, lag.segments[segment])
+            for segment, lower in sorted(times.lowers.items())
+        }
+        return cls(segments, times.order(), lag.behind)

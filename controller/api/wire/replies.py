@@ -1,0 +1,75 @@
+"""Values as JSON, and the schemas by which OpenAPI shows them: both are made of one declaration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cache
+from inspect import cleandoc
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from pydantic import BaseModel, Field, create_model
+from starlette.responses import Response
+
+from controller.api.wire.shapes import Position
+from noted_time import StreamCut
+
+FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
+"""The end of that part of a value's docstring which is for callers of the API."""
+
+
+def _plain(value: object) -> Mapping[int, int]:
+    """Return the offsets of a cut, in the order of the segments."""
+    if isinstance(value, StreamCut):
+        return dict(sorted(value.offsets.items()))
+    raise NotImplementedError
+
+
+encode = msgspec.json.Encoder(enc_hook=_plain).encode
+"""Write a value as JSON: dataclasses and Structs as objects, cuts as their offsets."""
+
+
+def reply(value: object, status: int = 200) -> Response:
+    """Return a value as a response."""
+    return Response(encode(value), status, media_type="application/json")
+
+
+@cache
+def shape(value: type[Any]) -> type[BaseModel]:
+    """Return the model of a value's JSON; every field is there, but for omitted defaults.
+
+    >>> from noted_time import TimeWindow
+    >>> list(shape(TimeWindow).model_fields)
+    ['lower', 'upper', 'lower_seq', 'upper_seq', 'sealed']
+    """
+    names, optional = {}, set[str]()
+    if issubclass(value, msgspec.Struct):
+        names = {each.name: each.encode_name for each in msgspec.structs.fields(value)}
+        if value.__struct_config__.omit_defaults:
+            optional = {each.name for each in msgspec.structs.fields(value) if not each.required}
+    fields: dict[str, Any] = {
+        name: (_json(hint), Field(None if name in optional else ..., alias=names.get(name)))
+        for name, hint in get_type_hints(value, include_extras=True).items()
+        if not name.startswith("_")
+    }
+    text = FOR_READERS_OF_CODE.split(cleandoc(value.__doc__ or ""))[0]
+    return create_model(value.__name__, __doc__=text, **fields)
+
+
+def _json(hint: Any) -> Any:  # noqa: ANN401 - any type
+    """Return the type of a value in JSON, where segments are names, and tuples lists."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is StreamCut or (origin is Mapping and parts == (int, int)):
+        return Position
+    if origin in {Mapping, dict}:
+        return dict[str if parts[0] is int else parts[0], _json(parts[1])]  # type: ignore[misc]
+    if origin in {Sequence, list, tuple}:
+        return list[_json(parts[0])]  # type: ignore[misc]
+    if origin in {Union, UnionType}:
+        return Union[tuple(map(_json, parts))]  # noqa: UP007 - of any number
+    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, tuple | msgspec.Struct)):
+        return shape(hint)
+    return hint

@@ -1,0 +1,303 @@
+"""The JSON bodies of requests as pydantic knows them: what is checked, and what OpenAPI shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
+
+from noted_time import BacklogPolicy, StreamSettings
+from noted_time.values import (
+    LONGEST_HOLD_MS,
+    MAX_INT64,
+    MIN_INT64,
+    SEGMENTS_PER_POSITION,
+    ReturningWriter,
+)
+
+REF = "#/components/schemas/{model}"
+"""Where the OpenAPI document has a schema."""
+
+SEGMENTS = 10**18
+"""Segment ids are below this, so that the pattern of their names in JSON says it all."""
+
+# The regular expressions of pydantic cannot look ahead: a name begins with no dot, one, or two.
+_NAME = (
+    r"^([A-Za-z0-9_-][A-Za-z0-9._-]{0,248}"
+    r"|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}"
+    r"|\.\.[A-Za-z0-9._-]{1,247})$"
+)
+Name = Annotated[
+    str, Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor ..")
+]
+LINE = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$"
+Line = Annotated[str, Field(pattern=LINE)]
+"""Text for people, in one line: no control characters, and none that turns its direction."""
+
+Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
+Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
+Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
+Threshold = Annotated[int, Field(ge=1, le=MAX_INT64)]
+Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
+
+
+ONE_FAULT = Field(fail_fast=True)
+"""Only the first fault of a list or map that may be long is named: each takes long to describe."""
+
+Position = Annotated[
+    dict[Segment, Offset],
+    ONE_FAULT,
+    Field(
+        description="segment → exclusive offset; a missing segment means 0",
+        json_schema_extra={"additionalProperties": False},
+    ),
+]
+GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
+Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
+
+
+MOST_DOMAINS = 100
+"""Maximum number of domains of a stream."""
+
+MOST_SEGMENTS = 100_000
+"""The largest `max_segments` of a stream."""
+
+Times = Annotated[
+    dict[Name, Int64],
+    ONE_FAULT,
+    Field(max_length=MOST_DOMAINS, json_schema_extra={"additionalProperties": False}),
+]
+SOME = Field(max_length=SEGMENTS_PER_POSITION)
+DIFFERENT = Field(min_length=1, max_length=MOST_DOMAINS, json_schema_extra={"uniqueItems": True})
+
+
+def _different(names: list[str]) -> list[str]:
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} appears more than once")
+    return names
+
+
+FEW_UNKNOWN = 10
+"""Maximum number of unknown fields of a body that are named."""
+
+
+class Request(BaseModel):
+    """A body: unknown fields are refused, and so are numbers in strings."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, body: object) -> object:
+        """Return one unknown field in place of many, beside those that are known."""
+        known = cls.model_fields
+        if not isinstance(body, dict) or len(body) <= len(known) + FEW_UNKNOWN:
+            return body
+        unknown = next(name for name in body if name not in known)
+        return {name: body[name] for name in (*known, unknown) if name in body}
+
+
+def default_of(each: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of a dataclass
+    """Return the default of a value's field, as fields of pydantic and msgspec take it."""
+    given = {"default": each.default, "default_factory": each.default_factory}
+    return {name: default for name, default in given.items() if default is not MISSING}
+
+
+R = TypeVar("R", bound=Request)
+
+
+def fields_of(
+    value: type[Any], about: Mapping[str, tuple[Any, str | None]], *, optional: bool = False
+) -> Callable[[type[R]], type[R]]:
+    """Give a request the fields of a value, each with its type in JSON and what it means.
+
+    Their defaults are those of the value, unless they are `optional`: then null says nothing.
+    """
+    typed: dict[str, Any] = {
+        each.name: (
+            kind | None if optional else kind,
+            Field(**({"default": None} if optional else default_of(each)), description=text),
+        )
+        for each in fields(value)
+        for kind, text in [about[each.name]]
+    }
+
+    def with_fields(request: type[R]) -> type[R]:
+        """Return the request with the fields."""
+        return create_model(request.__name__, __base__=request, __doc__=request.__doc__, **typed)
+
+    return with_fields
+
+
+SETTINGS: Mapping[str, tuple[Any, str]] = {
+    "writer_timeout_ms": (
+        Threshold,
+        (
+            "A writer that holds the watermark is excluded after this much silence; what it then "
+            "writes below the watermark is late."
+        ),
+    ),
+    "mark_interval_ms": (
+        Duration,
+        (
+            "The minimum time between two marks. The longer it is, the later readers learn of "
+            "progress; 0 makes a mark at every advance."
+        ),
+    ),
+    "returning_writer": (
+        ReturningWriter,
+        (
+            "hold: the watermark waits for a writer that came back late until it has caught "
+            "up. exclude: it does not wait, and the writer stays excluded until then."
+        ),
+    ),
+    "domains": (
+        Annotated[list[Name], DIFFERENT],
+        (
+            "Time domains. They can be added but not removed; a new one has no mark until every "
+            "live writer has noted it."
+        ),
+    ),
+    "mark_retention_ms": (
+        Duration,
+        "Older marks are dropped, except those that an online reader still needs.",
+    ),
+    "max_time_ahead_ms": (
+        Duration,
+        (
+            "Notes further ahead of the controller's clock are refused. null accepts any time, for "
+            "clocks that are not Unix ms."
+        ),
+    ),
+    "writer_retention_ms": (
+        Duration,
+        "Writers that have been idle, finished or excluded this long are forgotten.",
+    ),
+    "expected_writers": (
+        Annotated[
+            list[Name],
+            ONE_FAULT,
+            Field(max_length=10_000, json_schema_extra={"uniqueItems": True}),
+            AfterValidator(_different),
+        ],
+        "Members from the start: the watermark waits for them before they first note.",
+    ),
+    "reader_timeout_ms": (
+        Threshold,
+        "A reader that is silent for this long goes offline and no longer keeps marks.",
+    ),
+    "max_segments": (
+        Annotated[int, Field(ge=1, le=MOST_SEGMENTS)],
+        (
+            "Notes and scale events that would add more segments are refused. Sealed ones that lie "
+            "below the first mark kept do not count."
+        ),
+    ),
+    "max_offset_jump": (
+        Threshold,
+        (
+            "A note is refused if an offset is further than this beyond the last one known of its "
+            "segment. null accepts any offset."
+        ),
+    ),
+}
+
+
+@fields_of(StreamSettings, SETTINGS, optional=True)
+class StreamChanges(Request):
+    """The settings of a stream to set or change; all optional, durations in ms.
+
+    Their descriptions say what a change leads to; the dashboard shows them beside the fields.
+    """
+
+
+POLICY: Mapping[str, tuple[Any, str]] = {
+    "watermark_lag_ms": (
+        Threshold | None,
+        "how far the group's lower must be behind the wall clock",
+    ),
+    "behind_ms": (
+        Threshold | None,
+        "how far the group's lower must be behind the last lower of the stream",
+    ),
+    "rule": (
+        Literal["two_way", "sticky"],
+        "sticky: a group that has caught up never has a backlog by lag again",
+    ),
+}
+
+
+@fields_of(BacklogPolicy, POLICY)
+class BacklogPolicyBody(Request):
+    """When a reader group has a backlog; thresholds in ms, both exclusive, null for never."""
+
+
+class GroupChanges(Request):
+    """When the group has a backlog; null: only when its readers report one."""
+
+    backlog: BacklogPolicyBody | None
+
+
+class HoldRequest(Request):
+    """For how long to wait for a writer, whatever its timeout."""
+
+    for_ms: Annotated[int, Field(ge=1, le=LONGEST_HOLD_MS)]
+
+
+class WindowRequest(Request):
+    """A reader's position."""
+
+    position: GivenPosition
+    domain: Name | None = None
+
+
+class ReaderLeave(Request):
+    """The position to which a reader's segments are put back."""
+
+    position: GivenPosition = Field(default_factory=dict)
+
+
+class ReaderReport(ReaderLeave):
+    """How far a reader has read, and what it reports of its own backlog."""
+
+    backlog: Annotated[
+        bool | None,
+        Field(
+            description="whether the reader has a backlog; null: it withdraws its report; "
+            "absent: as before, at first none"
+        ),
+    ] = None
+
+
+class ScaleRequest(Request):
+    """Segments sealed at their final offsets; successors created: segment → predecessors."""
+
+    sealed: GivenPosition = Field(default_factory=dict)
+    created: Annotated[dict[Segment, Annotated[list[Predecessor], ONE_FAULT, SOME]], ONE_FAULT] = (
+        Field(
+            default_factory=dict,
+            max_length=SEGMENTS_PER_POSITION,
+            json_schema_extra={"additionalProperties": False},
+        )
+    )
+
+
+class SealBody(Request):
+    """The end of a stream; what is left out follows from what was noted.
+
+    `cut` is the final cut if it is beyond what was noted, `final_times` the lower of a domain's
+    last mark: the time below which all was written.
+    """
+
+    cut: GivenPosition = Field(default_factory=dict)
+    final_times: Times = Field(default_factory=dict)
+
+
+class TruncateRequest(Request):
+    """Where the stream's own retention lets readers begin."""
+
+    cut: Position

@@ -1,1 +1,0 @@
-"""The command line: what runs a controller here, and what calls one over HTTP."""

@@ -1,0 +1,317 @@
+"""Metrics for Prometheus: what the process counts, and the state of its streams.
+
+The number of streams and holders shown is bounded, so that a scrape stays small.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import nlargest, nsmallest
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, get_args
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from controller.aggregation.draft import Moment
+from controller.aggregation.group_backlog import flags
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.shown.inspection import DomainReading, StreamReading, read_stream
+from controller.aggregation.shown.order import read_groups
+from controller.service.limits import Overloaded
+from controller.store.port import Leases, Transaction
+from noted_time.progress import Standing
+from noted_time.reading import UNIX_MS
+
+if TYPE_CHECKING:
+    Kind = type[GaugeMetricFamily | CounterMetricFamily]
+
+STREAMS_SHOWN = 1000
+ALIGNMENTS_SHOWN = 1000
+STANDINGS = get_args(Standing)
+
+NAMES_SHOWN = 1000
+"""Maximum number of holders named in all streams together, the longest first.
+
+As many excluded writers are named, the last ones first.
+"""
+
+NAMED_AFTER_MS = 5000
+"""Writers that hold for less are not named.
+
+At each mark some writers hold until their next note, and a name seen once is a series forever.
+"""
+
+SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+# they would add a useless second series for each counter
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+refused_calls = Counter(
+    "noted_time_refused_calls", "Calls without the right, by outcome", ["outcome"], registry=None
+)
+"""Counted for the process, however many gates it has."""
+
+
+class Metrics:
+    """The counters of one process, and its gauges as they were last set."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.registry.register(refused_calls)
+        self.notes = Counter(
+            "noted_time_notes", "Notes answered, by status", ["status"], registry=self.registry
+        )
+        self.notes.labels("accepted")  # shown from the start
+        self.commit_seconds = Histogram(
+            "noted_time_commit_seconds",
+            "Time of one group commit",
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.commit_members = Histogram(
+            "noted_time_commit_members",
+            "Writers written by one group commit",
+            buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000),
+            registry=self.registry,
+        )
+        self.failed_commits = Counter(
+            "noted_time_failed_commits", "Group commits that failed", registry=self.registry
+        )
+        self._overloaded = Counter(
+            "noted_time_overloaded",
+            "Requests refused because too much waited already",
+            registry=self.registry,
+        )
+        self.streams = self._gauge("noted_time_streams", "Streams")
+        self.long_polls = self._gauge("noted_time_long_polls", "Readers waiting for marks")
+        self.intake = self._gauge(
+            "noted_time_intake_requests", "Requests that wait for the next group commit"
+        )
+        self.service_clock = self._gauge(
+            "noted_time_service_clock_seconds", "For how long this controller has served"
+        )
+        self._ready = self._gauge("noted_time_ready", "1 if the controller serves, else 0")
+        self._buckets = Gauge(
+            "noted_time_buckets", "Buckets of streams, by owner", ["owner"], registry=self.registry
+        )
+        self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
+
+    def show_state(self, leases: Leases, *, ready: bool) -> None:
+        """Show whether the controller serves, and how many buckets each owner has.
+
+        A bucket that is locked by a session of no known controller counts as not owned.
+        """
+        self._ready.set(ready)
+        self._replicas.set(leases.replicas)
+        this, other = len(leases.mine), sum(map(bool, leases.others.values()))
+        counts = {"this": this, "other": other, "nobody": leases.buckets - this - other}
+        for owner, count in counts.items():
+            self._buckets.labels(owner).set(count)
+
+    def overload(self, message: str) -> Overloaded:
+        """Count a request that is refused; returns what to raise."""
+        self._overloaded.inc()
+        return Overloaded(message)
+
+    def committed(self, batch: Transaction, took_s: float) -> None:
+        """Count one commit, and the writers that it made durable."""
+        self.commit_seconds.observe(took_s)
+        self.commit_members.observe(batch.records)
+
+    def _gauge(self, name: str, sentence: str) -> Gauge:
+        return Gauge(name, sentence, registry=self.registry)
+
+
+class Held(NamedTuple):
+    """A holder that may be named."""
+
+    ms: int
+    stream: str
+    domain: str
+    writer: str
+    left_ms: int
+
+
+class Exposition(Collector):
+    """What one scrape shows, once it is read; any thread may format it.
+
+    The streams shown are the first, in the order in which they were loaded or created.
+    """
+
+    def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:
+        """Read the streams, in the event loop: a thousand with many holders take 20 ms."""
+        self._registry = registry
+        self._now = now
+        self._streams = [
+            read_stream(each, each.service_ms(now)) for each in islice(streams, STREAMS_SHOWN)
+        ]
+        self._backlogs = [
+            ([each.record.name, group], backlog)
+            for each in islice(streams, STREAMS_SHOWN)
+            for group, backlog in flags(each, now)
+        ]
+        self._not_shown = len(streams) - len(self._streams)
+        self._groups = read_groups(islice(streams, STREAMS_SHOWN))
+        self._alignments = [
+            (name, each.copy())
+            for name, each in islice(streams.alignments.items(), ALIGNMENTS_SHOWN)
+        ]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families of the process and of the streams."""
+        yield from self._registry.collect()
+        yield _family("streams_not_shown", "Streams that are not shown", [([], self._not_shown)])
+        yield from self._of_streams()
+        yield from self._of_domains()
+        yield from self._of_holders()
+        yield from self._of_groups()
+        sentence = "1 if a reader group has a backlog, else 0"
+        yield _family("group_backlog", sentence, self._backlogs, ["stream", "group"])
+        yield from self._of_alignments()
+
+    def _of_streams(self) -> Iterator[Metric]:
+        members = (
+            ([stream.name, state], count)
+            for stream in self._streams
+            for state, count in stream.members.items()
+        )
+        yield _family("members", "Members by state", members, ["stream", "state"])
+        excluded = (([each.name], each.excluded) for each in self._streams)
+        sentence = "Writers excluded by their timeout or removed by an operator"
+        yield _family("excluded", sentence, excluded, ["stream"], CounterMetricFamily)
+        out = (
+            ([stream.name, writer], max(0, self._now.wall - since) / 1000)
+            for stream in self._streams
+            for writer, since in stream.out.items()
+        )
+        sentence = "How long a writer has been excluded that a mark advanced without"
+        shown = nsmallest(NAMES_SHOWN, out, key=itemgetter(1))
+        yield _family("excluded_writer_seconds", sentence, shown, ["stream", "writer"])
+        fenced = (([each.name], each.fenced) for each in self._streams)
+        sentence = "Notes refused because another process took the writer's name over"
+        yield _family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)
+        lost = (([each.name], each.lost_marks) for each in self._streams)
+        sentence = "Marks that this controller had shown and its database lost, as after a failover"
+        yield _family("lost_marks", sentence, lost, ["stream"], CounterMetricFamily)
+
+    def _of_domains(self) -> Iterator[Metric]:
+        each, counter = self._of_each, CounterMetricFamily
+        # The last seq is the number of marks ever appended, over all restarts and owners.
+        sentence = "Marks appended since the stream was created"
+        yield each("marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter)
+        sentence = "Rows that writers reported to have written below the lower"
+        yield each("broken_promises", sentence, lambda domain: domain.late_rows, counter)
+        sentence = "Lower of the last mark"
+        yield each("lower", sentence, lambda domain: domain.last.lower if domain.last else None)
+        sentence = "Wall clock minus lower, if that is Unix time"
+        yield each("watermark_lag_seconds", sentence, self._lag_s)
+        yield each("mark_age_seconds", "Since the last mark", self._age_s)
+        sentence = "Members that hold the watermark back"
+        yield each("holders", sentence, lambda domain: domain.holders)
+        sentence = "How long the longest holder holds, on the service clock"
+        yield each(
+            "longest_holding_seconds",
+            sentence,
+            lambda domain: domain.longest[0].ms / 1000 if domain.longest else 0,
+        )
+
+    def _of_each(
+        self,
+        name: str,
+        sentence: str,
+        read: Callable[[DomainReading], float | None],
+        kind: Kind = GaugeMetricFamily,
+    ) -> Metric:
+        rows = (
+            ([stream, domain.domain], value)
+            for stream, domain in _domains(self._streams)
+            if (value := read(domain)) is not None
+        )
+        return _family(name, sentence, rows, ["stream", "domain"], kind)
+
+    def _of_holders(self) -> Iterator[Metric]:
+        held = (
+            Held(holding.ms, stream, domain.domain, holding.writer, holding.left_ms)
+            for stream, domain in _domains(self._streams)
+            for holding in domain.longest
+            if holding.ms >= NAMED_AFTER_MS
+        )
+        named = nlargest(NAMES_SHOWN, held)
+        labels = ["stream", "domain", "writer"]
+        names = [[each.stream, each.domain, each.writer] for each in named]
+        held_s = [each.ms / 1000 for each in named]
+        sentence = "How long a writer holds the watermark back, on the service clock"
+        yield _family("holder_seconds", sentence, zip(names, held_s, strict=True), labels)
+        left_s = [each.left_ms / 1000 for each in named]
+        sentence = "How long until a holder is excluded if it stays silent, on the service clock"
+        yield _family("holder_times_out_seconds", sentence, zip(names, left_s, strict=True), labels)
+        holders = sum(domain.holders for _, domain in _domains(self._streams))
+        sentence = "Holders of the streams shown that are not named"
+        yield _family("holders_not_named", sentence, [([], holders - len(named))])
+
+    def _of_groups(self) -> Iterator[Metric]:
+        rows = (
+            ([each.stream, each.group, each.domain], each.behind) for each in self._groups.shown
+        )
+        sentence = "By how much the lower of a reader group is below the last, in the stream's time"
+        yield _family("group_behind", sentence, rows, ["stream", "group", "domain"])
+        sentence = "Reader groups of the streams shown without such a series"
+        yield _family("groups_not_shown", sentence, [([], self._groups.not_shown)])
+
+    def _of_alignments(self) -> Iterator[Metric]:
+        """Yield the series of alignments; one without counted members has no drift and no bound."""
+        read = [(name, each, each.at(self._now.service)) for name, each in self._alignments]
+        counts = [(name, Counts(m.standing for m in now.members.values())) for name, _, now in read]
+        sentence = "Members of an alignment that are counted, or why they are not"
+        members = (([name, each], count[each]) for name, count in counts for each in STANDINGS)
+        yield _family("alignment_members", sentence, members, ["alignment", "state"])
+        sentence = "How far members may be ahead of the slowest, in the unit of their times"
+        allowed = (([name], each.settings.max_drift) for name, each, _ in read)
+        yield _family("alignment_max_drift", sentence, allowed, ["alignment"])
+        sentence = "How far the fastest counted member is ahead of the slowest, in the same unit"
+        drifts = (([name], now.drift) for name, _, now in read if now.drift is not None)
+        yield _family("alignment_drift", sentence, drifts, ["alignment"])
+        sentence = "The time above which no member is to read on"
+        bounds = (([name], now.bound) for name, _, now in read if now.bound is not None)
+        yield _family("alignment_bound", sentence, bounds, ["alignment"])
+
+    def _lag_s(self, domain: DomainReading) -> float | None:
+        if domain.last is None or domain.last.lower not in UNIX_MS:
+            return None
+        return (self._now.wall - domain.last.lower) / 1000
+
+    def _age_s(self, domain: DomainReading) -> float | None:
+        return (
+            None if domain.last is None else max(0, self._now.wall - domain.last.written_at) / 1000
+        )
+
+
+def _domains(streams: Sequence[StreamReading]) -> Iterator[tuple[str, DomainReading]]:
+    return ((stream.name, domain) for stream in streams for domain in stream.domains)
+
+
+def _family(
+    name: str,
+    sentence: str,
+    rows: Iterable[tuple[Sequence[str], float]],
+    labels: Sequence[str] = (),
+    kind: Kind = GaugeMetricFamily,
+) -> Metric:
+    family = kind(f"noted_time_{name}", sentence, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family

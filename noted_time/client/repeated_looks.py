@@ -1,0 +1,101 @@
+"""A process that looks at a log again and again, and what happens when it cannot."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import abstractmethod
+from typing import Self
+
+from noted_time.client.closing import Closing
+from noted_time.values import ClientFailed, NotedTimeError, Unreachable
+
+STOP_S = 5.0
+
+
+class Rounds(Closing):
+    """Looks every `poll_ms`: `run` in the calling thread, a ``with`` block or `start` in its own.
+
+    If the log cannot be read now, this is logged once (``noted_time.observer``, or another `who`)
+    and retried. Any other error ends it: `run`, `check` and `close` raise it.
+    """
+
+    def __init__(
+        self, stream: str, poll_ms: int, who: str = "observer", does: str = "noted"
+    ) -> None:
+        self.stream = stream
+        self.poll_ms = poll_ms
+        self._who, self._does = who, does
+        self._log = logging.getLogger(f"noted_time.{who}")
+        self.failure: NotedTimeError | None = None
+        self._stopping = threading.Event()
+        self._is_away = False
+        self._thread = threading.Thread(target=self._observe, name=f"noted {who}", daemon=True)
+
+    @abstractmethod
+    def look(self) -> None:
+        """Look once, and note what is due; raises `Unreachable` if the next look may succeed."""
+
+    @abstractmethod
+    def check_refusals(self) -> None:
+        """Raise what was refused since the last look, if that ends it."""
+
+    def run(self) -> None:
+        """Look until `stop` is called; raises the error that ends it."""
+        while not self._stopping.is_set():
+            self._try_to_look()
+            self._pause()
+
+    def _pause(self) -> None:
+        self._stopping.wait(self.poll_ms / 1000)
+
+    def start(self) -> None:
+        """Look in a thread until `close` is called."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the look under way; may be called from a signal handler."""
+        self._stopping.set()
+
+    def check(self) -> None:
+        """Raise the error that ended the thread, if any."""
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self) -> None:
+        """Stop looking; raises the error that ended the thread before."""
+        self.stop()
+        if self._thread.ident is not None:
+            self._thread.join(STOP_S)
+        self.check()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def _observe(self) -> None:
+        try:
+            self.run()
+        except NotedTimeError as error:
+            self._ended_by(error)
+        except Exception as fault:  # noqa: BLE001 - raised by `check`
+            failure = ClientFailed(f"the {self._who} of {self.stream} failed: {fault!r}")
+            failure.__cause__ = fault
+            self._ended_by(failure)
+
+    def _ended_by(self, error: NotedTimeError) -> None:
+        self.failure = error
+        self._log.error("the %s of %s stopped: %s", self._who, self.stream, error)
+
+    def _try_to_look(self) -> None:
+        try:
+            self.look()
+            self.check_refusals()
+        except Unreachable as error:
+            if not self._is_away:
+                self._log.warning("nothing is %s of %s: %s", self._does, self.stream, error)
+            self._is_away = True
+        else:
+            if self._is_away:
+                self._log.info("%s can be read again", self.stream)
+            self._is_away = False

@@ -1,0 +1,12 @@
+"""File logs: the names of their files, their directories, and which archives are file logs."""
+
+from noted_time.filelog.directories import LogDirectories, SegmentDirectory
+from noted_time.filelog.layout import (
+    SUFFIX,
+    UnreadableFile,
+    checked_start,
+    file_name,
+    is_hidden,
+    segment_directory,
+    start_of,
+)

@@ -1,0 +1,90 @@
+"""The names in a file log: the layout of the Kafka Connect S3 and HDFS sinks.
+
+``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``: a file is one
+append, its start offset is in its name and its row count in its footer. So archived topics are read
+as they are, and an exclusive create under the next offset is an append. The sinks also write other
+paddings, a codec before the suffix (``.snappy.parquet``, the S3 sink) and the last offset after the
+first one (the HDFS sink): these are read, but not appended to.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from noted_time.values import MAX_INT64, Rejected
+
+SUFFIX = ".parquet"
+_NAME = re.compile(
+    r"(.+)\+(0|[1-9]\d{0,18})\+(\d{1,19})(?:\+\d{1,19})?(?:\.[\w-]+)?\.parquet", re.ASCII
+)
+_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
+
+
+class UnreadableFile(Rejected):
+    """A file in the log cannot be read as a part of its segment; `path` names it."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def segment_directory(root: Path, stream: str, segment: int) -> Path:
+    """Return the directory of the files of one segment.
+
+    >>> from pathlib import Path
+    >>> segment_directory(Path("/log"), "flights", 3).as_posix()
+    '/log/flights/partition=3'
+    """
+    return root / stream / f"partition={segment}"
+
+
+def file_name(stream: str, segment: int, start: int) -> str:
+    """Return the name of the append that begins at offset `start`.
+
+    Each offset has one name, so an exclusive create of the name reserves the offset.
+
+    >>> file_name("flights", 3, 1200)
+    'flights+3+0000001200.parquet'
+    """
+    return f"{stream}+{segment}+{start:010d}{SUFFIX}"
+
+
+def start_of(name: str, stream: str, segment: int) -> int | None:
+    """Return the start offset in a file's name, `None` if the name is not of this segment.
+
+    >>> start_of("flights+3+0000001200.parquet", "flights", 3)
+    1200
+    >>> start_of("flights+3+0000001200+0000001299.snappy.parquet", "flights", 3)
+    1200
+    >>> start_of("_SUCCESS", "flights", 3)
+    """
+    match = _NAME.fullmatch(name)
+    if match is None or (match[1], match[2]) != (stream, str(segment)):
+        return None
+    start = int(match[3])
+    return start if start <= MAX_INT64 else None
+
+
+def checked_start(path: Path, stream: str, segment: int) -> int:
+    """Return the start offset in a file's name; raises `UnreadableFile` as `start_of` has none."""
+    start = start_of(path.name, stream, segment)
+    if start is None:
+        raise UnreadableFile(path, f"not a file of stream {stream!r}, segment {segment}")
+    return start
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers skip a file, as Spark and Hadoop do (checksums, markers)."""
+    return name.startswith((".", "_"))
+
+
+def segment_of(directory: str) -> int | None:
+    """Return the segment in a directory's name, `None` if the name has none.
+
+    >>> segment_of("partition=3"), segment_of("_temporary")
+    (3, None)
+    """
+    match = _DIRECTORY.fullmatch(directory)
+    return int(match[1]) if match else None

@@ -1,0 +1,156 @@
+"""The records of a Kafka topic, each read once: for observers that have to look into them."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from noted_time.client.closing import Closing
+from noted_time.kafka.topic import Topic, client_of
+from noted_time.values import Recreated, Unreachable
+
+log = logging.getLogger("noted_time.observer")
+
+LOOK_S = 2.0
+"""How long a look may read: meanwhile its observer notes nothing."""
+
+REPORT_S = 60.0
+SHOWN = 200
+"""Maximum number of characters of a reason in the log: it may repeat what is in the record."""
+
+WAIT_S = 0.05
+BATCH = 5000
+END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
+GONE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - likewise
+
+SETTINGS: Mapping[str, Any] = {
+    "group.id": "noted-time-observer",  # librdkafka asks for one; no group is joined
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "queued.max.messages.kbytes": 16 << 10,
+    "fetch.max.bytes": 8 << 20,
+}
+"""What the consumer needs; the last two bound its memory."""
+
+
+class TopicReader(Closing):
+    """Reads the records of a topic as read_committed consumers see them, outside of any group.
+
+    `position` is how far each partition was read, to an exclusive offset. `unusable` counts the
+    records that were passed over. `close` it in the end.
+    """
+
+    def __init__(self, topic: Topic) -> None:
+        self.position: dict[int, int] = {}
+        self._topic = topic
+        self._consumer = client_of(Consumer, {**topic.connection, **SETTINGS})
+        self._gone: set[int] = set()
+        self.unusable = 0
+        self._report_at = 0.0
+
+    def begin(self, offsets: Mapping[int, int]) -> None:
+        """Read partitions, in addition to others, each from its offset on."""
+        name, begin = self._topic.name, OFFSET_BEGINNING
+        at = [TopicPartition(name, each, offset or begin) for each, offset in offsets.items()]
+        self._consumer.incremental_assign(at)
+        self.position.update(offsets)
+
+    def keep(self, partitions: Container[int]) -> list[int]:
+        """Read all but these partitions no further; returns those that are left."""
+        left = [partition for partition in self.position if partition not in partitions]
+        self._consumer.incremental_unassign([TopicPartition(self._topic.name, p) for p in left])
+        for partition in left:
+            del self.position[partition]
+            self._gone.discard(partition)
+        return left
+
+    def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
+        """Count a record without a time, and name one at most once a minute."""
+        self.unusable += 1
+        now = clocks.monotonic()
+        if now >= self._report_at:
+            self._report_at = now + REPORT_S
+            log.warning(
+                "Kafka topic %r, partition %d, offset %d: the record has no time that can be read "
+                "(%s); %d such records so far are passed over",
+                *(self._topic.name, partition, offset, str(reason)[:SHOWN], self.unusable),
+            )
+
+    def behind(self, ends: Mapping[int, int]) -> list[int]:
+        """Return the partitions that were not read to these ends."""
+        return [partition for partition, end in ends.items() if self.position[partition] < end]
+
+    def read(
+        self, ends: Mapping[int, int], *, for_s: float = LOOK_S
+    ) -> Iterator[tuple[int, int, Message]]:
+        """Yield partition, offset and record until all are read to these ends or beyond.
+
+        It takes `for_s` seconds at most. What was deleted before it was read is named in the log.
+        Raises `Recreated` if a partition was read beyond its end before, and `Unreachable` if Kafka
+        refuses to be read; the next call continues.
+        """
+        position, until = self.position, clocks.monotonic() + for_s
+        for each, end in ends.items():
+            if end < position[each]:
+                raise self._ends_before(each, position[each])
+        while self.behind(ends) and clocks.monotonic() < until:
+            for gone in [*self._gone]:
+                self._skip_deleted(gone)
+            failed: KafkaError | None = None
+            for message in self._consumer.consume(BATCH, WAIT_S):
+                partition, offset, error = message.partition(), message.offset(), message.error()
+                if error is not None or partition is None or offset is None:
+                    failed = self._passed(error, partition, offset) or failed
+                elif partition in position:
+                    yield partition, offset, message
+                    position[partition] = offset + 1
+            if failed is not None:
+                name = self._topic.name
+                raise Unreachable(f"Kafka topic {name!r} cannot be read: {failed.str()}")
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._consumer.close()
+
+    def _passed(
+        self, error: KafkaError | None, partition: int | None, offset: int | None
+    ) -> KafkaError | None:
+        """Pass what is no record; returns an error that is more than that."""
+        if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return None  # librdkafka asks for the group, which is not needed
+        if error is None or partition is None or offset is None:
+            return error
+        if error.code() not in (END, GONE):
+            return error
+        if partition in self.position and error.code() == END:  # markers and aborted records below
+            self.position[partition] = max(self.position[partition], offset)
+        elif partition in self.position:
+            self._gone.add(partition)
+        return None
+
+    def _skip_deleted(self, partition: int) -> None:
+        """Continue at the first record that is left."""
+        name, at = self._topic.name, self.position[partition]
+        begin = self._topic.begins().get(partition)
+        if begin is None:
+            raise self._topic.leaderless([partition])
+        if begin <= at:
+            raise self._ends_before(partition, at)
+        log.warning(
+            "Kafka topic %r, partition %d: the records from %d to %d were deleted before they were "
+            "read; their times are not known",
+            *(name, partition, at, begin),
+        )
+        self.keep(self.position.keys() - {partition})
+        self.begin({partition: begin})
+
+    def _ends_before(self, partition: int, at: int) -> Recreated:
+        fact = f"partition {partition} was read to {at}, and ends before that"
+        return self._topic.recreated(fact)

@@ -1,0 +1,8 @@
+"""What an observer concludes from a log: times of segments, of brokers, of entry."""
+
+from noted_time.observing.broker_clocks import BrokerClocks, BrokerLook
+from noted_time.observing.ingestion import INGESTION, LEAST_POLL_MS, GrowingEnds, Look
+from noted_time.observing.newest_times import NewestTimes, Stamp
+from noted_time.observing.resolved import RESOLVED, resolved_time
+from noted_time.observing.seen import Seen
+from noted_time.observing.segment_clocks import Outcome, SegmentClocks

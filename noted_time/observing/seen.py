@@ -1,0 +1,29 @@
+"""What a look at a whole log found, of whatever kind the log and the look are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The exclusive end offset of each segment, and how far the times of rows have come, in ms.
+
+    `newest` has the newest time of each segment with new rows, `None` if that is not known. No row
+    below the ends has a larger time than `largest`, which is `None` if no such bound is known.
+    """
+
+    ends: Mapping[int, int]
+    newest: Mapping[int, int | None] = field(default_factory=dict)
+    largest: int | None = None
+
+    def of(self, segments: Collection[int]) -> Seen:
+        """Return what was found in some segments.
+
+        >>> Seen({0: 5, 1: 7}, {1: 100}, 100).of({0})
+        Seen(ends={0: 5}, newest={}, largest=100)
+        """
+        ends = {each: self.ends[each] for each in segments if each in self.ends}
+        newest = {each: self.newest[each] for each in segments if each in self.newest}
+        return Seen(ends, newest, self.largest)

@@ -1,0 +1,363 @@
+"""One time domain of a stream: which members hold it back, and how it advances.
+
+Every member that is waited for is in one of two places. Those whose time is above the last lower
+are *ahead*, in a queue by time; the others *hold*. While a member holds, the watermark does not
+advance; when none does, the least time ahead is the next lower, and the members at exactly that
+time hold from then on. So a note costs O(log members), and so does a member's share of an advance;
+nothing scans all members. `running_cut` has the cut of the next mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from noted_time.rules.member import BEFORE_ALL_TIME, Lead, Member, MemberRecord, Role, Track
+from noted_time.rules.queues import SLICE, Absences, Ahead, Timeouts
+from noted_time.rules.running_cut import RunningCut
+from noted_time.rules.segments import Sharing
+from noted_time.values import Absence, Advance, ExcludedSince, Mark
+
+
+class Domain:
+    """The running state of one domain; times on the service clock are called `now`.
+
+    `named` is what the last mark reports of the members that it excluded, and `returned` has the
+    writers that are no longer missing since that mark. `late_rows` counts the rows below the lower
+    that writers reported since the stream was loaded, and `undeclared` the members that wrote
+    without declaring their event times. `tracks` yields the track of each member. `is_unbounded`: a
+    member that wrote without declaring event times left, so no later upper is a bound. `is_sealed`:
+    no mark follows.
+    """
+
+    def __init__(
+        self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
+    ) -> None:
+        """Start at the mark `last`, appended (or the domain declared) at `moved_at`."""
+        self.name = name
+        self.sharing = sharing
+        self.last = last
+        self.lower = last.lower if last else BEFORE_ALL_TIME
+        self.moved_at = moved_at
+        self.tracks: Callable[[], Iterable[Track]] = tuple
+        self._highest = BEFORE_ALL_TIME
+        self._is_highest_old = False
+        self._peak = BEFORE_ALL_TIME
+        self._leader = Track(Member(""), Lead())
+        self.upper = last.upper if last else BEFORE_ALL_TIME
+        self.undeclared = 0
+        self.is_unbounded = False
+        self.is_sealed = False
+        self.holders: dict[str, Track] = {}
+        self.late: dict[str, Track] = {}
+        self.late_rows = 0
+        self.named: tuple[Absence, ...] = ()
+        self.returned: tuple[str, ...] = ()
+        self.absences = Absences()
+        self.timeouts = Timeouts()
+        self.cut = RunningCut(self.lower, last.cut if last else None)
+        self._ahead = Ahead()
+
+    # Notes: plain code without small calls, since every note passes through it
+
+    def note(  # noqa: C901, PLR0912
+        self, track: Track, time: int | None, max_time: int | None, now: int
+    ) -> None:
+        """Record the time that the member noted and the largest event time that it wrote."""
+        if max_time is not None:
+            if max_time == time:
+                max_time = time  # one object for both: 100,000 members more are in the cache
+            if track.max_time is None or max_time > track.max_time:
+                track.max_time = max_time
+            if track.is_undeclared:
+                track.is_undeclared = False
+                self.undeclared -= 1
+            if max_time > self.upper:  # noqa: PLR1730 - `max` would cost two calls a note
+                self.upper = max_time
+        if time is None:
+            return
+        if time > self.lower:
+            track.returned_late = False
+        if time > track.time:  # noqa: PLR1730
+            track.time = time
+        if time >= self._highest:
+            self._highest = time
+            leader = self._leader
+            lead = leader.lead
+            if time > self._peak:
+                self._peak = time
+                if isinstance(lead, Lead):
+                    lead.ended = now
+                elif leader is not track:
+                    leader.lead = now
+                track.lead = None
+                self._leader = track
+            elif time == self._peak and leader is not track:
+                if lead is None:
+                    lead = leader.lead = Lead()
+                track.lead = lead
+        if track.max_time is None:
+            if time > self.upper:  # noqa: PLR1730
+                self.upper = time
+            self.wrote_undeclared(track)
+
+    def wrote_undeclared(self, track: Track) -> None:
+        """Remember that the member wrote, and that no event time it declared since bounds it."""
+        if not track.is_undeclared:
+            track.is_undeclared = True
+            self.undeclared += 1
+
+    def enter(self, member: Member) -> Track:
+        """Return the track of a member that has noted nothing of the domain, or starts again."""
+        lead = self._leader.lead if self._peak == BEFORE_ALL_TIME else BEFORE_ALL_TIME
+        return Track(member, lead, vouched=member.vouches_for(self.name))
+
+    def place(self, track: Track, timeout_ms: int, now: int) -> None:
+        """Set the track's role by its member's state and time."""
+        member = track.member
+        role: Role
+        if member.excluded or member.state != "live" or not track.vouched:
+            role = "rests"
+        elif track.returned_late:
+            role = "late"
+        else:
+            role = "ahead" if track.time > self.lower else "holds"
+        if role != track.role:
+            if track.role == "holds":
+                del self.holders[member.writer]
+            elif track.role == "late":
+                del self.late[member.writer]
+            track.role = role
+            if role == "ahead":
+                if not track.in_ahead:
+                    track.in_ahead = True
+                    self._ahead.push(track.time, track)
+            elif role != "rests":
+                track.began = max(now, self.moved_at)
+                (self.holders if role == "holds" else self.late)[member.writer] = track
+                self.timeouts.add(track, timeout_ms)
+        if self.absences.missing:
+            self.absences.look(track, self.lower)
+
+    def return_late(self, track: Track, unix_ms: int) -> None:
+        """Exclude a member that returned below the last lower."""
+        track.returned_late = True
+        track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
+        self.absences.add(track)
+
+    # Members that leave
+
+    def is_done_with(self, track: Track) -> bool:
+        """Whether later marks need nothing of a member that left.
+
+        The last mark must cover all that it noted: reach its position and its times, and name it if
+        it was excluded. Then time advances the same way without it, even after a restart.
+        """
+        member, last = track.member, self.last
+        if self.absences.awaits(track):
+            return False
+        if last is None:
+            return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
+        cut, is_withdrawn = last.cut.offsets, member.excluded == "removed"
+        # a segment must be named, because a later scale event may define what naming it implies
+        return (is_withdrawn or (track.time <= last.lower and track.largest <= last.upper)) and all(
+            cut.get(segment, -1) >= offset for segment, offset in member.position.items()
+        )
+
+    def forget(self, track: Track, *, is_passed: bool) -> None:
+        """Forget a member; rows that it wrote without declaring their times stay below the cut.
+
+        If `is_passed`, the cut may also cover rows that it did not note.
+        """
+        self.undeclared -= track.is_undeclared
+        self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
+
+    @property
+    def highest(self) -> int:
+        """The highest time noted, except by members that were removed or started again."""
+        if self._is_highest_old:
+            times = (each.time for each in self._standing())
+            self._highest, self._is_highest_old = max(times, default=BEFORE_ALL_TIME), False
+        return self._highest
+
+    def take_times_back(self) -> None:
+        """Ignore a member's times from now on; the highest of the rest is computed when needed."""
+        self._is_highest_old = True
+
+    def _standing(self) -> Iterator[Track]:
+        return (each for each in self.tracks() if each.member.excluded != "removed")
+
+    def withdraw(self) -> None:
+        """Ignore a removed member's times: only those of the others count.
+
+        A wrong clock would otherwise set the upper forever, and the lower once no member is live.
+        The removed member's rows stay below the cut, so the upper no longer bounds them.
+        """
+        self.take_times_back()
+        if self.highest < self._peak:
+            self._peak, self._leader = self.highest, Track(Member(""), Lead())
+            for track in self._standing():
+                if track.time == self._peak:
+                    track.lead = self._leader.lead
+        largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
+        if largest < self.upper:
+            self.upper, self.is_unbounded = largest, True
+
+    def begin_again(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
+        """Forget a member's times, so that it may note any time; returns its new track.
+
+        Its rows so far may have any time now, so the next cut covers them all. Queues drop the old
+        track when its turn comes, as that of a finished member.
+        """
+        member = old.member
+        old.vouched = old.returned_late = False
+        self.place(old, timeout_ms, 0)
+        self.take_times_back()
+        self.undeclared -= old.is_undeclared
+        self.cut.add(BEFORE_ALL_TIME, member.position)
+        old.member = Member(member.writer, "finished")
+        new = self.enter(member)
+        new.max_time, new.exclusion = max_time, old.exclusion
+        if member.wrote and (old.is_undeclared or max_time is None):
+            self.wrote_undeclared(new)
+        return new
+
+    def restore(self, track: Track, record: MemberRecord) -> None:
+        """Restore a member's track from its record; its position is known already."""
+        time, max_time = record.times.get(self.name), record.max_times.get(self.name)
+        self.cut.add(BEFORE_ALL_TIME, record.position)
+        self.note(track, time, max_time, record.noted_at)
+        if self.name in record.undeclared or (track.member.wrote and max_time is None):
+            self.wrote_undeclared(track)
+        track.returned_late = self.name in record.returned_late
+        track.exclusion = record.exclusions.get(self.name)
+        if not (track.vouched and track.is_out):
+            return
+        is_above = time is not None and time >= self.lower
+        is_new = self.last is None and track.is_for_first_mark
+        if is_above or is_new or record.since > self.moved_at:
+            if record.state == "live" or record.writer in self.absences.missing:
+                self.absences.add(track)
+        elif record.excluded != "removed":
+            self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
+
+    def restored(self, heard: int) -> None:
+        """Repair, once all members are restored, what a removed member may have declared.
+
+        `heard` is when any member last noted: those that are behind had been overtaken by then.
+        """
+        self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
+        removed = [each for each in self.tracks() if each.member.excluded == "removed"]
+        if removed:
+            is_spoilt = any(each.largest == self.upper for each in removed)
+            upper = self.upper
+            self.withdraw()
+            if not is_spoilt:
+                self.upper = upper
+        for track in self.tracks():
+            if track.time < self._peak:
+                track.lead = heard
+
+    # Advancing
+
+    def next_step(self) -> Advance | None:
+        """Return how far the watermark may advance now, `None` if it may not or is not settled.
+
+        If no member is ahead, a live member that is late still prevents a flush to the highest time
+        (as in Flink's valve).
+        """
+        if self.holders or self.is_sealed or not self._ahead.is_settled(self.lower):
+            return None
+        least = self._ahead.least
+        if least is not None:
+            return Advance(least)
+        if self.late or self.highest <= self.lower:
+            return None
+        return Advance(self.highest, flush=True)
+
+    def waited_for(self) -> Mapping[str, Track]:
+        """Return the members that the watermark waits for, the longest holder first."""
+        if self.holders or (self.next_step() is None and self.highest > self.lower):
+            return self.holders or self.late
+        return {}
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no member is waited for and no mark is due."""
+        return self.is_settled and self.next_step() is None and not self.waited_for()
+
+    def step_without(self, names: AbstractSet[str]) -> Advance | None:
+        """Return how far the watermark could advance if members of these names were not live."""
+        if self.is_sealed or self._ahead.due(self.lower + 1):
+            return None
+        if any(writer not in names for writer in self.holders):
+            return None
+        _, least = self._ahead.pass_over(lambda track: track.member.writer in names)
+        if least is not None:
+            return Advance(least)
+        if self.highest <= self.lower or any(writer not in names for writer in self.late):
+            return None
+        return Advance(self.highest, flush=True)
+
+    def next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
+        """Return the members ahead that are out as soon as they hold; none if another holds.
+
+        They are passed with those before them, so the next mark is not at their time (S19).
+        """
+        if self._ahead.due(self.lower + 1) or not all(map(is_out, self.holders.values())):
+            return []
+        return self._ahead.pass_over(is_out)[0]
+
+    def is_bound(self, cut: Mapping[int, int]) -> bool:
+        """Whether no event that the cut covers has a time above the upper."""
+        return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
+
+    def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
+        """Advance to the step's lower and return the mark; the caller appends it."""
+        lower = step.lower
+        self.returned = self.absences.returned(lower)
+        self.named = self.absences.take(lower, self.last.lower if self.last else None)
+        cut = self.cut.at(lower)
+        self.last = Mark(
+            seq=self.last.seq + 1 if self.last else 1,
+            lower=lower,
+            upper=self.upper,
+            cut=cut,
+            written_at=written_at,
+            excluded=tuple(each.writer for each in self.named),
+            upper_is_bound=self.is_bound(cut.offsets),
+        )
+        self.lower = lower
+        self.moved_at = now
+        self.settle(timeout_ms)
+        return self.last
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known if a member holds, or which is the least time ahead."""
+        return bool(self.holders) or self._ahead.is_settled(self.lower)
+
+    def settle(self, timeout_ms: int) -> bool:
+        """Make a slice of the members that the last mark reached hold; false if any are left.
+
+        So an advance past a million members does not block for long. A member stays in the queue
+        until its turn comes; if it notes in the meantime, that note counts then.
+        """
+        lower, ahead = self.lower, self._ahead
+        for track in ahead.take(lower, SLICE):
+            if track.role == "ahead" and track.time > lower:  # its queue entry was too low
+                ahead.push(track.time, track)
+                continue
+            track.in_ahead = False
+            if track.role == "ahead":
+                track.role = "holds"
+                track.began = self.moved_at
+                self.holders[track.member.writer] = track
+                if track.timeout_queued is None:
+                    self.timeouts.add(track, timeout_ms)
+        return not ahead.due(lower + 1) and self.is_settled
+
+
+def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
+    """Return them in the order in which they began to hold."""
+    return dict(sorted(members.items(), key=lambda each: each[1].began))

@@ -1,0 +1,328 @@
+"""Queues of members by time: those ahead, to time out, to be named by a mark, to be forgotten.
+
+An entry may be stale, because it does not follow its member's time: it is checked when its turn
+comes, and queued again if it was too early. So nothing scans all members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from noted_time.rules.member import BEFORE_ALL_TIME, Member, Track
+from noted_time.values import Absence
+
+Thing = TypeVar("Thing")
+
+SLICE = 5_000
+"""How many members are moved from one queue to another at a time, which takes some 5 ms."""
+
+
+class TimeQueue(Generic[Thing]):
+    """A heap of the distinct times, and a list for each.
+
+    Writers often note the same times (whole seconds, the ticks of one replay), so the heap is short
+    and compares plain ints, and a thing at a queued time costs an append.
+
+    >>> queue = TimeQueue[str]()
+    >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
+    ...     queue.push(time, name)
+    >>> queue.least, queue.at_least(), queue.pop()
+    (5, ['UA'], ['UA'])
+    >>> queue.pop(), queue.least
+    (['DL', 'AA'], None)
+    """
+
+    __slots__ = ("_things", "_times")
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._things: dict[int, list[Thing]] = {}
+
+    def push(self, time: int, thing: Thing) -> None:
+        """Queue `thing` at `time`."""
+        things = self._things.get(time)
+        if things is None:
+            self._things[time] = [thing]
+            heappush(self._times, time)
+        else:
+            things.append(thing)
+
+    @property
+    def least(self) -> int | None:
+        """The least time, `None` if nothing waits."""
+        return self._times[0] if self._times else None
+
+    def at_least(self) -> list[Thing]:
+        """Return what waits at the least time; the caller may remove things from the end."""
+        return self._things[self._times[0]]
+
+    def pop(self) -> list[Thing]:
+        """Remove and return all that waits at the least time."""
+        return self._things.pop(heappop(self._times))
+
+    def take(self, upto: int, most: int) -> list[Thing]:
+        """Remove and return at most that many things that wait at times up to `upto`.
+
+        >>> queue = TimeQueue[str]()
+        >>> for time, name in ((5, "UA"), (9, "DL"), (5, "AA"), (7, "BA")):
+        ...     queue.push(time, name)
+        >>> queue.take(7, 2), queue.take(7, 2), queue.least
+        (['UA', 'AA'], ['BA'], 9)
+        """
+        found: list[Thing] = []
+        while self._times and self._times[0] <= upto and len(found) < most:
+            things = self.at_least()
+            left = len(things) + len(found) - most
+            if left <= 0:
+                found += self.pop()
+            else:
+                found += things[left:]
+                del things[left:]
+        return found
+
+    def discard(self, time: int, thing: Thing) -> None:
+        """Remove `thing`, which waits at `time`; scans all that waits there."""
+        self._things[time].remove(thing)
+
+    def before(self, time: int) -> Iterator[Thing]:
+        """Yield what waits at times below `time`, unordered; nothing is removed."""
+        for each in self._times:
+            if each < time:
+                yield from self._things[each]
+
+    def __bool__(self) -> bool:
+        return bool(self._times)
+
+    def due(self, before: int) -> bool:
+        """Whether anything waits at a time below `before`."""
+        return bool(self._times) and self._times[0] < before
+
+
+class Ahead(TimeQueue["Track"]):
+    """The live members of a domain whose time is above the last lower, by their times.
+
+    A member's time only rises, so an entry can only be too low.
+    """
+
+    __slots__ = ()
+
+    def first_time(self) -> int | None:
+        """Return the least time of a member ahead, `None` if there is none."""
+        while not self.is_settled(BEFORE_ALL_TIME):
+            pass
+        return self.least
+
+    def is_settled(self, lower: int) -> bool:
+        """Whether the least time is that of a member ahead, and no member waits up to `lower`.
+
+        Queues again at most `SLICE` members whose time has risen, so that asking again may help.
+        """
+        for _ in range(SLICE):
+            if not self._times:
+                return True
+            time, tracks = self._times[0], self._things[self._times[0]]
+            if time <= lower:
+                return False
+            if not tracks:
+                self.pop()
+                continue
+            track = tracks[-1]
+            if track.role == "ahead":
+                if track.time == time:
+                    return True
+                self.push(track.time, track)
+            else:
+                track.in_ahead = False
+            del tracks[-1]
+        return False
+
+    def pass_over(self, passes: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
+        """Return the least time at which some member does not pass, and the members before it.
+
+        The time is `None` if all pass. Nothing changes.
+        """
+        put_aside: list[Track] = []
+        while (first := self.first_time()) is not None and passes(self.at_least()[-1]):
+            put_aside.append(self.at_least().pop())
+        for track in put_aside:
+            self.push(track.time, track)
+        return [track for track in put_aside if track.time != first], first
+
+
+class Timeouts:
+    """The members that hold or are late, by a moment before which none of them times out.
+
+    An entry may be too early, as every note postpones the timeout.
+    """
+
+    __slots__ = ("_queue",)
+
+    def __init__(self) -> None:
+        self._queue: TimeQueue[Track] = TimeQueue()
+
+    @property
+    def next(self) -> int | None:
+        """A moment before which no member times out, `None` if no member can."""
+        return self._queue.least
+
+    def add(self, track: Track, timeout_ms: int) -> None:
+        """Watch a member, unless it is watched already."""
+        if track.timeout_queued is None:
+            track.timeout_queued = track.times_out_at(timeout_ms)
+            self._queue.push(track.timeout_queued, track)
+
+    def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
+        """Yield members that have timed out at `now`: of at most `SLICE`, so ask again."""
+        for track in self._queue.take(now, SLICE):
+            track.timeout_queued = None
+            if not track.is_waited_for:
+                continue
+            if track.times_out_at(timeout_ms) <= now:
+                yield track.member
+            else:
+                self.add(track, timeout_ms)
+
+    def change_one(self, track: Track, timeout_ms: int) -> None:
+        """Apply the changed terms of one member."""
+        if track.timeout_queued is not None:
+            self._queue.discard(track.timeout_queued, track)
+            track.timeout_queued = None
+        if track.is_waited_for:
+            self.add(track, timeout_ms)
+
+    def change_all(self, waited_for: Iterable[Track], timeout_ms: int) -> None:
+        """Apply a changed writer timeout of the stream."""
+        while self._queue:
+            for track in self._queue.pop():
+                track.timeout_queued = None
+        for track in waited_for:
+            self.add(track, timeout_ms)
+
+
+class Departures:
+    """The members that left or were excluded, by the service time since which they are silent.
+
+    A member that came back is dropped when its turn comes; one that noted in between is queued
+    again.
+    """
+
+    __slots__ = ("_queue",)
+
+    def __init__(self) -> None:
+        self._queue: TimeQueue[Member] = TimeQueue()
+
+    def add(self, member: Member) -> None:
+        """Record that the member left; it is queued once, however often it leaves."""
+        if not member.is_queued_as_gone:
+            member.is_queued_as_gone = True
+            self._queue.push(member.silent_since, member)
+
+    def due(self, before: int, is_done_with: Callable[[Member], bool], limit: int) -> list[Member]:
+        """Remove and return at most `limit` members that left and are silent since before `before`.
+
+        A member that the stream still needs is checked again the next time.
+        """
+        gone: list[Member] = []
+        kept: list[Member] = []
+        while self._queue.due(before) and len(gone) < limit:
+            member = self._queue.at_least().pop()
+            if not self._queue.at_least():
+                self._queue.pop()
+            member.is_queued_as_gone = False
+            if member.is_gone:
+                again = member.silent_since >= before or not is_done_with(member)
+                (kept if again else gone).append(member)
+        for member in kept:
+            self.add(member)
+        return gone
+
+
+class Absences:
+    """Members that were excluded, each until the first mark above its time names it.
+
+    A member that came back meanwhile is dropped when its turn comes. `missing` has the writers that
+    the last mark excluded, whether still members or forgotten, until a mark counts them again or
+    names them as removed (S18).
+    """
+
+    __slots__ = ("_back", "_queue", "missing")
+
+    def __init__(self) -> None:
+        self._queue: TimeQueue[Track] = TimeQueue()
+        self._back: dict[str, Track] = {}
+        self.missing: set[str] = set()
+
+    def look(self, track: Track, lower: int) -> None:
+        """Note a missing member that the next mark may count again, or that left the domain."""
+        if track.member.writer in self.missing and not track.is_missed_at(lower + 1):
+            self._back[track.member.writer] = track
+
+    def add(self, track: Track) -> None:
+        """Name the member on the first mark above its time, if it is still excluded by then."""
+        track.is_unrecorded = True
+        if not track.in_absences:
+            track.in_absences = True
+            self._queue.push(track.time, track)
+
+    def awaits(self, track: Track) -> bool:
+        """Whether a mark has still to name the member."""
+        is_out = track.is_unrecorded and track.member.excluded is not None
+        return is_out or track.member.writer in self._back
+
+    def before(self, lower: int) -> Iterator[Track]:
+        """Yield the members that a mark at `lower` would name; nothing changes."""
+        return (track for track in self._queue.before(lower) if _is_to_be_named(track, lower))
+
+    def take(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
+        """Return what the mark at `lower` reports of them, by name; each is reported once.
+
+        `last_lower` is the lower of the mark before.
+        """
+        absences: dict[str, Absence] = {}
+        while self._queue.due(lower):
+            for track in self._queue.pop():
+                track.in_absences = False
+                if _is_to_be_named(track, lower):
+                    track.is_unrecorded = False
+                    named = absences[track.member.writer] = absence_of(track, last_lower)
+                    self._miss(named)
+                elif track.is_unrecorded and track.is_out:
+                    self.add(track)
+        return tuple(absences[writer] for writer in sorted(absences))
+
+    def returned(self, lower: int) -> tuple[str, ...]:
+        """Return the writers no longer missing as of the mark at `lower`, except those removed."""
+        found = self._back.items()
+        back = sorted(writer for writer, track in found if not track.is_missed_at(lower))
+        self._back.clear()
+        self.missing.difference_update(back)
+        return tuple(back)
+
+    def _miss(self, named: Absence) -> None:
+        if named.reason == "removed":
+            self.missing.discard(named.writer)
+        else:
+            self.missing.add(named.writer)
+
+
+def _is_to_be_named(track: Track, lower: int) -> bool:
+    return track.is_unrecorded and track.is_out and track.time < lower
+
+
+def absence_of(track: Track, last_lower: int | None) -> Absence:
+    """Return what the ledger records of a member that a mark excludes."""
+    member, time = track.member, track.noted
+    missing_from = time
+    if time is None and member.heard_at is not None:
+        missing_from = last_lower
+    return Absence(
+        member.writer,
+        time,
+        dict(member.position),
+        member.excluded or "returned_late",
+        None,
+        track.exclusion.since if track.exclusion else None,
+        missing_from,
+    )

@@ -1,0 +1,123 @@
+"""The cut of one domain as time advances.
+
+What a writer wrote after it noted T belongs to its first note above T. So the cut of a lower covers
+it exactly if that lower is above T, whichever the writer. All that waits for the same T is one
+position: nothing is kept per note or per member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+
+from noted_time.values import StreamCut, join_into
+
+FEW = 1000
+"""If time passes more waiting positions than that, a scan of all of them is faster."""
+
+OFFSETS_KEPT = 1 << 15
+"""Maximum number of offsets that wait exactly as noted; to thin or join them takes some 20 ms."""
+
+
+class RunningCut:
+    """The join of all positions that time has passed, and those that wait for it by their times.
+
+    >>> cut = RunningCut(lower=4)
+    >>> for after, position in ((3, {0: 60}), (5, {0: 70}), (5, {1: 3}), (9, {0: 80})):
+    ...     cut.add(after, position)
+    >>> cut.at(5), cut.at(9)
+    (StreamCut({0: 60}), StreamCut({0: 70, 1: 3}))
+    """
+
+    __slots__ = ("_limit", "_lower", "_passed", "_size", "_times", "_waiting")
+
+    def __init__(self, lower: int, passed: StreamCut | None = None) -> None:
+        """Start at `lower`, whose mark has the cut `passed`."""
+        self._lower = lower
+        self._passed = dict(passed.offsets) if passed else {}
+        self._times: list[int] = []
+        self._waiting: dict[int, dict[int, int]] = {}
+        self._size = 0
+        self._limit = OFFSETS_KEPT
+
+    def add(self, after: int, position: Mapping[int, int]) -> None:
+        """Make every cut whose lower is above `after` reach `position`."""
+        if after < self._lower:
+            join_into(self._passed, position)
+            return
+        waiting = self._waiting.get(after)
+        if waiting is None:
+            self._waiting[after] = dict(position)
+            heappush(self._times, after)
+            self._size += len(position)
+        else:
+            before = len(waiting)
+            for segment, offset in position.items():  # `join_into` without a call for each note
+                if offset > waiting.get(segment, -1):
+                    waiting[segment] = offset
+            self._size += len(waiting) - before
+        if self._size > self._limit:
+            self._thin()
+
+    def at(self, lower: int) -> StreamCut:
+        """Advance time to `lower` and return the cut there."""
+        self._lower = lower
+        for _ in range(FEW):
+            if not self._times or self._times[0] >= lower:
+                return StreamCut(dict(self._passed))
+            position = self._waiting.pop(heappop(self._times))
+            self._size -= len(position)
+            join_into(self._passed, position)
+        self._pass_many(lower)
+        return StreamCut(dict(self._passed))
+
+    def _pass_many(self, lower: int) -> None:
+        """Do so in the order in which they were added, which is faster than in that of times."""
+        passed, later = self._passed, {}
+        for after, position in self._waiting.items():
+            if after >= lower:
+                later[after] = position
+                continue
+            for segment, offset in position.items():  # `join_into` without a call for each
+                if offset > passed.get(segment, -1):
+                    passed[segment] = offset
+        self._waiting, self._times = later, sorted(later)
+        self._size = self._counted()
+
+    def would_be(self, lower: int) -> StreamCut:
+        """Return the cut that `at` would give, without advancing time."""
+        cut = dict(self._passed)
+        for after in self._times:
+            if after < lower:
+                join_into(cut, self._waiting[after])
+        return StreamCut(cut)
+
+    def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
+        """Add `floor` wherever one of `segments` is named (a scale event came to be known)."""
+        for position in (self._passed, *self._waiting.values()):
+            if not segments.isdisjoint(position):
+                join_into(position, floor)
+        self._size = self._counted()
+
+    def _thin(self) -> None:
+        """Let neighbouring times wait for the first of them, as many as it takes to halve them.
+
+        Sound: a cut may only reach further. If many segments leave little to join, the limit rises
+        to twice the present number.
+        """
+        kept: dict[int, dict[int, int]] = {}
+        joined, brought = dict[int, int](), 0
+        for after in sorted(self._waiting):
+            position = self._waiting[after]
+            if brought >= 2 * len(joined):
+                joined = kept[after] = position
+                brought = len(position)
+                continue
+            brought += len(position)
+            join_into(joined, position)
+        self._waiting, self._times = kept, list(kept)
+        self._size = self._counted()
+        self._limit = max(OFFSETS_KEPT, 2 * self._size)
+
+    def _counted(self) -> int:
+        return sum(map(len, self._waiting.values()))

@@ -1,0 +1,36 @@
+"""What a scale event changes of the positions that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noted_time.rules.member import Member
+from noted_time.rules.members import Domains
+from noted_time.values import ScaleEvent, Succession, gained_by
+
+
+def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
+    """Apply a scale event; raises as `KnownSegments.scale`, and then changes nothing.
+
+    A position that names a segment which the event created implies that its predecessors are
+    complete.
+    """
+    members = domains.members.values()
+    domains.segments.scale(event, succession, members)
+    for segment in event.created:
+        floor = succession.normalise({segment: 0})
+        for member in members:
+            if segment in member.position:
+                _complete(domains, member, floor)
+        for domain in domains:
+            domain.cut.complete(floor, frozenset((segment,)))
+
+
+def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
+    """Raise a member's position to the offsets that a named segment implies."""
+    gained = gained_by(floor, member.position)
+    if member.wrote_by((), gained):
+        for domain, track in domains.pairs(member):
+            domain.wrote_undeclared(track)
+    member.position.update(gained)
+    domains.sharing.name(member, gained)

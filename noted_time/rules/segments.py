@@ -1,0 +1,191 @@
+"""Which segments a stream has, how far each is known to be written, and which member writes to it.
+
+A position covers a segment up to an offset, whichever writers wrote the rows below it. If only one
+member writes to the segment, it noted all of them; if two do, the position of one may cover rows of
+the other that are not noted yet. A writer names a segment before it writes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+
+from noted_time.rules.member import Member
+from noted_time.values import (
+    MAX_INT64,
+    InvalidScale,
+    Refused,
+    ScaleEvent,
+    StreamSettings,
+    Succession,
+    TooManySegments,
+    join_into,
+)
+
+NOT_NAMED = -MAX_INT64 - 2
+"""The offset of a segment that a member has not named; any other is a jump from here."""
+
+ANY_JUMP = MAX_INT64 + 1
+"""A jump larger than from the least offset to the largest: no bound."""
+
+LARGEST_FIRST_OFFSET = 2**62
+"""The first offset of a segment may be any up to here, because its log may be old."""
+
+
+class KnownSegments:
+    """The last known offset of each segment of one stream, and the bounds of both (S17).
+
+    One wrong offset would be in all later cuts, and each segment takes memory in all marks. A
+    segment has the offset -1 between its first mention and the first accepted offset.
+
+    >>> from noted_time.values.settings import StreamSettings
+    >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
+    >>> segments.join({0: 5})
+    >>> segments.admit({0: 15, 1: 70})
+    >>> segments.admit({0: 16}).last
+    {0: 15}
+    >>> segments.admit({1: 0, 2: 0}).status
+    'too_many_segments'
+    """
+
+    __slots__ = ("_settled", "jump", "most", "offsets")
+
+    def __init__(self, settings: StreamSettings) -> None:
+        self.offsets: dict[int, int] = {}
+        self._settled = 0
+        self.reconfigure(settings)
+
+    def load(self, succession: Succession, cuts: Iterable[Mapping[int, int]]) -> None:
+        """Add the segments of scale events and last marks; members add theirs later."""
+        self.offsets |= dict.fromkeys(succession.created, -1)
+        self.join(succession.final)
+        for cut in cuts:
+            self.join(cut)
+
+    def reconfigure(self, settings: StreamSettings) -> None:
+        """Apply changed settings; known segments stay."""
+        self.most = settings.max_segments
+        jump = settings.max_offset_jump
+        self.jump = ANY_JUMP if jump is None else jump
+
+    def admit(self, gained: Mapping[int, int]) -> Refused | None:
+        """Add the segments of a note, or return why its offsets are refused."""
+        known, jump = self.offsets, self.jump
+        beyond = {}
+        for segment, offset in gained.items():
+            last = known.get(segment, -1)
+            largest = last + jump if last >= 0 else max(jump, LARGEST_FIRST_OFFSET)
+            if offset > largest:
+                beyond[segment] = largest
+        if beyond:
+            return Refused("implausible_position", beyond)
+        if not self._add(gained.keys()):
+            return Refused("too_many_segments", self.most)
+        return None
+
+    def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
+        """Apply a scale event to `succession`; raises `InvalidScale` if it contradicts a note.
+
+        Raises `TooManySegments` if there is no room for the successors. Then nothing changes.
+        """
+        known = self.offsets.keys()
+        succession.check(event, known)
+        for member in members:
+            for segment, offset in event.sealed.items():
+                noted = member.position.get(segment, 0)
+                if noted > offset:
+                    reason = f"sealed at {offset}, but writer {member.writer!r} noted {noted}"
+                    raise InvalidScale(segment, reason)
+        if not self._add(event.created.keys()):
+            raise TooManySegments(self.most)
+        self.join(event.sealed)
+        succession.scale(event, known)
+
+    def join(self, position: Mapping[int, int]) -> None:
+        """Add offsets that are known already."""
+        join_into(self.offsets, position)
+
+    def settle(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]) -> None:
+        """Stop counting the sealed segments that lie wholly below all of these cuts.
+
+        The cuts are those of the first marks kept: no later mark has a cost for such a segment.
+        """
+        firsts = list(cuts)
+        self._settled = sum(
+            all(cut.get(segment, -1) >= offset for cut in firsts)
+            for segment, offset in final.items()
+        )
+
+    def _add(self, segments: AbstractSet[int]) -> bool:
+        """Add the new ones, if there is room for all of them."""
+        new = segments - self.offsets.keys()
+        if new and len(self.offsets) - self._settled + len(new) > self.most:
+            return False
+        self.offsets |= dict.fromkeys(new, -1)
+        return True
+
+
+class Sharing:
+    """The member that writes to each segment; takes memory per segment, not per member.
+
+    A segment whose writer finished may get another one. A member at the end of a sealed segment no
+    longer writes to it: naming a successor is not writing to its predecessors, but covers all of
+    them, including what their writers have still to note.
+    """
+
+    __slots__ = ("_final", "_passed", "_shared", "_writers")
+
+    def __init__(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]] = ()) -> None:
+        """Start with the ends of sealed segments, which grow elsewhere, and with the last cuts.
+
+        Offsets of these that no member names were written by forgotten members.
+        """
+        self._final = final
+        self._writers: dict[int, Member] = {}
+        self._shared: set[int] = set()
+        self._passed: set[int] = set()
+        for cut in cuts:
+            self.name(Member("", "finished", position=dict(cut)), cut)
+
+    def name(self, member: Member, segments: Iterable[int], *, again: bool = False) -> None:
+        """Record that a member names these segments, or that it returned and may write `again`."""
+        for segment in segments:
+            writer = self._writers.setdefault(segment, member)
+            if writer is not member:
+                self._name_too(segment, writer, member, again=again)
+
+    def _name_too(self, segment: int, writer: Member, member: Member, *, again: bool) -> None:
+        noted, offset = writer.position.get(segment, 0), member.position.get(segment, 0)
+        if writer.state == "finished" and (again or noted <= offset):
+            self._writers[segment] = member
+        elif self._final.get(segment) in (noted, offset):
+            self._passed.add(segment)
+            if offset < noted:
+                self._writers[segment] = member
+        elif member.state != "finished" or noted < offset:
+            self._shared.add(segment)
+
+    def writer(self, segment: int) -> Member | None:
+        """Return the member that writes to a segment, or one of them."""
+        return self._writers.get(segment)
+
+    def is_noted(self, cut: Mapping[int, int]) -> bool:
+        """Whether all that the cut covers was noted by the member that wrote it."""
+        return not any(cut.get(segment) for segment in self._shared) and not any(
+            cut.get(segment, 0) > self._writers[segment].position.get(segment, 0)
+            for segment in self._passed
+        )
+
+    def may_pass(self, member: Member) -> bool:
+        """Whether a cut may cover rows of the member that it did not note."""
+        return any(
+            segment in self._shared or (segment in self._passed and offset < self._final[segment])
+            for segment, offset in member.position.items()
+        )
+
+    def is_needed(self, member: Member) -> bool:
+        """Whether only this member shows that more was written to a segment than it noted."""
+        return member.state != "finished" and any(
+            self._writers[segment] is member and segment not in self._shared
+            for segment in member.position
+        )

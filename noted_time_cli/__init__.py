@@ -1,0 +1,1 @@
+"""The command line: what runs a controller here, calls one over HTTP, observes or relays."""

@@ -1,0 +1,61 @@
+"""The command `noted-time`, and `python -m noted_time_cli`.
+
+It is installed with the clients, which do not need the command line's dependencies; if these are
+missing it says what to install.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+OURS = {
+    "controller",
+    "migrations",
+    "noted_time",
+    "noted_time_cli",
+    "reader_client",
+    "spark_integration",
+    "writer_client",
+}
+CALLING = {"typer", "rich"}
+"""What commands that call a controller need; those that run one need more."""
+
+
+def main() -> None:
+    """Run the command line, or end with status 2 and what to install."""
+    sys.path.sort(key=_is_of_others)  # so that what is imported lies beside this package
+    try:
+        from noted_time_cli.app import app
+
+        app(prog_name="noted-time")
+    except ImportError as error:
+        missing = _root(error)
+        if missing in OURS:
+            raise
+        needs = f"the command line needs more ({error})"
+        if missing in CALLING:
+            says = f'{needs}: pip install "noted-time[cli]", or "noted-time[controller]" to serve'
+        else:
+            says = f'{needs}: pip install "noted-time[controller]"'
+        sys.stderr.write(f"noted-time: {says}\n")
+        raise SystemExit(2) from error
+
+
+def _is_of_others(entry: str) -> bool:
+    """Return whether a directory of the path has packages with our names, and is not ours."""
+    is_ours = Path(entry).resolve() == Path(__file__).resolve().parents[1]
+    return not is_ours and any(Path(entry, name).is_dir() for name in OURS)
+
+
+def _root(error: ImportError) -> str:
+    """Return the top-level package that could not be imported.
+
+    >>> _root(ImportError(name="rich.table")), _root(ImportError())
+    ('rich', '')
+    """
+    return (error.name or "").partition(".")[0]
+
+
+if __name__ == "__main__":
+    main()

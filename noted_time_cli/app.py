@@ -1,0 +1,77 @@
+"""All commands of `noted-time`, put together."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from noted_time_cli import demos, relay, spark
+from noted_time_cli.calls import alignments, explaining, streams, waiting, writers
+from noted_time_cli.observers import kafka, log
+from noted_time_cli.server import serving, tokens
+
+app = typer.Typer(
+    name="noted-time",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+observe = typer.Typer(
+    name="observe", no_args_is_help=True, help="Note time for a log whose writers do not."
+)
+observe.add_typer(kafka.app)
+observe.add_typer(log.app)
+RUN, CALL, LOOK = "Run a controller", "Call a controller", "Look at examples"
+WRITE, READ = "Write to a stream", "Read a stream"
+for panel, commands in {
+    RUN: (serving.serve, serving.migrate),
+    CALL: (
+        explaining.explain,
+        explaining.watch,
+        writers.writers,
+        writers.remove,
+        writers.hold,
+        writers.ledger,
+        writers.changes,
+        streams.seal,
+        waiting.wait,
+    ),
+    READ: (spark.spark_jars,),
+    LOOK: (demos.demo_stream,),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+for panel, groups in {
+    RUN: (tokens.app,),
+    CALL: (streams.app, alignments.app),
+    LOOK: (demos.app,),
+    WRITE: (observe,),
+    READ: (relay.app,),
+}.items():
+    for group in groups:
+        app.add_typer(group, rich_help_panel=panel)
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if asked:
+        typer.echo(f"noted-time {version('noted-time')}")
+        raise typer.Exit
+
+
+@app.callback()
+def noted_time(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Watermarks that the writers vouch for.
+
+    Run a controller:  noted-time serve
+
+    Call one:  noted-time stream create flights
+    """

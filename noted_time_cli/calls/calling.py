@@ -1,0 +1,136 @@
+"""What the commands that call a controller share: their options, the call itself, and lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from noted_time import UnexpectedAnswer
+from noted_time.client import Question, Reply, ask_in_turn, stream_path
+from noted_time.client.transport import Transport
+from noted_time.values import checked_name
+from noted_time_cli.terminal.flags import flags_of, with_flags
+from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
+from noted_time_cli.terminal.output import ended_in_a_sentence, print_table, say
+
+if TYPE_CHECKING:
+    from noted_time_cli.terminal.output import Columns
+
+Json = dict[str, Any]
+MOST_ROWS = 1000
+"""Maximum number of rows of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One run of a command: the controllers that it calls, and whether it prints JSON.
+
+    Questions raise `Unreachable` if there was no answer, `Rejected` or `Conflict` if it was a
+    refusal.
+    """
+
+    transport: Transport
+    as_json: bool = False
+
+    def ask(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as `answer`'s
+        """Return the answer's body; the arguments are those of `answer`."""
+        return self.answer(method, path, **given)[1]
+
+    def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Json | None = None,
+        body: object = None,
+        wait_s: float = 0.0,
+    ) -> tuple[int, Json]:
+        """Return status and body of the answer; what is `None` in a query is left out.
+
+        `wait_s` is how long the controller is asked to wait.
+        """
+        given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
+        question = Question(method, path, given, body, round(wait_s * 1000))
+        controllers = self.transport.controllers
+
+        def read(reply: Reply) -> tuple[int, Json]:
+            try:
+                return reply.status, reply.body(question.stream)
+            except UnexpectedAnswer as other:
+                url = controllers.current
+                sentence = f"{url} is not a noted-time controller (HTTP {reply.status})"
+                raise UnexpectedAnswer(sentence) from other
+
+        return self.transport.run(ask_in_turn(controllers, lambda: question, read))
+
+    def prints(self, found: object) -> bool:
+        """Print the answer in one line if `--json` asks for it; returns whether it does."""
+        if self.as_json:
+            typer.echo(json.dumps(found, ensure_ascii=False))
+        return self.as_json
+
+    def listing(  # noqa: PLR0913 - what lists differ in
+        self,
+        path: str,
+        name: str,
+        columns: Columns,
+        *,
+        cursor: str,
+        limit: int,
+        query: Json | None = None,
+        rows: Callable[[Json], Iterable[Json]] = lambda item: (item,),
+        option: str | None = None,
+        also: tuple[str, Columns] | None = None,
+    ) -> None:
+        """Print up to `limit` items of a paged list, and whether there are more.
+
+        `rows` gives the rows of an item, and `option` continues the list at the `cursor`. `also`
+        names another list of the page, which is printed after it.
+        """
+        items: list[Json] = []
+        asked = dict(query or {})
+        while True:
+            asked["limit"] = min(limit - len(items), MOST_ROWS)
+            page = self.ask("GET", path, query=asked)
+            items += page[name]
+            asked[cursor] = page["next"]
+            if page["next"] is None or len(items) >= limit:
+                break
+        beside = {} if also is None else {also[0]: page[also[0]]}
+        if self.prints({name: items, "next": page["next"]} | beside):
+            return
+        print_table(columns, chain.from_iterable(map(rows, items)))
+        if page["next"] is not None:
+            continued = f" or {option} {page['next']}" if option else ""
+            say(f"There are more than these {limit}: use --limit{continued}.")
+        if also is not None and beside[also[0]]:
+            print_table(also[1], beside[also[0]])
+
+
+def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
+    """Make a function whose first parameter is the `Caller` a command.
+
+    It has `--url`, `--token` and, if it `prints` an answer, `--json`; an error is printed as a
+    sentence.
+    """
+
+    def called(
+        *, url: Url = DEFAULT_URL, token: Token = None, as_json: AsJson = False, **given: object
+    ) -> None:
+        with ended_in_a_sentence(), closing(Transport(url, token=token)) as transport:
+            run(Caller(transport, as_json), **given)
+
+    hidden = {"call", "given"} if prints else {"call", "given", "as_json"}
+    flags = (flags_of(run) | flags_of(called)).values()
+    return with_flags(called, (each for each in flags if each.name not in hidden), run)
+
+
+def writer_path(stream: str, writer: str, *below: str) -> str:
+    """Return the path of a writer of a stream; raises `InvalidName`."""
+    return stream_path(stream, "writers", checked_name("writer", writer), *below)

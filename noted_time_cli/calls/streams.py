@@ -1,0 +1,272 @@
+"""`noted-time stream` and `seal`: the streams of a controller, their settings, and their end."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from noted_time.client import stream_path
+from noted_time.values import Rejected, UnknownStream, duration_ms, shown_duration, shown_time
+from noted_time_cli.calls.calling import Caller, Json, calls
+from noted_time_cli.terminal.options import (
+    NONE,
+    Comment,
+    Limit,
+    Stream,
+    Yes,
+    offsets,
+    option,
+    pairs,
+    time_of,
+)
+from noted_time_cli.terminal.output import confirm, print_table, say, shown_position
+
+if TYPE_CHECKING:
+    from noted_time_cli.terminal.output import Columns
+
+MARKS: Columns = {
+    "stream": "stream",
+    "domain": "domain",
+    "mark": lambda mark: mark.get("seq"),
+    "lower": lambda mark: shown_time(mark.get("lower")),
+    "upper": lambda mark: shown_time(mark.get("upper")),
+    "cut": lambda mark: shown_position(mark.get("cut")),
+}
+
+app = typer.Typer(name="stream", help="Create, show and remove streams.", no_args_is_help=True)
+
+
+@app.command(name="list")
+@calls
+def list_streams(call: Caller, *, limit: Limit = 100) -> None:
+    """List the streams that the token may read, with the last mark of each domain.
+
+    Try it:  noted-time stream list --json
+    """
+    call.listing("/v1/streams", "streams", MARKS, rows=_marks, cursor="after", limit=limit)
+
+
+@app.command()
+@calls
+def create(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    *,
+    writer_timeout: Annotated[
+        str | None, option("DURATION", "How long a silent writer is waited for.", default="60s")
+    ] = None,
+    mark_interval: Annotated[
+        str | None, option("DURATION", "The least time between two marks.", default="200ms")
+    ] = None,
+    returning_writer: Annotated[
+        Literal["hold", "exclude"] | None,
+        typer.Option(show_default="hold", help="Wait for a writer that is late, or exclude it."),
+    ] = None,
+    domain: Annotated[
+        list[str], option("NAME", "A time domain; several may be given.", default="default")
+    ] = NONE,
+    expected_writer: Annotated[
+        list[str], option("NAME", "A writer to wait for from the start; several may be given.")
+    ] = NONE,
+    max_time_ahead: Annotated[
+        str | None,
+        option("DURATION", "How far ahead times may be; `none` if not Unix ms.", default="1h"),
+    ] = None,
+    mark_retention: Annotated[
+        str | None, option("DURATION", "How long marks are kept.", default="7d")
+    ] = None,
+    writer_retention: Annotated[
+        str | None, option("DURATION", "How long former writers are remembered.", default="1d")
+    ] = None,
+    reader_timeout: Annotated[
+        str | None, option("DURATION", "How long a silent reader counts as online.", default="1d")
+    ] = None,
+    max_segments: Annotated[
+        str | None, option("NUMBER", "How many segments notes may name in all.", default="4096")
+    ] = None,
+    max_offset_jump: Annotated[
+        str | None, option("NUMBER", "How far ahead offsets may be; `none`: any.", default="10^12")
+    ] = None,
+    comment: Comment = None,
+    yes: Yes = False,
+) -> None:
+    """Create a stream, or change the given settings of an existing one.
+
+    Durations are written 90m, 1h, 500ms. A shorter retention that drops marks asks first.
+
+    Try it:  noted-time stream create flights --writer-timeout 90m --mark-interval 0s
+    """
+    durations = {
+        "writer_timeout_ms": writer_timeout,
+        "mark_interval_ms": mark_interval,
+        "max_time_ahead_ms": max_time_ahead,
+        "mark_retention_ms": mark_retention,
+        "writer_retention_ms": writer_retention,
+        "reader_timeout_ms": reader_timeout,
+    }
+    numbers = {"max_segments": max_segments, "max_offset_jump": max_offset_jump}
+    names = {
+        "returning_writer": returning_writer,
+        "domains": domain,
+        "expected_writers": expected_writer,
+    }
+    settings: Json = {name: value for name, value in names.items() if value}
+    for given, read in ((durations, duration_ms), (numbers, _number)):
+        texts = ((name, text) for name, text in given.items() if text)
+        settings |= {name: None if text == "none" else read(text) for name, text in texts}
+    path, query = stream_path(stream), {"comment": comment}
+    if mark_retention and (dropped := _dropped(call, stream, settings)):
+        say(f"{dropped} would be dropped, for good.")
+        confirm(f"Change the settings of {stream}?", yes=yes)
+    status, created = call.answer("PUT", path, query=query, body=settings)
+    if call.prints(created):
+        return
+    is_new = status == HTTPStatus.CREATED
+    say(f"Created stream {stream}." if is_new else f"Stream {stream} already exists. Settings:")
+    _print_settings(created)
+
+
+def _dropped(call: Caller, stream: str, settings: Json) -> str:
+    """Return how many marks of which domains the settings would drop, in words."""
+    try:
+        would = call.ask("PUT", stream_path(stream), query={"dry_run": True}, body=settings)
+    except UnknownStream:
+        return ""
+    counts = would["dropped"].items()
+    return ", ".join(f"{count:,} marks of {domain}" for domain, count in counts if count)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise Rejected(f"{text[:40]!r} is neither a whole number nor none")
+    return int(text)
+
+
+@app.command()
+@calls
+def show(call: Caller, stream: Stream) -> None:
+    """Show a stream's settings and the last mark of each domain.
+
+    Try it:  noted-time stream show flights
+    """
+    found = call.ask("GET", stream_path(stream))
+    if call.prints(found):
+        return
+    _print_settings(found)
+    print_table(MARKS, _marks(found))
+    if found["seal"] is not None:
+        at, cut = shown_time(found["seal"]["at"]), shown_position(found["seal"]["cut"])
+        say(f"{stream} was sealed at {at}: it ends at {cut}.")
+
+
+@app.command()
+@partial(calls, prints=False)
+def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
+    """Remove a stream with all its notes, marks and readers, after confirmation.
+
+    Try it:  noted-time stream delete flights
+    """
+    call.ask("GET", stream_path(stream))
+    confirm(f"Remove {stream} with all its notes and marks, for good?", yes=yes)
+    call.ask("DELETE", stream_path(stream))
+    say(f"Removed stream {stream}.")
+
+
+@calls
+def seal(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    *,
+    cut: Annotated[
+        list[str],
+        option(
+            "SEGMENT:OFFSET",
+            "How far a segment goes, if that is beyond what was noted; several may be given.",
+        ),
+    ] = NONE,
+    final_time: Annotated[
+        list[str],
+        option(
+            "DOMAIN=TIME",
+            "The lower of the domain's last mark; several may be given.",
+            default="above all that was noted",
+        ),
+    ] = NONE,
+    comment: Comment = None,
+    yes: Yes = False,
+) -> None:
+    """End a stream for good, after confirmation: it takes no more notes, and all windows close.
+
+    A live writer is finished at the position that it noted last. The same command again changes
+    nothing.
+
+    Try it:  noted-time seal flights --comment "the season is over"
+    """
+    times = {domain: time_of(time) for domain, time in pairs(final_time, "=")}
+    body = {"cut": offsets(cut), "final_times": times}
+    path = stream_path(stream, "writers")
+    states = call.ask("GET", path, query={"limit": 1})["states"]
+    counted = ", ".join(f"{number:,} {state}" for state, number in states.items())
+    say(f"{stream} has {counted} writers.")
+    confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
+    path, query = stream_path(stream, "seal"), {"comment": comment}
+    sealed = call.ask("POST", path, query=query, body=body)
+    if call.prints(sealed):
+        return
+    for sentence in _sealed(stream, sealed):
+        say(sentence)
+
+
+def _sealed(stream: str, sealed: Json) -> list[str]:
+    """Return in sentences how a stream was sealed.
+
+    >>> mark = {"lower": 42, "final": True}
+    >>> answer = {"seal": {"cut": {"0": 9}}, "marks": {"default": mark}, "never_noted": ["DL"]}
+    >>> for sentence in _sealed("flights", answer):
+    ...     print(sentence)
+    flights is sealed at 0:9.
+    The last mark of default is at 42.
+    Never noted a time, so it is unknown how far they wrote: DL.
+    """
+    sentences = [f"{stream} is sealed at {shown_position(sealed['seal']['cut'])}."]
+    for domain, mark in sealed["marks"].items():
+        at = f"is at {shown_time(mark['lower'])}" if mark else "never came"
+        sentences.append(f"The last mark of {domain} {at}.")
+    if sealed["never_noted"]:
+        names = ", ".join(sealed["never_noted"])
+        sentences.append(f"Never noted a time, so it is unknown how far they wrote: {names}.")
+    return sentences
+
+
+def _print_settings(stream: Json) -> None:
+    rows = [
+        {"setting": name, "value": shown_setting(name, value)}
+        for name, value in stream.items()
+        if name not in NO_SETTINGS
+    ]
+    print_table({"setting": "setting", "value": "value"}, rows)
+
+
+NO_SETTINGS = frozenset(("marks", "scale_events", "seal"))
+
+
+def shown_setting(name: str, value: object) -> str:
+    """Return a setting as people read it.
+
+    >>> shown_setting("writer_timeout_ms", 5_400_000), shown_setting("domains", ["a", "b"])
+    ('1h 30m', 'a, b')
+    """
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    if name.endswith("_ms") and isinstance(value, int):
+        return shown_duration(value)
+    return "none" if value is None else str(value)
+
+
+def _marks(stream: Json) -> list[Json]:
+    """Return a row for the last mark of each domain."""
+    marks = stream["marks"].items()
+    return [{"stream": stream["name"], "domain": domain, **(mark or {})} for domain, mark in marks]

@@ -1,0 +1,193 @@
+"""`noted-time wait`: a sensor for shell scripts and schedulers."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Iterator
+from random import random
+from typing import Annotated
+
+import typer
+
+from controller.aggregation.shown.sentences import REASON_WORDS, listed
+from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
+from noted_time.client import Backoff, stream_path
+from noted_time.values import duration_ms, shown_seconds, shown_time
+from noted_time_cli.calls.calling import Caller, Json, calls
+from noted_time_cli.terminal.options import NONE, Domain, Stream, option, time_of
+from noted_time_cli.terminal.output import fail, say, shown_position
+
+MISSING = 3
+"""The exit status if the stream is complete, but without a writer that was required."""
+
+NOT_YET = 124
+"""The exit status after the timeout, as of timeout(1)."""
+
+UNANSWERED = 69
+"""The exit status after the timeout if no controller answered, as of sysexits(3)."""
+
+LONGEST_WAIT_S = 30.0
+"""How long a controller waits with its answer at most."""
+
+PAUSE_S = 0.2
+"""Pause between two questions: a controller that stops answers the first at once."""
+
+NAMED = 5
+"""Maximum number of missing writers, and of those with late rows, named in the sentence."""
+
+NOT_SO_FAR = "the ledger does not reach back so far"
+
+
+class NotYet(Exception):
+    """It is not known to be complete within the timeout: why, and the exit status."""
+
+
+@calls
+def wait(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    time: Annotated[
+        str,
+        typer.Argument(
+            metavar="TIME",
+            help="ISO 8601 with its zone (2013-01-01T10:00Z) for Unix ms, or an integer.",
+        ),
+    ],
+    *,
+    timeout: Annotated[
+        str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
+    ] = "1h",
+    require: Annotated[
+        list[str], option("WRITER", "End with 3 if it is missing or unknown; several may be given.")
+    ] = NONE,
+    require_all: Annotated[
+        bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        option("TIME", "Where the window begins: with --require-all, end with 3 for late rows."),
+    ] = None,
+    domain: Domain = None,
+) -> None:
+    """Wait until a stream is complete to a time: everything before it was written.
+
+    Ends with status 0 when it is, with 1 if the question is refused (unknown stream, missing
+    right), with 124 if it is not complete within the timeout, and with 69 if no controller answered
+    at its end; until then it continues trying. The watermark may have advanced without a writer
+    that timed out or was removed: that writer is named, and with --require or --require-all the
+    status is 3. Writers of rows that came below the watermark are named too, and with --since
+    --require-all ends with 3.
+
+    Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
+    """
+    complete_to = time_of(time)
+    shown = shown_time(complete_to)
+    start = None if since is None else time_of(since)
+    query = {"complete_to": complete_to, "since": start, "domain": domain}
+    timeout_s = duration_ms(timeout) / 1000
+    try:
+        mark = _first_mark(call, stream_path(stream, "cut"), query, timeout_s)
+    except NotYet as late:
+        reason, status = late.args
+        fail(f"{stream} is not known to be complete to {shown}: {reason}", status=status)
+    objections = list(_objections(call, stream, mark, require, require_all=require_all))
+    if require_all and since is not None:
+        objections += _late_objections(mark)
+    if not call.prints(mark):
+        position = f"cut {shown_position(mark['cut'])}"
+        if not mark["cut"]:
+            position = "but without a position: its writers noted only times"
+        without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
+        typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
+    if objections:
+        fail("; ".join(objections), status=MISSING)
+
+
+def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:
+    """Return the first mark that is complete to the time, or raise `NotYet`."""
+    deadline = clock.monotonic() + timeout_s
+    failures = 0
+    while True:
+        wait_s = min(LONGEST_WAIT_S, max(0.0, deadline - clock.monotonic()))
+        try:
+            asked = query | {"wait_ms": int(wait_s * 1000)}
+            return call.ask("GET", path, query=asked, wait_s=wait_s)
+        except NotCompleteYet as error:
+            failures, pause_s, status, reason = 0, PAUSE_S, NOT_YET, "there is no mark yet"
+            if error.lower is not None:
+                reason = f"its lower is {shown_time(error.lower)}"
+        except (Conflict, Unreachable) as error:
+            failures, status, reason = failures + 1, UNANSWERED, str(error)
+            asked_s = error.retry_after_s if isinstance(error, Unreachable) else None
+            chance = random()  # noqa: S311 - to spread retries
+            pause_s = Backoff().delay_s(failures, chance=chance, retry_after_s=asked_s)
+            if failures == 1:
+                say(f"noted-time: {error}; trying again")
+        if clock.monotonic() + pause_s >= deadline:
+            raise NotYet(reason, status)
+        clock.sleep(pause_s)
+
+
+def _objections(
+    call: Caller, stream: str, mark: Json, required: list[str], *, require_all: bool
+) -> Iterator[str]:
+    """Yield why the mark is not what was required."""
+    named = {each["writer"] for each in mark["missing"]}
+    for writer in required:
+        try:
+            row = call.ask("GET", stream_path(stream, "writers", writer))
+        except UnknownWriter:
+            unknown = "missing" if writer in named else "unknown"
+            yield f"{writer} is {unknown}"
+            continue
+        # not all that are missing are named: of the others, what is so now is the best known
+        is_unnamed = mark["missing_count"] > len(named) and row["excluded"] is not None
+        if writer in named or is_unnamed:
+            yield f"{writer} is missing"
+    if require_all and mark["missing_count"]:
+        yield f"writers that are missing: {mark['missing_count']}"
+    if (required or require_all) and not mark["missing_is_known"]:
+        before = "it is before the first mark" if mark["before_first_mark"] else NOT_SO_FAR
+        yield f"{before}: it is not known which writers are missing"
+
+
+def _late_objections(mark: Json) -> Iterator[str]:
+    """Yield what is objectionable about late rows."""
+    if mark["late_count"]:
+        yield f"writers with late rows: {mark['late_count']}"
+    if not mark["late_is_known"]:
+        yield f"{NOT_SO_FAR}: it is not known which rows are late"
+
+
+def missing_shown(found: Json, now: int) -> str:
+    """Return which writers a cut is without, as the end of a sentence.
+
+    >>> away = {"writer": "stock", "reason": "timed_out", "since": 0, "time": 5}
+    >>> missing_shown({"missing": [away], "missing_count": 1}, now=14_400_000)
+    ', without stock: timed out 4h ago'
+    >>> missing_shown({"missing": [], "missing_count": 0}, now=0)
+    ''
+    """
+    named = []
+    for each in found["missing"][:NAMED]:
+        ago = "" if each["since"] is None else f" {shown_seconds(now - each['since'])} ago"
+        named.append(f"{each['writer']}: {REASON_WORDS.get(each['reason'], each['reason'])}{ago}")
+    return f", without {listed(named, found['missing_count'])}" if named else ""
+
+
+def late_shown(found: Json) -> str:
+    """Return which writers have late rows below a cut, and whether it is before the first mark.
+
+    >>> late = {"writer": "pos", "rows": 112, "at_most": False}
+    >>> late_shown({"late": [late], "late_count": 1, "before_first_mark": False})
+    ', with late rows of pos (112)'
+    >>> late_shown({"late": [], "late_count": 0, "before_first_mark": True})
+    ', but nobody vouches for times before its first mark'
+    """
+    named = [
+        f"{each['writer']} ({'at most ' if each['at_most'] else ''}{each['rows']})"
+        for each in found["late"][:NAMED]
+    ]
+    late = f", with late rows of {listed(named, found['late_count'])}" if named else ""
+    before = ", but nobody vouches for times before its first mark"
+    return late + before if found["before_first_mark"] else late

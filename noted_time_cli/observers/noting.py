@@ -1,0 +1,103 @@
+"""What observers of every kind of log have: where they note, how often they look, their noters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from noted_time.observing import INGESTION, Seen
+from noted_time.values import Unreachable
+from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
+from noted_time_cli.terminal.output import say
+from noted_time_cli.terminal.running import Lasting, run_for
+from writer_client import EventTimeNoter, IngestionNoter, WriterClient
+from writer_client.observing.observer import Observer
+from writer_client.sending.clock import unix_ms
+
+BEGIN_S = 5.0
+IDLE_MS, MAX_LAG_MS = 60_000, 10_000
+
+Looks = Callable[[], Seen]
+"""What looks at a whole log, such as a `LogEnds`."""
+
+Noter = Callable[[WriterClient, Looks, Callable[[], int]], Observer]
+"""Returns what notes through a client what is seen, given a clock."""
+
+Delay = Annotated[int, duration("How far rows of one segment come out of order.", "--delay")]
+Idle = Annotated[
+    int,
+    duration(
+        "Stop waiting for a segment without rows for this long; 0s: never.", "--idle", default="1m"
+    ),
+]
+Skew = Annotated[int, duration("How far this clock may be ahead.", "--skew", default="0s")]
+MaxLag = Annotated[
+    int, duration("Maximum lag of the time on a quiet stream.", "--max-lag", default="10s")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noting:
+    """Where and under which name an observer notes, and how often and how long it looks."""
+
+    domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = "default"
+    writer: Annotated[str, option("WRITER", "The name to note under.", default=True)] = "observer"
+    poll: Annotated[int, duration("Time between two looks.", "--poll", default="1s")] = 1000
+    timeout: Annotated[
+        int, duration("How long time waits for a silent observer.", "--timeout", default="1m")
+    ] = 60_000
+    lasting: Lasting = None
+    url: Url = DEFAULT_URL
+    token: Token = None
+
+    def observe(self, stream: str, look: Callable[[WriterClient], Looks], noter: Noter) -> None:
+        """Note what is seen of a whole log; an unreachable controller is tried again later."""
+        with WriterClient(
+            self.url,
+            stream,
+            self.writer,
+            token=self.token,
+            domains=[self.domain],
+            timeout_ms=self.timeout,
+        ) as client:
+            observer = noter(client, look(client), unix_ms)
+            client.join()
+            try:
+                client.flush(BEGIN_S)
+            except Unreachable as error:
+                say(f"noted-time: {error}; trying again")
+            typer.echo(f"{client.writer} observes {client.stream}")
+            run_for(observer, self.lasting)
+
+    def ingestion(self, skew_ms: int, max_lag_ms: int) -> Noter:
+        """Return what notes the clock."""
+        return lambda client, ends, clock: IngestionNoter(
+            client,
+            ends,
+            domain=self.domain,
+            poll_ms=self.poll,
+            max_lag_ms=max_lag_ms,
+            skew_ms=skew_ms,
+            clock=clock,
+        )
+
+    def event_time(self, delay_ms: int = 0, idle_ms: int = 0) -> Noter:
+        """Return what notes the newest times; as they are, and waiting for all, unless given."""
+        return lambda client, times, _: EventTimeNoter(
+            client,
+            times,
+            delay_ms=delay_ms,
+            idle_timeout_ms=idle_ms,
+            domain=self.domain,
+            poll_ms=self.poll,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotingIngestion(Noting):
+    """The same, in the domain of ingestion."""
+
+    domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = INGESTION

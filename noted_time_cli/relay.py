@@ -1,0 +1,49 @@
+"""`noted-time relay`: copy the marks of a stream to where its readers find them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from noted_time_cli.terminal.brokers import Bootstrap, Config, StreamOfTopic, Topic, kafka_config
+from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
+from noted_time_cli.terminal.output import ended_in_a_sentence
+from noted_time_cli.terminal.running import Lasting, run_for
+
+app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topic of their own.")
+
+
+@app.command()
+def kafka(  # noqa: PLR0913 - one parameter for each flag
+    bootstrap: Bootstrap,
+    topic: Topic,
+    *,
+    stream: StreamOfTopic = None,
+    domain: Annotated[
+        list[str] | None,
+        typer.Option(help="Relay this domain only; may be given several times."),
+    ] = None,
+    config: Config = None,
+    lasting: Lasting = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Write each mark of a stream to TOPIC.noted, once all that its cut names is readable.
+
+    Ends with status 0 on Ctrl-C, after `--for` or the final mark of a sealed stream, and with 1 if
+    it is refused. Several may run, and do no harm.
+
+    Try it:  noted-time relay kafka 127.0.0.1:9092 flights
+    """
+    with ended_in_a_sentence():
+        from reader_client import KafkaRelay
+
+        connection = kafka_config(bootstrap, config)
+        relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
+        with closing(relay):
+            typer.echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
+            run_for(relay, lasting)
+            if relay.is_over:
+                typer.echo(f"{relay.stream} is sealed, and its final mark is relayed")

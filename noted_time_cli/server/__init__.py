@@ -1,0 +1,1 @@
+"""Commands that run a controller in this process, or open its database."""

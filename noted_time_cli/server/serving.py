@@ -1,0 +1,171 @@
+"""`noted-time serve` and `migrate`: what runs a controller in this process.
+
+The server and the database are imported when a command needs them, which takes a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from controller.service.limits import Limits
+from noted_time import Rejected
+from noted_time_cli.server.tokens import (
+    DEFAULT_DATABASE,
+    Database,
+    named_database,
+    tokens_of,
+    with_database,
+    without_password,
+)
+from noted_time_cli.terminal.options import DEFAULT_PORT
+from noted_time_cli.terminal.output import ended_in_a_sentence
+
+if TYPE_CHECKING:
+    from controller.api.gate.access import Gate
+    from controller.api.sockets.server import Place
+
+LIMITS = Limits()
+
+
+def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's
+    """Return an option that an environment variable may set, too."""
+    name = f"--{variable.lower().replace('_', '-')}"
+    return typer.Option(name, envvar=f"NOTED_TIME_{variable}", help=text, **more)
+
+
+def serve(  # noqa: PLR0913 - one parameter for each flag
+    *,
+    database: Database = DEFAULT_DATABASE,
+    host: Annotated[str, _option("HOST", "Address to bind to; loopback by default.")] = "127.0.0.1",
+    port: Annotated[
+        int, _option("PORT", "Port to bind to; 0 picks a free one.", min=0, max=65535)
+    ] = DEFAULT_PORT,
+    advertise: Annotated[
+        str | None,
+        _option(
+            "ADVERTISE",
+            "URL by which other controllers on the database reach this one; by default where it "
+            "listens, with the machine's name if that is every address.",
+            metavar="URL",
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, _option("TLS_CERT", "Certificate chain (PEM), to serve HTTPS.")
+    ] = None,
+    tls_key: Annotated[Path | None, _option("TLS_KEY", "Its private key (PEM).")] = None,
+    require_token: Annotated[
+        bool, _option("REQUIRE_TOKEN", "Require tokens even before the first one is created.")
+    ] = False,
+    insecure: Annotated[
+        bool, _option("INSECURE", "Let everyone who can reach the address note, read and remove.")
+    ] = False,
+    max_streams: Annotated[
+        int, _option("MAX_STREAMS", "More are refused.", min=1)
+    ] = LIMITS.streams,
+    max_writers: Annotated[
+        int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", min=1)
+    ] = LIMITS.writers,
+    max_waiting_notes: Annotated[
+        int,
+        _option(
+            "MAX_WAITING_NOTES",
+            "Waiting for their commit; beyond that writers are refused (503) and retry.",
+            min=1000,
+        ),
+    ] = LIMITS.waiting_notes,
+    max_long_polls: Annotated[
+        int,
+        _option(
+            "MAX_LONG_POLLS", "Readers waiting for marks; more are refused (503) and retry.", min=0
+        ),
+    ] = LIMITS.long_polls,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        _option("LOG_LEVEL", "The lowest level to log."),
+    ] = "info",
+    log_format: Annotated[
+        Literal["auto", "console", "json"], _option("LOG_FORMAT", "auto: JSON off a terminal.")
+    ] = "auto",
+) -> None:
+    """Run the controller.
+
+    A database that does not exist yet is created; one of an older version is left alone until
+    `noted-time migrate`. With memory:// nothing is kept once it ends: for trials and tests.
+
+    Once a token exists, every call needs one; before, only this machine may call.
+
+    Try it:  noted-time serve --database sqlite:///noted-time.db
+
+    Then, in another terminal:  noted-time stream create flights
+    """
+    import structlog
+
+    from controller.api.app import create_app
+    from controller.api.gate.access import Gate
+    from controller.api.sockets.server import Place
+    from controller.api.sockets.server import serve as serve_app
+    from controller.service.controller import Controller
+    from controller.service.telemetry import logs
+    from controller.service.tokens import TokenCache
+    from controller.store.memory import URL as MEMORY
+    from controller.store.migrate import create_if_new
+    from controller.store.open import exclusive_lock, open_store
+
+    logs.configure(log_level, log_format)
+    log = structlog.get_logger()
+    with ended_in_a_sentence():
+        place = Place(host, port, tls_cert, tls_key)
+        place.check_certificate()
+        created = database == MEMORY or create_if_new(database)
+        log.info("starting", database=named_database(database), created=created)
+        if database == MEMORY:
+            log.warning("nothing_is_kept", database=database)
+        with tokens_of(database) as kept, exclusive_lock(database):
+            cache = TokenCache(kept)
+            cache.refresh()
+            gate = Gate(cache, require=require_token, insecure=insecure)
+            _check_address(gate, place, database, insecure=insecure)
+            limits = Limits(
+                streams=max_streams,
+                writers=max_writers,
+                waiting_notes=max_waiting_notes,
+                long_polls=max_long_polls,
+            )
+            controller = Controller(open_store(database), limits=limits)
+            serve_app(create_app(controller, gate), controller, place, advertise)
+
+
+def migrate(database: Database = DEFAULT_DATABASE) -> None:
+    """Bring the database to this version's tables, or create it.
+
+    Try it:  noted-time migrate --database sqlite:///noted-time.db
+    """
+    from controller.store.migrate import migrate as migrate_database
+
+    with ended_in_a_sentence():
+        migrate_database(database)
+    typer.echo(f"{without_password(database)} is at the current schema.")
+
+
+def _check_address(gate: Gate, place: Place, database: str, *, insecure: bool) -> None:
+    """Raise `Rejected` if anyone on the network could move the watermark of every stream."""
+    import structlog
+
+    from controller.api.gate.access import is_loopback
+
+    log = structlog.get_logger()
+    if is_loopback(place.host):
+        return
+    if not (gate.asks() or insecure):
+        raise Rejected(
+            f"{place.host} can be reached by others, and there is no token: create one with "
+            f"{with_database('noted-time token create --scope admin', database)}, or pass "
+            "--insecure to admit every call"
+        )
+    if not gate.asks():
+        log.warning("open_to_everybody", host=place.host)
+    elif place.tls_cert is None:
+        log.warning("tokens_in_clear", host=place.host, remedy="--tls-cert and --tls-key")

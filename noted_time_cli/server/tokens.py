@@ -1,0 +1,179 @@
+"""`noted-time token`: who may note, read and administer.
+
+What opens the database is imported when a command needs it, which takes half a second.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controller.service.permissions import Grant
+from noted_time import Rejected
+from noted_time.values import duration_ms, shown_time
+from noted_time_cli.terminal.options import NONE, AsJson
+from noted_time_cli.terminal.output import ended_in_a_sentence, print_table, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.store.token_table import TokenRecord, Tokens
+
+DEFAULT_DATABASE = "sqlite:///noted-time.db"
+
+Database = Annotated[
+    str,
+    typer.Option(
+        envvar="NOTED_TIME_DATABASE",
+        help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path) "
+        "or postgresql://USER@HOST/DATABASE.",
+    ),
+]
+
+app = typer.Typer(name="token", help="Who may note, read and administer.", no_args_is_help=True)
+
+
+@app.command()
+def create(  # noqa: PLR0913 - one parameter for each flag
+    *,
+    scope: Annotated[list[str], typer.Option(help="admin, write or read; several may be given.")],
+    stream: Annotated[
+        list[str], typer.Option(help="Stream to write or read; * stands for anything. All if none.")
+    ] = NONE,
+    writer: Annotated[
+        list[str], typer.Option(help="Writer it may note for; * stands for anything. All if none.")
+    ] = NONE,
+    alignment: Annotated[
+        list[str],
+        typer.Option(help="Alignment a reader may use; * stands for anything. All if none."),
+    ] = NONE,
+    expires_in: Annotated[
+        str | None, typer.Option(help="90d, 12h, 30m or 45s; by default the token never expires.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="What it is for, to be known by in the list.")] = "",
+    database: Database = DEFAULT_DATABASE,
+) -> None:
+    """Create a token and show it only now; running controllers accept it within seconds.
+
+    Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
+    """
+    from controller.service.tokens import mint
+    from controller.store.migrate import create_if_new
+
+    with ended_in_a_sentence():
+        grant = Grant.of(scope, stream, writer, alignment)
+        lifetime_ms = None if expires_in is None else duration_ms(expires_in)
+        if lifetime_ms == 0:
+            raise Rejected("the lifetime must be positive, for example 90d")
+        shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
+        create_if_new(database)
+        with tokens_of(database) as kept:
+            kept.add(record)
+    say(f"Token {record.id}, kept in {without_password(database)}; it is shown only now:")
+    typer.echo(shown)
+
+
+@app.command(name="list")
+def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = False) -> None:
+    """List the tokens: what each lets its holder do, never the token itself.
+
+    Try it:  noted-time token list
+    """
+    with ended_in_a_sentence(), tokens_of(database) as kept:
+        say(f"Tokens kept in {without_password(database)}:")
+        rows = [_row(record, _now()) for record in kept.all()]
+    if as_json:
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+    else:
+        print_table({name: name for name in ("id", "state", "made", "rights", "label")}, rows)
+
+
+@app.command()
+def revoke(
+    token_id: Annotated[
+        str, typer.Argument(metavar="ID", help="As `noted-time token list` shows it.")
+    ],
+    database: Database = DEFAULT_DATABASE,
+) -> None:
+    """Revoke a token for good; every controller on the database refuses it within seconds.
+
+    Try it:  noted-time token revoke 5b1f0c2d9e7a
+    """
+    with ended_in_a_sentence(), tokens_of(database) as kept:
+        if token_id not in {record.id for record in kept.all()}:
+            raise Rejected(
+                f"there is no token {token_id[:40]!r} in {without_password(database)}: "
+                f"see {with_database('noted-time token list', database)}"
+            )
+        done = kept.revoke(token_id, _now())
+    already = "" if done else " already"
+    typer.echo(f"Token {token_id} is revoked{already}, in {without_password(database)}.")
+
+
+@contextmanager
+def tokens_of(database: str) -> Iterator[Tokens]:
+    """Open the tokens of a database, which must exist."""
+    from controller.store.open import open_tokens
+
+    with closing(open_tokens(database)) as kept:
+        yield kept
+
+
+def _row(record: TokenRecord, now_ms: int) -> dict[str, str]:
+    """Return a token's row in the list."""
+    return {
+        "id": record.id,
+        "state": _state(record, now_ms),
+        "made": shown_time(record.created_at // 1000 * 1000),
+        "rights": str(Grant.from_scopes(record.scopes)),
+        "label": record.label,
+    }
+
+
+def _state(record: TokenRecord, now_ms: int) -> str:
+    if record.revoked_at is not None:
+        return f"revoked {shown_time(record.revoked_at // 1000 * 1000)}"
+    if record.expires_at is None:
+        return "valid"
+    word = "expired" if record.expires_at <= now_ms else "valid until"
+    return f"{word} {shown_time(record.expires_at // 1000 * 1000)}"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def named_database(url: str) -> str:
+    """Return the URL of a database without its password, and a file by its absolute path.
+
+    >>> named_database("sqlite:////tmp/../a.db"), named_database("postgresql://u:secret@h/db")
+    ('sqlite:////a.db', 'postgresql://***@h/db')
+    """
+    file = url.removeprefix("sqlite:///")
+    return without_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
+
+
+def with_database(command: str, url: str) -> str:
+    """Return a command to type that uses this database.
+
+    >>> with_database("noted-time token list", "sqlite:///a.db")
+    '`noted-time token list --database sqlite:///a.db`'
+    """
+    return f"`{command} --database {quote(without_password(url))}`"
+
+
+def without_password(url: str) -> str:
+    """Return the URL of a database as it may be shown.
+
+    >>> without_password("postgresql://u:secret@h/db"), without_password("sqlite:///a.db")
+    ('postgresql://***@h/db', 'sqlite:///a.db')
+    """
+    scheme, separator, rest = url.partition("://")
+    _, at, place = rest.rpartition("@")
+    return f"{scheme}{separator}***@{place}" if at else url

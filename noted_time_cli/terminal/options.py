@@ -1,0 +1,110 @@
+"""The arguments and flags that several commands have, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from noted_time.client import VARIABLE as TOKEN_VARIABLE
+from noted_time.values import Unreadable, duration_ms, unix_ms_of
+
+DEFAULT_PORT = 7464
+DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
+NONE: list[str] = []
+INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+
+def option(metavar: str, text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
+    """Return an option with a value; `default` is what help shows, if not that of the parameter."""
+    return typer.Option(*names, metavar=metavar, show_default=default, help=text)
+
+
+def duration(text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
+    """Return an option whose value is a duration, in ms."""
+    return typer.Option(
+        *names, metavar="DURATION", parser=_milliseconds, show_default=default, help=text
+    )
+
+
+def _milliseconds(given: str | int) -> int:
+    """Return the ms of what was typed, or of a default."""
+    try:
+        return given if isinstance(given, int) else duration_ms(given)
+    except Unreadable as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="NOTED_TIME_URL",
+        help="The controller to call, or several of one database, separated by commas.",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar=TOKEN_VARIABLE,
+        show_default=False,
+        help="Required once a token exists: see `noted-time token`.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Comment = Annotated[str | None, option("TEXT", "The reason, kept with the change.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
+
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
+Writer = Annotated[str, typer.Argument(metavar="WRITER", help="The writer's name.")]
+Domain = Annotated[
+    str | None,
+    option(
+        "DOMAIN", "The time domain; optional if the stream has only one, or one named `default`."
+    ),
+]
+
+
+def time_of(text: str) -> int:
+    """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
+
+    A time between two ms is rounded up, as being complete to the later one is more:
+
+    >>> time_of("-5"), time_of("2013-01-01T10:00Z"), time_of("2013-01-01T11:00:00.0005+01:00")
+    (-5, 1357034400000, 1357034400001)
+    """
+    if INTEGER.fullmatch(text):
+        return int(text)
+    forms = "use an integer, or ISO 8601 with a zone, for example 2013-01-01T10:00Z"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Unreadable(f"{text[:40]!r} is not a time: {forms}") from error
+    if found.tzinfo is None:
+        raise Unreadable(f"{text[:40]!r} has no zone: {forms}")
+    return unix_ms_of(found, up=True)
+
+
+def pairs(
+    given: list[str], separator: str, is_legal: Callable[[str], bool] = bool
+) -> list[tuple[str, str]]:
+    """Return (name, value) of each; `is_legal` judges the value."""
+    found_pairs = []
+    for each in given:
+        name, found, value = each.partition(separator)
+        if not (name and found and is_legal(value)):
+            raise typer.BadParameter(f"{each[:40]!r} is not of the form NAME{separator}VALUE")
+        found_pairs.append((name, value))
+    return found_pairs
+
+
+def offsets(given: list[str]) -> dict[str, int]:
+    """Return a position given by its segments.
+
+    >>> offsets(["0:20", "3:7"])
+    {'0': 20, '3': 7}
+    """
+    return {segment: int(offset) for segment, offset in pairs(given, ":", str.isdecimal)}

@@ -1,0 +1,102 @@
+"""What the commands print: tables, questions, and errors as sentences."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from controller.store.port import StoreUnavailable
+from noted_time import NotedTimeError
+from noted_time.values import Unreadable
+
+if TYPE_CHECKING:
+    Json = dict[str, Any]
+    Columns = Mapping[str, str | Callable[[Json], object]]
+
+
+@contextmanager
+def ended_in_a_sentence() -> Iterator[None]:
+    """Print an error as a sentence and exit with status 1.
+
+    The status is 2 if a time cannot be read or an extra is missing.
+    """
+    try:
+        yield
+    except (StoreUnavailable, NotedTimeError, ImportError) as error:
+        if isinstance(error, ModuleNotFoundError):  # without an extra's name: `main` has the remedy
+            raise
+        fail(str(error), status=2 if isinstance(error, Unreadable | ImportError) else 1)
+
+
+def fail(sentence: str, *, status: int) -> None:
+    """Print the reason and exit with the status."""
+    say(f"noted-time: {sentence}")
+    raise typer.Exit(status)
+
+
+def say(sentence: str) -> None:
+    """Print a sentence for the person at the terminal, to standard error."""
+    typer.echo(sentence, err=True)
+
+
+def print_table(columns: Columns, rows: Iterable[Json]) -> None:
+    """Print a table on a terminal; elsewhere lines with tabs between, the first with the names."""
+    if sys.stdout.isatty():
+        console().print(table(columns, rows))
+        return
+    typer.echo("\t".join(columns))
+    for row in rows:
+        typer.echo("\t".join(cells(columns, row)))
+
+
+def table(columns: Columns, rows: Iterable[Json]) -> Table:
+    """Return a table for a terminal."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        shown.add_column(name, overflow="fold")
+    for row in rows:
+        shown.add_row(*cells(columns, row))
+    return shown
+
+
+def cells(columns: Columns, row: Json) -> Iterator[str]:
+    """Yield the cells of a row: a column is a key of it, or a function of it.
+
+    >>> list(cells({"writer": "name", "at": lambda row: row["x"] + 1, "by": "by"},
+    ...            {"name": "UA", "x": 4, "by": None}))
+    ['UA', '5', '-']
+    """
+    for column in columns.values():
+        value = row[column] if isinstance(column, str) else column(row)
+        yield "-" if value is None or value == "" else str(value)
+
+
+def console() -> Console:
+    """Return a console that parses no markup in what it prints."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def shown_position(position: Mapping[str, int] | None) -> str:
+    """Return a position or a cut by its segments.
+
+    >>> shown_position({"3": 7, "0": 120}), shown_position({})
+    ('0:120 3:7', '-')
+    """
+    offsets = sorted((position or {}).items(), key=lambda each: int(each[0]))
+    return " ".join(f"{segment}:{offset}" for segment, offset in offsets) or "-"
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal, and end if the answer is no; elsewhere `--yes` is needed."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail("confirmation needs a terminal: use --yes", status=2)
+    typer.confirm(question, abort=True, err=True)

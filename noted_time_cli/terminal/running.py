@@ -1,0 +1,32 @@
+"""Commands that run until they are stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Annotated
+
+from noted_time.client.repeated_looks import Rounds
+from noted_time_cli.terminal.options import duration
+
+Lasting = Annotated[
+    int | None,
+    duration("Stop after this long; 0s looks once. By default it runs until Ctrl-C.", "--for"),
+]
+
+
+def run_for(rounds: Rounds, lasting_ms: int | None) -> None:
+    """Look once, for so long, or until a signal."""
+    if lasting_ms == 0:
+        rounds.look()
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: rounds.stop())
+    timer = threading.Timer((lasting_ms or 0) / 1000, rounds.stop)
+    timer.daemon = True
+    if lasting_ms is not None:
+        timer.start()
+    try:
+        rounds.run()
+    finally:
+        timer.cancel()

@@ -1,0 +1,1 @@
+"""Questions to a controller and their answers, as values."""

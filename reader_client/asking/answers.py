@@ -1,0 +1,167 @@
+"""The controller's answers to a reader, each read whole before any of it is used.
+
+An answer of another shape raises `UnexpectedAnswer`: none of it was used, and the question may be
+asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar, get_args
+
+from noted_time.client import (
+    MISREAD,
+    complete_window_from_wire,
+    int64,
+    mark_from_wire,
+    position_from_wire,
+    text,
+)
+from noted_time.progress import UNKNOWN, BacklogState, Reason
+from noted_time.reading import CompleteWindow
+from noted_time.values import Mark, ScaleEvent, Succession, UnexpectedAnswer
+
+Json = dict[str, Any]
+Answer = TypeVar("Answer")
+SHOWN = 200
+"""Maximum number of characters shown of an answer that was not understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRead:
+    """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
+
+    `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not known;
+    `are_unix_ms` says that times are Unix ms, which the controller judges by its clock.
+    """
+
+    id: str
+    domains: tuple[str, ...]
+    succession: Succession
+    scale_events: int
+    last_seqs: dict[str, int]
+    reader_timeout_ms: int | None = None
+    are_unix_ms: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MarksRead:
+    """Marks in the order of their seq, of that stream and the number of its scale events.
+
+    `final_cut` is where a sealed stream ends, `None` while it is open. `is_quiet` says that no
+    writer was waited for, `is_ahead` that the stream's last mark is before those asked for.
+    """
+
+    stream_id: str
+    scale_events: int
+    marks: tuple[Mark, ...]
+    final_cut: Mapping[int, int] | None = None
+    is_quiet: bool = False
+    is_ahead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRead:
+    """The position of a reader group, its readers that are online, and whether it has a backlog."""
+
+    position: dict[int, int]
+    readers: frozenset[str]
+    backlog: BacklogState = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentRead:
+    """The bound of an alignment, `None` for none; how long a member may be silent, in ms."""
+
+    bound: int | None
+    member_timeout_ms: int
+
+
+def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
+    @wraps(read)
+    def checked(wire: Json) -> Answer:
+        try:
+            return read(wire)
+        except MISREAD as error:
+            why = f"{type(error).__name__}: {error}"
+            message = f"an answer of another shape ({why}): {str(wire)[:SHOWN]}"
+            raise UnexpectedAnswer(message) from error
+
+    return checked
+
+
+@_read_whole
+def stream_answer(wire: Json) -> StreamRead:
+    """Read the answer of ``GET /streams/{stream}``."""
+    timeout = wire.get("reader_timeout_ms")
+    events = wire["scale_events"]
+    return StreamRead(
+        id=text(wire["id"]),
+        domains=tuple(text(domain) for domain in wire["domains"]),
+        succession=_succession(events),
+        scale_events=len(events),
+        last_seqs={
+            domain: int64(last["seq"]) if last else 0 for domain, last in wire["marks"].items()
+        },
+        reader_timeout_ms=None if timeout is None else int64(timeout),
+        are_unix_ms=wire.get("max_time_ahead_ms") is not None,
+    )
+
+
+@_read_whole
+def marks_answer(wire: Json) -> MarksRead:
+    """Read the answer of ``GET /streams/{stream}/marks``.
+
+    >>> marks_answer({"stream_id": "a", "scale_events": 0, "marks": [{"seq": 1}]})
+    Traceback (most recent call last):
+        ...
+    noted_time.UnexpectedAnswer: an answer of another shape (Rejected: a mark without ...
+    """
+    marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
+    final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
+    stream_id, events = text(wire["stream_id"]), int64(wire["scale_events"])
+    quiet, ahead = wire.get("quiet") is True, wire.get("ahead_of_stream") is True
+    return MarksRead(stream_id, events, marks, final_cut, quiet, ahead)
+
+
+@_read_whole
+def windows_answer(wire: Json) -> tuple[CompleteWindow, ...]:
+    """Read the answer of ``GET /streams/{stream}/windows``."""
+    return tuple(complete_window_from_wire(window) for window in wire["windows"])
+
+
+@_read_whole
+def group_answer(wire: Json) -> GroupRead:
+    """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
+    readers = frozenset(text(reader) for reader in wire["readers"])
+    return GroupRead(position_from_wire(wire["position"]), readers, _backlog(wire))
+
+
+def _backlog(wire: Json) -> BacklogState:
+    """Read the backlog if present; reasons unknown to this client count as well."""
+    backlog, since = wire.get("backlog", False), wire.get("since")
+    if not isinstance(backlog, bool):
+        raise TypeError(f"{str(backlog)[:SHOWN]!r} is neither true nor false")
+    reasons = {cause["reason"] for cause in wire.get("because", ())}
+    because = tuple(reason for reason in get_args(Reason) if reason in reasons)
+    return BacklogState(backlog, because, None if since is None else int64(since))
+
+
+@_read_whole
+def alignment_answer(wire: Json) -> AlignmentRead:
+    """Read the answer of ``PUT /alignments/{alignment}/members/{member}``."""
+    bound = wire["bound"]
+    timeout = int64(wire["member_timeout_ms"])
+    return AlignmentRead(None if bound is None else int64(bound), timeout)
+
+
+def _succession(events: list[Json]) -> Succession:
+    succession = Succession()
+    for event in events:
+        sealed = position_from_wire(event["sealed"])
+        created = {int(s): tuple(before) for s, before in event["created"].items()}
+        # The controller has checked it; what it knew of the segments then is not in the answer.
+        succession.scale(ScaleEvent(sealed, created), known=set(sealed))
+    return succession

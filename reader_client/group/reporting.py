@@ -1,0 +1,160 @@
+"""Routines without I/O that report a reader's position to its group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from noted_time.values import UnknownReader
+from reader_client.asking import questions
+from reader_client.asking.answers import StreamRead, group_answer
+from reader_client.asking.questions import Pause, Steps
+from reader_client.group.backlog import ReportedBacklog
+from reader_client.group.reports import Leaving, Reports
+from reader_client.running.repeating import Begin, Repeated
+from reader_client.running.wakeup import News
+
+LONGEST_SILENCE_S = 60.0
+SIGNS_OF_LIFE = 4
+"""Number of reports within the time after which a silent reader goes offline."""
+
+
+class ReaderName(NamedTuple):
+    """One reader of one group of a stream, by name."""
+
+    stream: str
+    group: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"reader {self.name!r} of group {self.group!r}"
+
+
+class Reporting:
+    """Reports how far the reader is, and asks for the group's position each `refresh_s`.
+
+    A reader without news sends empty reports, so that it does not go offline. If it did
+    nevertheless, or the group was deleted, the reader reports again all it has read.
+    """
+
+    def __init__(self, reader: ReaderName, *, refresh_s: float, news: News) -> None:
+        """Report nothing before `start`."""
+        self.reader = reader
+        self.backlog = ReportedBacklog()
+        self._reports = Reports()
+        self._refresh_s = refresh_s
+        self._news = news
+        self._silence_s = LONGEST_SILENCE_S
+        self._reported_at = 0.0
+        self._thread: Repeated[Any] | None = None
+
+    def start(self, begin: Begin) -> None:
+        """Announce the reader."""
+        self._thread = begin("group", self._step)
+
+    @property
+    def position(self) -> Mapping[int, int] | None:
+        """The position of the group as far as it is known, `None` before the first answer."""
+        return self._reports.position
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the controller knows all that the reader reported."""
+        return not self._is_due and self._reports.leaving is None
+
+    def steps(self) -> list[Repeated[Any]]:
+        """Return what has to succeed for the controller to know it."""
+        return [] if self._thread is None else [self._thread]
+
+    def report(self, position: Mapping[int, int]) -> None:
+        """Report how far the reader has read; returns at once."""
+        self._reports.report(position)
+        self.wake()
+
+    def release(self, segments: Collection[int]) -> None:
+        """Report nothing more of these segments."""
+        self._reports.release(segments)
+
+    def leave(self, position: Mapping[int, int]) -> Leaving:
+        """Start to go offline with the reader's segments reset to `position`."""
+        leaving = self._reports.leave(position)
+        self.wake()
+        return leaving
+
+    def learn(self, stream: StreamRead) -> None:
+        """Record after how long a silence a reader goes offline."""
+        if stream.reader_timeout_ms is not None:
+            timeout_s = stream.reader_timeout_ms / 1000
+            self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
+
+    def wake(self) -> None:
+        """Report now what is due."""
+        for step in self.steps():
+            step.wake()
+
+    # The steps
+
+    def _step(self) -> Steps:
+        reports, leaving = self._reports, self._reports.leaving
+        if self._is_due or (reports.is_online and self._is_silent()):
+            yield from self._report()
+        elif leaving is None:
+            yield from self._refresh()
+        if leaving is not None:
+            yield from self._go_offline(leaving)
+        self.backlog.tell()
+        self._news.notify()
+        if not self._is_due and reports.leaving is None:
+            yield Pause(min(self._refresh_s, self._silence_s))
+        return True
+
+    @property
+    def _is_due(self) -> bool:
+        return self._reports.due or (self._reports.is_online and self.backlog.due)
+
+    def _is_silent(self) -> bool:
+        return time.monotonic() - self._reported_at >= self._silence_s
+
+    def _report(self) -> Steps:
+        position, own = self._reports.take(), self.backlog.take()
+        question = questions.report(*self.reader, position, dict(own))
+        try:
+            answer = group_answer((yield question))
+        except BaseException:
+            self._reports.put_back()
+            raise
+        self._reports.answered(answer.position)
+        self.backlog.answered(answer.backlog)
+        self._reported_at = time.monotonic()
+        return True
+
+    def _go_offline(self, leaving: Leaving) -> Steps:
+        question = questions.offline(*self.reader, leaving.position)
+        try:
+            answer = group_answer((yield question))
+        except UnknownReader:
+            self._reports.left(leaving)  # the reader is offline already, as requested
+        else:
+            self._reports.left(leaving, answer.position)
+            self.backlog.refreshed(answer.backlog)
+        self.backlog.left()
+        return True
+
+    def _refresh(self) -> Steps:
+        try:
+            answer = group_answer((yield questions.about_group(*self.reader[:2])))
+        except UnknownReader:
+            # The group was deleted, or the stream recreated.
+            self._announce()
+            return True
+        self._reports.refreshed(answer.position)
+        self.backlog.refreshed(answer.backlog)
+        if self.reader.name not in answer.readers:
+            # It was silent for too long, as a paused machine is.
+            self._announce()
+        return True
+
+    def _announce(self) -> None:
+        self._reports.announce()
+        self.backlog.announce()

@@ -1,0 +1,178 @@
+"""What a reader may wait for, and when a wait fails: without a clock, a thread or a task."""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from noted_time.values import Mark, NotCompleteYet, Rejected, Unreachable, shown_time
+from reader_client.group.reporting import Reporting
+from reader_client.marks.cursors import Cursor
+from reader_client.marks.following import Following
+from reader_client.running.repeating import Repeated
+from reader_client.running.wakeup import News
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Generic[Found]):
+    """What to do until something is found.
+
+    `look` is called at first and at each change: it returns what was waited for, or `None` to wait
+    on, or raises why the wait cannot succeed. `give_up` is called when time is up.
+    """
+
+    look: Callable[[], Found | None]
+    give_up: Callable[[float], Found]
+
+
+def until_found(
+    wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
+) -> Generator[float | None, object, Found]:
+    """Return what is waited for; yields how many seconds to wait for the next `wake`."""
+    deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
+    news.listen(wake)
+    try:
+        while (found := wait.look()) is None:
+            left = None if deadline is None else deadline - clocks.monotonic()
+            if timeout_s is not None and left is not None and left <= 0:
+                return wait.give_up(timeout_s)
+            yield left
+    finally:
+        news.forget(wake)
+    return found
+
+
+class Waits:
+    """Creates the waits of one reader.
+
+    A refusal ends a wait at once, as waiting does not help. The cause of a refusal from before the
+    wait may be resolved: the controller is asked again, and only a new refusal counts. An
+    unreachable controller may come back, so that is an error only when time is up.
+    """
+
+    def __init__(
+        self,
+        following: Following,
+        reporting: Reporting | None,
+        *,
+        where: str,
+        check: Callable[[], None],
+    ) -> None:
+        """Set what is waited for; `where` names the controllers, `check` raises if all ended."""
+        self._following = following
+        self._reporting = reporting
+        self._where = where
+        self._check = check
+
+    def completeness(self, time: int, domain: str | None) -> Wait[Mark]:
+        """Wait for the first mark with lower >= `time`."""
+        patience = self._patience(lambda: self._following.steps(domain))
+
+        def look() -> Mark | None:
+            follower = self._following.follower(domain)
+            last = None if follower is None else follower.last
+            if follower is None or (last is None and not follower.is_sealed):
+                return patience.look(None)
+            if last is not None and last.lower < time and not follower.is_sealed:
+                return patience.look(None)
+            return follower.complete_to(time)
+
+        def give_up(timeout_s: float) -> Mark:
+            patience.end(f"time {shown_time(time)} is not known to be complete", timeout_s)
+            follower = self._following.follower(domain)
+            last = None if follower is None else follower.last
+            raise NotCompleteYet(time, None if last is None else last.lower)
+
+        return Wait(look, give_up)
+
+    def catching_up(self) -> Wait[bool]:
+        """Wait until the marks are known that existed when the reader first asked."""
+        patience = self._patience(self._following.all_steps)
+        return Wait(
+            lambda: patience.look(self._following.is_caught_up or None),
+            lambda timeout_s: patience.end("the marks are not known", timeout_s, must_answer=True),
+        )
+
+    def further(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
+        """Wait for items after the cursor; false if none came, or none can come."""
+        patience = self._patience(lambda: self._following.steps(domain))
+        return Wait(
+            lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
+            lambda timeout_s: patience.end(f"no further {cursor.what} is known", timeout_s),
+        )
+
+    def leaving(self, position: Mapping[int, int]) -> Wait[bool]:
+        """Start to go offline, and wait until the controller knows."""
+        reporting = self._reporting
+        if reporting is None:
+            raise Rejected("this reader does not belong to a group, so it cannot go offline")
+        self._check()
+        patience = self._patience(reporting.steps)
+        leaving = reporting.leave(position)
+        what = f"{reporting.reader} may still be online"
+        return Wait(
+            lambda: patience.look(leaving.is_done or None),
+            lambda timeout_s: patience.end(what, timeout_s, must_answer=True),
+        )
+
+    def reporting(self) -> Wait[bool]:
+        """Wait until everything is reported, if the reader has a group."""
+        reporting = self._reporting
+        patience = self._patience(lambda: [] if reporting is None else reporting.steps())
+        return Wait(
+            lambda: patience.look(reporting is None or reporting.is_reported or None),
+            lambda timeout_s: patience.end("not all is reported", timeout_s, must_answer=True),
+        )
+
+    def _patience(self, steps: Callable[[], Sequence[Repeated[Any]]]) -> _Patience:
+        return _Patience(steps, self._where, self._check)
+
+
+class _Patience:
+    """When a wait for `steps`, which may change meanwhile, cannot succeed."""
+
+    def __init__(
+        self, steps: Callable[[], Sequence[Repeated[Any]]], where: str, check: Callable[[], None]
+    ) -> None:
+        """Start to wait: refused questions are asked again at once."""
+        self._steps = steps
+        self._where = where
+        self._check = check
+        self._seen = {id(step): step.attempts.refusals for step in steps()}
+        for step in steps():
+            if isinstance(step.attempts.failure, Rejected):
+                step.retry()
+
+    def look(self, found: Found | None) -> Found | None:
+        """Return what was found; if nothing was, raise if the wait cannot succeed."""
+        if found is not None:
+            return found
+        self._check()
+        for step in self._steps():
+            attempts = step.attempts
+            failure = attempts.failure
+            if isinstance(failure, Rejected) and attempts.refusals > self._seen.get(id(step), 0):
+                raise failure
+        return None
+
+    def end(self, what: str, timeout_s: float, *, must_answer: bool = False) -> bool:
+        """When time is up, raise why answers are missing; false if they are not.
+
+        With `must_answer` a silent controller raises; otherwise it may be silent after its first
+        answer, as during a long poll.
+        """
+        steps = self._steps()
+        failures = (step.attempts.failure for step in steps)
+        failure = next((each for each in failures if each is not None), None)
+        if isinstance(failure, Rejected):
+            raise failure
+        is_silent = must_answer or not all(step.attempts.had_answer for step in steps)
+        if failure is None and not is_silent:
+            return False
+        why = failure or "no answer yet"
+        message = f"{what}: {self._where} did not answer within {timeout_s:g} s: {why}"
+        raise Unreachable(message) from failure

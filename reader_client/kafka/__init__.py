@@ -1,0 +1,1 @@
+"""Kafka, for its consumers and for relays; needs confluent-kafka."""

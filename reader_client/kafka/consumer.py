@@ -1,0 +1,243 @@
+"""A Kafka consumer whose reader knows how far its messages were processed."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from typing import Any, ClassVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from noted_time.client.closing import Closing
+from noted_time.kafka.topic import Topic, client_of
+from noted_time.values import NotedTimeError, Rejected, TimeWindow, Unreachable
+from reader_client.client import ReaderClient
+
+log = logging.getLogger("noted_time.reader")
+kafka_log = logging.getLogger("noted_time.reader.kafka")
+"""What librdkafka reports."""
+
+TIMEOUT_S = 10.0
+LOOK_EVERY_S = 10.0
+"""How often the topic's id is looked at, unless the consumer was created elsewhere."""
+
+EARLIEST, LATEST = ("earliest", "smallest", "beginning"), ("latest", "largest", "end")
+"""What `auto.offset.reset` may say of where a partition without a valid commit begins."""
+
+
+class KafkaNotedConsumer(Closing):
+    """Passes the messages of a topic on, and says how far they were processed.
+
+    What `poll` or `consume` returned counts as processed when they are called again, or when
+    `processed` is. Then the position of the reader advances, and the offsets are stored for the
+    consumer's next commit. So process messages before you ask for more: one that was handed out
+    when the process ended, or its partitions were revoked, comes again.
+
+    >>> config = {"bootstrap.servers": "kafka:9092", "group.id": "daily"}
+    >>> reader = ReaderClient(url, "flights", group="daily", reader="one")  # doctest: +SKIP
+    >>> with KafkaNotedConsumer(config, reader) as flights:  # doctest: +SKIP
+    ...     for message in flights:
+    ...         handle(message)
+    ...         print(flights.get_time_window().lower)
+
+    The reader's position has the partitions that are assigned to this consumer now. Each begins at
+    the offset committed, and without one where Kafka will begin to read (`auto.offset.reset`). If
+    that is not known, since `consumer` was created elsewhere or a partition has no leader, it is 0
+    until the partition gives its first message or its end. A reader that belongs to a group has the
+    window of all its readers; give each consumer a reader of its own name. Not for several threads.
+    """
+
+    SETTINGS: ClassVar[Mapping[str, Any]] = {
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+    }
+    """What a consumer needs: that offsets are stored once they are processed, and that it learns of
+    the end of a partition, where records may lie that no consumer gets (aborted ones, markers)."""
+
+    def __init__(
+        self, consumer: Consumer | Mapping[str, Any], reader: ReaderClient, topic: str | None = None
+    ) -> None:
+        """Subscribe to a topic, by default the one of the name of the reader's stream.
+
+        `consumer` is the configuration of one, or one that was created with `SETTINGS`. Both belong
+        to this object now, which closes them. With a configuration the broker is asked for the
+        topic first: raises `Rejected` for an unknown topic and for settings that librdkafka
+        refuses, `Unreachable` if no broker answers within ten seconds.
+        """
+        self._topic = topic or reader.stream
+        self._kafka: Topic | None = None
+        self._reset = ""
+        if isinstance(consumer, Mapping):
+            consumer = self._created(consumer)
+        self.consumer, self.reader = consumer, reader
+        self._assigned: dict[int, int | None] = {}
+        self._handed: dict[int, int] = {}
+        self._failure: KafkaError | None = None
+        self._closing = False
+        consumer.subscribe(
+            [self._topic],
+            on_assign=self._begin,
+            on_revoke=self._end,
+            on_lost=self._end,
+        )
+
+    def poll(self, timeout: float = 1.0) -> Message | None:
+        """Return the next message, `None` if there is none within `timeout` seconds.
+
+        The messages handed out before are processed now. Raises `KafkaException` for an error of
+        the consumer, and as `processed`.
+        """
+        return next(iter(self.consume(1, timeout)), None)
+
+    def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:
+        """Return up to so many messages, fewer if no more come within `timeout` seconds.
+
+        The messages handed out before are processed now; raises as `poll`, `Rejected` if the topic
+        was deleted, and `Recreated` if it was created again.
+        """
+        self.processed()
+        self._check_same()
+        if self._failure is None:
+            handed = list(self._passed_on(self.consumer.consume(num_messages, timeout)))
+            if handed or self._failure is None:
+                return handed
+        failure, self._failure = self._failure, None
+        raise KafkaException(failure)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Yield messages one by one, for ever; each counts as processed when the next is asked."""
+        while True:
+            message = self.poll()
+            if message is not None:
+                yield message
+
+    def processed(self) -> None:
+        """Say that all messages handed out are processed.
+
+        Raises `Rejected` for a consumer that stores offsets by itself, and what
+        `ReaderClient.advance` raises.
+        """
+        handed, self._handed = self._handed, {}
+        if handed and self._stores(handed):
+            self.reader.advance(handed)
+
+    def get_time_window(self, domain: str | None = None) -> TimeWindow:
+        """Return the time window of what was processed, by this reader or its group."""
+        return self.reader.get_time_window(domain)
+
+    def close(self, timeout: float = TIMEOUT_S) -> None:
+        """Leave the group of consumers, and take the reader offline at what was processed.
+
+        Messages handed out last come again, unless `processed` was called. Waits up to `timeout`
+        seconds for the controller; while it is away, the reader is silent until it times out.
+        """
+        self._closing, self._handed = True, {}
+        with closing(self.reader), closing(self.consumer):
+            if self.reader.group is None:
+                return
+            try:
+                self.reader.offline(timeout=timeout)
+            except NotedTimeError as error:
+                log.warning("the reader of topic %r did not go offline: %s", self._topic, error)
+
+    def _created(self, config: Mapping[str, Any]) -> Consumer:
+        self._kafka = Topic(config, self._topic)
+        self._kafka.look_again()
+        self._look_at = clocks.monotonic() + LOOK_EVERY_S
+        settings = {**config.get("default.topic.config", {}), **config}
+        self._reset = str(settings.get("auto.offset.reset", "latest")).lower()
+        return client_of(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
+
+    def _check_same(self) -> None:
+        """Raise `Recreated` if the topic was, which Kafka's consumer does not notice."""
+        if self._kafka is None or clocks.monotonic() < self._look_at:
+            return
+        with suppress(Unreachable):
+            self._kafka.look_again()
+        self._look_at = clocks.monotonic() + LOOK_EVERY_S
+
+    def _passed_on(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """Yield the messages that are none of the end of a partition or an error."""
+        for message in messages:
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
+                self._failure = self._failure or error
+            elif partition is not None and offset is not None and partition in self._assigned:
+                self._check_begin(partition, offset)
+                self._handed[partition] = offset if error else offset + 1
+                if error is None:
+                    yield message
+
+    def _check_begin(self, partition: int, offset: int) -> None:
+        """Report where a partition begins, if that is not where it was expected to."""
+        begin, self._assigned[partition] = self._assigned[partition], None
+        if begin not in (None, offset):
+            self.reader.advance({partition: offset})
+
+    def _stores(self, offsets: Mapping[int, int]) -> bool:
+        """Store offsets for the next commit; returns whether the partitions are still assigned."""
+        stored = [TopicPartition(self._topic, p, offset) for p, offset in offsets.items()]
+        try:
+            self.consumer.store_offsets(offsets=stored)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError._STATE:  # noqa: SLF001 - so named
+                log.warning(
+                    "topic %r: partitions %s were taken from this consumer before their messages "
+                    "were processed (max.poll.interval.ms): they come again",
+                    self._topic,
+                    sorted(offsets),
+                )
+                return False
+            if code != KafkaError._INVALID_ARG:  # noqa: SLF001 - so named
+                raise
+            raise Rejected(
+                "the consumer stores the offsets of messages that are not processed yet: create it "
+                "with enable.auto.offset.store=False"
+            ) from error
+        return True
+
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Report where the partitions begin that are assigned in addition."""
+        if self._closing:
+            return
+        found = consumer.committed(partitions, timeout=TIMEOUT_S)
+        until = clocks.monotonic() + TIMEOUT_S
+        begun = {at.partition: self._begin_of(at, until - clocks.monotonic()) for at in found}
+        self._assigned.update(begun)
+        self.reader.advance(begun)
+
+    def _begin_of(self, committed: TopicPartition, timeout_s: float) -> int:
+        """Return where Kafka will begin to read a partition, 0 if that is not known yet."""
+        partition, offset = committed.partition, committed.offset
+        # None if that takes too long, which its type does not say
+        there: tuple[int, int] | None = None
+        with suppress(KafkaException):
+            there = self.consumer.get_watermark_offsets(committed, max(0.1, timeout_s))
+        if there is None:
+            return 0
+        first, end = there
+        if first <= offset <= end:
+            return offset
+        if offset > end:
+            log.warning(
+                "topic %r, partition %d: ends at %d, and this group has committed %d: the topic "
+                "was recreated, or lost records",
+                *(self._topic, partition, end, offset),
+            )
+        elif offset >= 0:
+            log.warning(
+                "topic %r, partition %d: the records from %d to %d were deleted before this group "
+                "had processed them",
+                *(self._topic, partition, offset, first),
+            )
+        return {**dict.fromkeys(EARLIEST, first), **dict.fromkeys(LATEST, end)}.get(self._reset, 0)
+
+    def _end(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """Say nothing more of partitions that are another consumer's from here on."""
+        for each in partitions:
+            self._assigned.pop(each.partition, None)
+            self._handed.pop(each.partition, None)
+        self.reader.release(each.partition for each in partitions)

@@ -1,0 +1,240 @@
+"""A relay: it copies the marks of a stream to the noted topic of its Kafka topic."""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from noted_time.client.repeated_looks import Rounds
+from noted_time.client.transport import Transport
+from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from noted_time.kafka.records import TopicReader
+from noted_time.kafka.topic import Topic
+from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, difference
+from noted_time.values import MAX_INT64, Mark, Rejected, Unreachable, checked_name
+from reader_client.asking.answers import StreamRead, marks_answer, stream_answer
+from reader_client.asking.questions import MARKS_PER_PAGE, about_stream, marks_after
+
+POLL_MS, WAIT_MS = 100, 1000
+"""The pause between two looks, and how long a look waits for a mark."""
+
+LONG_MS = 30_000
+"""After how long it is logged what marks wait for."""
+
+SETTINGS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+PRODUCER = {
+    "enable.idempotence": True,
+    "message.timeout.ms": 10_000,
+    "queue.buffering.max.messages": 1_000_000,
+}
+FLUSH_S = 12.0
+MOST_EXCLUDED = 1000
+"""How many excluded writers a record names: all may be more than Kafka takes in one."""
+
+
+class KafkaRelay(Rounds):
+    """Writes each mark to TOPIC.noted once all that its cut names is readable, committed too.
+
+    Several may run, and each continues where the noted topic ends; marks that are more than 10,000
+    behind the last one are passed over. It stops after the final mark of a sealed stream, and then
+    `is_over`. It logs under ``noted_time.relay``.
+    """
+
+    def __init__(  # noqa: PLR0913 - all but three are named
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        url: str,
+        *,
+        stream: str | None = None,
+        domains: Collection[str] = (),
+        token: str | None = None,
+        new_partition_ms: int = NEW_SEGMENT_MS,
+    ) -> None:
+        """Connect with the first look, as any client of librdkafka with that `config`.
+
+        The stream is by default that of the topic's name, and `domains` are all that it has.
+        """
+        super().__init__(checked_name("stream", stream or topic), POLL_MS, "relay", "relayed")
+        self.topic, self.noted = Topic(config, topic), Topic(config, noted_topic_of(topic))
+        self.is_over = False
+        self._domains = domains
+        self._transport = Transport(url, token=token)
+        self._queue = RelayQueue(new_partition_ms)
+        self._known: StreamRead | None = None
+        self._reader: TopicReader | None = None
+        self._producer: Producer | None = None
+        self._named_at = MAX_INT64
+
+    def look(self) -> None:
+        """Write the marks that may be written now, after waiting for one for a second at most.
+
+        Raises `Unreachable` if the next look may succeed. The relay has to end with `Rejected`: for
+        an unknown topic, stream or domain, or a record in the noted topic that no relay of this
+        stream and topic wrote or that is not the controller's mark of its seq, and if one of the
+        three was deleted.
+        """
+        stream = self._ask_about_stream()
+        if self._reader is None and not self._read_noted(stream, self.topic.look_again().id):
+            return
+        domains = self._domains or stream.domains
+        wait_ms = 0 if any(self._queue.waiting.values()) else WAIT_MS // len(domains)
+        for domain in domains:
+            self._ask_for_marks(stream, domain, wait_ms)
+        look, now = self.topic.look_again(committed=True), clocks.monotonic_ns() // 1_000_000
+        self._queue.look(look.ends, now)
+        self._read_noted(stream, look.id)
+        due = self._queue.due(now)
+        few = ((d, replace(mark, excluded=mark.excluded[:MOST_EXCLUDED])) for d, mark in due)
+        self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in few)
+        self._name_what_waits(now)
+        last = map(self._queue.last.get, domains)
+        if not due and all(mark is not None and mark.final for mark in last):
+            self.is_over = True
+            self.stop()
+
+    def check_refusals(self) -> None:
+        """Do nothing: a look raises all that is refused."""
+
+    def close(self) -> None:
+        """Stop, and close the connections; raises the error that ended the thread before."""
+        with closing(self._transport), closing(self._reader or self._transport):
+            super().close()
+
+    def _ask_about_stream(self) -> StreamRead:
+        """Return the stream, if its marks continue those that were relayed."""
+        stream = stream_answer(self._transport.ask(about_stream(self.stream)))
+        before, self._known = self._known or stream, stream
+        if before.id != stream.id:
+            raise self._outdated(f"stream {self.stream!r} was deleted and created again")
+        for domain, last in self._queue.last.items():
+            if last.seq > (known := stream.last_seqs.get(domain, 0)):
+                raise self._outdated(
+                    f"stream {self.stream!r}, domain {domain!r}, went back to mark {known}, as "
+                    f"after a restored backup: mark {last.seq} was relayed"
+                )
+        return stream
+
+    def _ask_for_marks(self, stream: StreamRead, domain: str, wait_ms: int) -> None:
+        """Take the next marks of a domain, and wait for one if there is none."""
+        if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
+            newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
+            after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
+            question = marks_after(self.stream, after, domain, wait_ms)
+            answer = marks_answer(self._transport.ask(question))
+            if answer.stream_id == stream.id:
+                is_all = answer.final_cut is not None and not answer.marks
+                self._queue.add(domain, answer.marks, is_all=is_all)
+
+    def _read_noted(self, stream: StreamRead, topic_id: str | None) -> bool:
+        """Read what was written to the noted topic; returns false if it was created just now."""
+        name = f"Kafka topic {self.noted.name!r}"
+        try:
+            look = self.noted.look_again()
+        except Rejected as error:
+            if self._reader is not None:
+                raise self._outdated(f"{name} was deleted: {error}") from error
+            self.noted.create(SETTINGS)
+            self._log.warning("created %s: one partition, compacted", name)
+            return False
+        if len(look.partitions) > 1:
+            raise self._outdated(
+                f"{name} has {len(look.partitions)} partitions, and marks need one"
+            )
+        self.noted.check_led(look.unknown)
+        if self._reader is None:
+            begin = max(self.noted.begins().get(0, 0), look.ends[0] - MARKS_PER_PAGE)
+            self._reader = TopicReader(self.noted)
+            self._reader.begin({0: begin})
+        self._take_records(self._reader.read(look.ends), stream, topic_id)
+        if self._reader.behind(look.ends):
+            raise Unreachable(f"{name} has a transaction of another program, which is open")
+        return True
+
+    def _take_records(
+        self,
+        records: Iterable[tuple[int, int, Message]],
+        stream: StreamRead,
+        topic_id: str | None,
+    ) -> None:
+        """Continue after these; raises `Rejected` if one is no mark of the stream."""
+        name = f"Kafka topic {self.noted.name!r}"
+        ours = self.stream, stream.id, topic_id
+        doubtful: dict[str, list[tuple[int, Mark]]] = {}
+        for _, offset, message in records:
+            try:
+                record = NotedRecord.read(message.value())
+            except Rejected as error:
+                raise self._outdated(f"{name}, offset {offset}: {error}") from error
+            of = record.stream, record.stream_id, record.topic_id
+            if of != ours:
+                two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (of, ours)]
+                raise self._outdated(
+                    f"{name}, offset {offset}: this is a mark of {two[0]}, and the relay is of "
+                    f"{two[1]}. If another relay writes it, end that one"
+                )
+            if not self._queue.is_waiting(record.domain, record.mark):
+                doubtful.setdefault(record.domain, []).append((offset, record.mark))
+            self._queue.written(record.domain, record.mark)
+        for domain, marks in doubtful.items():
+            # the last one is continued from, and readers take the largest lower
+            judged = dict([marks[-1], max(marks, key=lambda each: each[1].lower)])
+            for offset, mark in judged.items():
+                self._compare(stream, domain, mark, f"{name}, offset {offset}")
+
+    def _compare(self, stream: StreamRead, domain: str, mark: Mark, where: str) -> None:
+        """Raise `Rejected` if a record is not the controller's mark of its seq."""
+        question = marks_after(self.stream, mark.seq - 1, domain, 0, 1)
+        answer = marks_answer(self._transport.ask(question))
+        if answer.marks and answer.stream_id == stream.id:
+            differs = difference(mark, answer.marks[0])
+            if differs:
+                raise self._outdated(
+                    f"{where}: mark {mark.seq} of domain {domain!r} has {differs}. Another program "
+                    "wrote it: let only relays write there"
+                )
+
+    def _outdated(self, why: str) -> Rejected:
+        return Rejected(
+            f"{why}. Delete Kafka topic {self.noted.name!r}, start the relay again, and begin "
+            "queries on it with a new checkpoint"
+        )
+
+    def _write(self, records: Iterable[NotedRecord]) -> None:
+        """Write, and return once all are acknowledged."""
+        failed: list[KafkaError] = []
+        producer = self._producer or Producer({**self.noted.connection, **PRODUCER})
+        self._producer = None  # if this fails, nothing that is left of it is sent later
+        for each in records:
+            producer.produce(
+                self.noted.name,
+                each.value,
+                each.domain.encode(),
+                partition=0,
+                timestamp=clocks.time_ns() // 1_000_000,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+        if producer.flush(FLUSH_S) or failed:
+            why = failed[0].str() if failed else "no answer"
+            raise Unreachable(f"Kafka topic {self.noted.name!r} takes no marks: {why}")
+        self._producer = producer
+
+    def _name_what_waits(self, now: int) -> None:
+        """Log once for what marks wait if some do for long."""
+        first = {domain: marks[0] for domain, marks in self._queue.waiting.items() if marks}
+        lacking = [(d, mark, at) for d, mark in first.items() for at in self._queue.lacks(mark)]
+        if not lacking:
+            self._named_at = now + LONG_MS
+        elif now >= self._named_at:
+            self._named_at = MAX_INT64
+            domain, mark, at = lacking[0]
+            self._log.warning(
+                f"mark {mark.seq} of stream {self.stream!r}, domain {domain!r}, waits: partition "
+                f"{at.segment} of Kafka topic {self.topic.name!r} is readable to {at.offset}, and "
+                f"the cut has {at.needed}. It has an open transaction, or no leader"
+            )

@@ -1,0 +1,133 @@
+"""Cursors over the known marks of a domain, and over the windows that they complete."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+from noted_time.client import Question
+from noted_time.reading import CompleteWindow, Tiling
+from noted_time.values import Mark
+from reader_client.asking.answers import windows_answer
+from reader_client.asking.questions import Json, windows_from
+from reader_client.marks.follower import Follower
+from reader_client.marks.following import Following
+
+Item = TypeVar("Item")
+
+
+class Cursor(ABC, Generic[Item]):
+    """A place in a growing sequence; `what` is the word for its items.
+
+    If the stream is recreated, the cursor goes back to `again`.
+    """
+
+    what = "item"
+    most = 1000
+    """Maximum number of items of a page."""
+
+    def __init__(
+        self, following: Following, domain: str | None, after: int | None, again: int | None
+    ) -> None:
+        self._following = following
+        self._domain = domain
+        self._after, self._again = after, again
+        self._stream_id: str | None = None
+
+    def page(self) -> list[Item]:
+        """Return the next known items, and move past them."""
+        found = self._look(self.most)
+        if found:
+            self._after = self._end(found[-1])
+        return found
+
+    def has_more(self) -> bool:
+        """Whether the next page has items."""
+        return bool(self._look(1))
+
+    def is_over(self) -> bool:
+        """Whether the stream is sealed, and no page has any more items."""
+        follower = self._following.follower(self._domain)
+        return follower is not None and follower.is_sealed and not self.has_more()
+
+    def _look(self, limit: int) -> list[Item]:
+        follower = self._following.follower(self._domain)
+        if follower is None or follower.stream_id is None:
+            return []
+        if self._stream_id not in {None, follower.stream_id}:
+            self._after = self._again
+        self._stream_id = follower.stream_id
+        return self._found(follower, limit)
+
+    @abstractmethod
+    def _found(self, follower: Follower, limit: int) -> list[Item]:
+        """Return at most `limit` items from here on."""
+
+    @abstractmethod
+    def _end(self, item: Item) -> int:
+        """Return the place after an item."""
+
+
+class MarkCursor(Cursor["Mark"]):
+    """A place in the marks; if the stream is recreated, it goes back to the first mark.
+
+    If the controller has lost marks, as after a restored backup, the last one there is comes again.
+    """
+
+    what = "mark"
+
+    def __init__(self, following: Following, after: int, domain: str | None) -> None:
+        super().__init__(following, domain, after, 0)
+        self._chain: int | None = None
+
+    def _found(self, follower: Follower, limit: int) -> list[Mark]:
+        if self._chain not in {None, follower.chain}:
+            self._after = min(self._after or 0, max(0, follower.restarted_at - 1))
+        self._chain = follower.chain
+        return follower.marks_after(self._after or 0, limit)
+
+    def _end(self, item: Mark) -> int:
+        return item.seq
+
+
+class WindowCursor(Cursor["CompleteWindow"]):
+    """A place in the complete windows; if the stream is recreated, it goes back to its start.
+
+    The first window is the one that `after` lies in, see `complete_windows`.
+    """
+
+    what = "complete window"
+    most = 100
+
+    def __init__(
+        self, following: Following, tiling: Tiling, after: int | None, domain: str | None
+    ) -> None:
+        super().__init__(following, domain, after, after)
+        self._tiling = tiling
+
+    def about_missing(self, page: Sequence[CompleteWindow]) -> Question:
+        """Ask which writers and rows are missing from the windows of a page; marks lack that."""
+        of, size_ms = self._following.stream, self._tiling.size_ms
+        return windows_from(of, page[0].start, size_ms, len(page), self._domain)
+
+    def with_missing(
+        self, page: Sequence[CompleteWindow], answer: Json | None
+    ) -> Iterator[CompleteWindow]:
+        """Yield the windows with what they lack, as far as the answer says it."""
+        known = {}
+        if answer is not None and answer.get("stream_id") == self._stream_id:
+            known = {each.start: each for each in windows_answer(answer)}
+        for window in page:
+            found = known.get(window.start, window)
+            is_before = found.before_first_mark
+            yield replace(
+                window, missing=found.missing, late=found.late, before_first_mark=is_before
+            )
+
+    def _found(self, follower: Follower, limit: int) -> list[CompleteWindow]:
+        return follower.complete_windows(self._tiling, self._after, limit)
+
+    def _end(self, item: CompleteWindow) -> int:
+        return item.end

@@ -1,0 +1,245 @@
+"""What a reader knows of one domain's marks, and what it must ask next.
+
+Values in, values out: the answers of the controller go in, and lead to a `MarkHistory` and the
+stream's `Succession`. A stream recreated under its name has another id: all that was known of the
+old one is dropped, because its times and offsets mean nothing in the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from noted_time.progress import SegmentTimes
+from noted_time.reading import (
+    CompleteWindow,
+    MarkHistory,
+    Tiling,
+    check_time,
+    check_windows,
+    complete_windows,
+)
+from noted_time.values import Mark, Rejected, State, Succession, TimeWindow, UnknownDomain
+from reader_client.asking.answers import MarksRead, StreamRead
+
+NO_WINDOW = TimeWindow(None, None)
+
+
+class Since(NamedTuple):
+    """A mark of the stream with that creation id; marks before it are not followed."""
+
+    stream_id: str
+    seq: int
+
+
+ANY = Since("", 0)
+"""Follow all marks."""
+
+
+class Follower:
+    """The followed marks of one domain; one thread applies answers, any may ask, without locks.
+
+    >>> from noted_time import Mark, StreamCut
+    >>> from reader_client.asking.answers import MarksRead, StreamRead
+    >>> stream = StreamRead("a", ("default",), Succession(), 0, {"default": 0})
+    >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
+    >>> follower = Follower("default", keep_last=1000)
+    >>> follower.take_stream(stream)
+    >>> follower.take_marks(MarksRead("a", 0, (mark,)))
+    >>> follower.window({0: 150})
+    TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
+
+    Until the controller is asked about the stream, and again whenever it was recreated or scaled:
+
+    >>> follower.take_marks(MarksRead("b", 0, ()))
+    >>> follower.needs_stream
+    True
+    """
+
+    def __init__(self, domain: str, *, keep_last: int, since: Since = ANY) -> None:
+        """Start without marks; at most an eighth more than `keep_last` marks are kept."""
+        if keep_last < 1:
+            raise Rejected(f"keep_last must be at least 1, got {keep_last}")
+        self.domain = domain
+        self.needs_stream = True
+        self.stream_id: str | None = None
+        self.caught_up = False
+        self.was_at_end = False
+        """Whether the controller has answered that no mark follows, and so with any seal."""
+        self.chain = 0
+        """Counts how often the known marks were replaced by others."""
+        self.restarted_at = 0
+        """The seq of the stream's last mark when it was known that other marks were lost."""
+        self._keep_last = keep_last
+        self._since = since
+        self._taken = 0
+        # Replaced whole, never cut in place: a search in another thread continues in the old
+        # history.
+        self._history = MarkHistory()
+        self.succession = Succession()
+        """The scale events that are known; replaced, never changed."""
+        self._scale_events = 0
+        self._are_unix_ms = False
+        self._after = 0
+        self._last_known = 0
+        self.is_quiet = False
+        """Whether no writer was waited for at the last look."""
+
+    @property
+    def after(self) -> int:
+        """The seq after which to ask for marks."""
+        return max(self._after, self._history.last_seq)
+
+    # Answers
+
+    def take_stream(self, stream: StreamRead) -> None:
+        """Apply an answer about the stream; raises `UnknownDomain` without this domain."""
+        if self.domain not in stream.domains:
+            raise UnknownDomain(self.domain, stream.domains)
+        self._last_known = stream.last_seqs.get(self.domain, 0)
+        if stream.id != self.stream_id:
+            self._replace(MarkHistory())
+            self._after = self._first_of_interest(stream)
+            self.restarted_at = self._last_known
+            self.caught_up = self.was_at_end = False
+            self.stream_id = stream.id
+        self.succession = stream.succession
+        self._scale_events = stream.scale_events
+        self._are_unix_ms = stream.are_unix_ms
+        self.needs_stream = False
+        self._notice_caught_up()
+
+    def take_marks(self, answer: MarksRead) -> None:
+        """Add the marks after `after`.
+
+        Marks of another stream, or with scale events that are not known yet, are not added: ask
+        about the stream first, then again for the marks.
+        """
+        if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
+            self.needs_stream = True
+            return
+        if not self._continue(answer):
+            # Another chain under the same id: a database restored from a copy.
+            self._replace(MarkHistory())
+            self._after, self.stream_id, self._since = 0, None, ANY
+            self.needs_stream, self.caught_up = True, False
+            return
+        self.is_quiet = answer.is_quiet
+        if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
+            self._history.seal(answer.final_cut)
+        self.was_at_end = self.was_at_end or not answer.marks or self.is_sealed
+        self._forget()
+        self._notice_caught_up()
+
+    # Questions
+
+    def window(self, position: Mapping[int, int]) -> TimeWindow:
+        """Return the time window of a position."""
+        if self.succession:
+            position = self.succession.normalise(position)
+        return self._history.window(position)
+
+    def state(self, position: Mapping[int, int]) -> State:
+        """Return whether a reader at that position can expect more."""
+        window, last = self.window(position), self._history.last
+        if window.sealed:
+            return "finished"
+        is_at_end = last is None or window.lower_seq == last.seq
+        return "idle" if is_at_end and self.is_quiet else "live"
+
+    def times(self, position: Mapping[int, int]) -> SegmentTimes:
+        """Return how far a position is in each segment, in time."""
+        return SegmentTimes(self._history, self.succession, position)
+
+    def complete_to(self, time: int) -> Mark:
+        """Return the first known mark with lower >= `time`.
+
+        Raises `NotCompleteYet`, and `ImplausibleTime` for a time in seconds.
+        """
+        if self._are_unix_ms:
+            check_time(time, self._history.last_lower)
+        return self._history.complete_to(time)
+
+    def marks_after(self, seq: int, limit: int) -> list[Mark]:
+        """Return at most `limit` known marks with a seq above `seq`, in order."""
+        return self._history.after(seq, limit)
+
+    def complete_windows(
+        self, tiling: Tiling, after: int | None, limit: int
+    ) -> list[CompleteWindow]:
+        """Return at most `limit` windows that the known marks complete.
+
+        Raises `ImplausibleTime` if `after` is in seconds.
+        """
+        if self._are_unix_ms:
+            check_windows(after, tiling, self._history)
+        return list(complete_windows(self._history, tiling, after=after, limit=limit))
+
+    def take_new(self) -> list[Mark]:
+        """Return the marks since the last call, and keep only the last one.
+
+        Only for the thread that applies answers, after each of them: earlier windows are then
+        unknown.
+        """
+        history = self._history
+        new = history.after(self._taken, len(history))
+        self._taken = history.last_seq
+        if len(history) > 1:
+            self._history = history.latest(1)
+        return new
+
+    @property
+    def last(self) -> Mark | None:
+        """The last known mark."""
+        return self._history.last
+
+    @property
+    def final_cut(self) -> Mapping[int, int] | None:
+        """Where a sealed stream ends, once all of its marks are known."""
+        return self._history.final_cut
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the stream is sealed and all of its marks are known."""
+        return self.final_cut is not None
+
+    # The history
+
+    def _continue(self, answer: MarksRead) -> bool:
+        """Add marks; returns whether they continue those known."""
+        try:
+            for mark in answer.marks:
+                self._append(mark)
+        except ValueError:
+            return False
+        return not answer.is_ahead
+
+    def _replace(self, history: MarkHistory) -> None:
+        self._history = history
+        self.chain += 1
+        self._taken = 0
+
+    def _first_of_interest(self, stream: StreamRead) -> int:
+        """Return the seq after which the marks of a stream are followed."""
+        first = max(0, self._last_known - self._keep_last)
+        return max(first, self._since.seq) if stream.id == self._since.stream_id else first
+
+    def _append(self, mark: Mark) -> None:
+        history = self._history
+        if mark.seq <= history.last_seq:
+            return
+        if len(history) and mark.seq != history.last_seq + 1:
+            # The controller forgot marks that were never followed (retention); a window needs a
+            # gapless run, so it starts again here. Older positions then have no lower, never a
+            # wrong one.
+            history = self._history = MarkHistory()
+        history.append(mark)
+
+    def _forget(self) -> None:
+        history, keep = self._history, self._keep_last
+        if len(history) > keep + keep // 8:
+            self._history = history.latest(keep)
+
+    def _notice_caught_up(self) -> None:
+        if self.after >= self._last_known:
+            self.caught_up = True

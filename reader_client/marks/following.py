@@ -1,0 +1,177 @@
+"""Routines without I/O that follow the marks of a stream's domains."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from noted_time.values import (
+    NotedTimeError,
+    Rejected,
+    UnknownDomain,
+    UnknownStream,
+    checked_name,
+    unnamed_domain,
+)
+from reader_client.asking.answers import MarksRead, StreamRead, marks_answer, stream_answer
+from reader_client.asking.questions import Pause, Steps, about_stream, marks_after
+from reader_client.marks.follower import ANY, Follower, Since
+from reader_client.running.repeating import Begin, Repeated
+from reader_client.running.wakeup import News
+
+logger = logging.getLogger("noted_time.reader")
+
+AT_ONCE_S = 0.05
+
+SEALED_S = 10.0
+"""How often to ask about a sealed stream."""
+
+
+class Following:
+    """Follows each domain by a step of its own; the last known history stays when answers stop.
+
+    `on_stream` is called with each answer about the stream.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        stream: str,
+        domains: Sequence[str] | None,
+        *,
+        keep_last: int,
+        wait_ms: int,
+        news: News,
+        on_stream: Callable[[StreamRead], None],
+        since: Since = ANY,
+    ) -> None:
+        """Follow nothing before `start`; without `domains`, every declared one is followed."""
+        if isinstance(domains, str):
+            raise Rejected(f"domains must be a list of names: use domains=[{domains!r}]")
+        for domain in domains or ():
+            checked_name("domain", domain)
+        self.followers: dict[str, Follower] = {}
+        self.stream = checked_name("stream", stream)
+        self._domains = domains
+        self._keep_last = keep_last
+        self._since = since
+        self._wait_ms = wait_ms
+        self._news = news
+        self._on_stream = on_stream
+        self._stream_id: str | None = None
+        self._failing: set[str] = set()
+        self._steps: dict[str | None, Repeated[Any]] = {}
+        # checks keep_last at once
+        Follower("default", keep_last=keep_last)
+
+    def start(self, begin: Begin) -> None:
+        """Start to follow the domains; if none are given, once the controller names them."""
+        if self._domains is None:
+            self._steps[None] = begin("domains", lambda: self._learn_domains(begin))
+        else:
+            self._follow(self._domains, begin)
+
+    def follower(self, domain: str | None) -> Follower | None:
+        """Return the follower of `domain`, `None` while the domains are not known.
+
+        An unnamed domain is the only one followed, or `default`. Raises `UnknownDomain`.
+        """
+        followers = self.followers
+        if not followers:
+            return None
+        name = domain or unnamed_domain(followers)
+        try:
+            return followers[name]
+        except KeyError:
+            raise UnknownDomain(name, followers) from None
+
+    def steps(self, domain: str | None) -> list[Repeated[Any]]:
+        """Return what has to succeed for `domain` to be known; raises `UnknownDomain`."""
+        follower = self.follower(domain)
+        found = self._steps.get(None if follower is None else follower.domain)
+        return [] if found is None else [found]
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the marks are known that existed when each domain was first asked for."""
+        if self._domains is None and not self.followers:
+            return False
+        return all(follower.caught_up for follower in self.followers.values())
+
+    def all_steps(self) -> list[Repeated[Any]]:
+        """Return all threads or tasks."""
+        return list(self._steps.values())
+
+    # The steps
+
+    def _learn_domains(self, begin: Begin) -> Steps:
+        stream = stream_answer((yield about_stream(self.stream)))
+        self._on_stream(stream)
+        self._follow(stream.domains, begin)
+        self._news.notify()
+        return False
+
+    def _follow(self, domains: Iterable[str], begin: Begin) -> None:
+        followers = {
+            domain: Follower(domain, keep_last=self._keep_last, since=self._since)
+            for domain in domains
+        }
+        for domain, follower in followers.items():
+            self._steps[domain] = begin(domain, partial(self._poll, follower))
+        self.followers = followers
+
+    def _poll(self, follower: Follower) -> Steps:
+        try:
+            yield from self._ask(follower)
+        except NotedTimeError as error:
+            if isinstance(error, UnknownStream | UnknownDomain):
+                follower.needs_stream = True
+            self._failing.add(follower.domain)
+            raise
+        self._failing.discard(follower.domain)
+        return True
+
+    def _ask(self, follower: Follower) -> Steps:
+        if follower.needs_stream:
+            stream = stream_answer((yield about_stream(self.stream)))
+            self._take_stream(follower, stream)
+        # After a failure, and up to the last mark, the answer is wanted at once: it says that the
+        # controller is back, or whether the stream is sealed.
+        is_awaited = follower.domain in self._failing or not follower.was_at_end
+        wait_ms = 0 if is_awaited else self._wait_ms
+        asked_at = time.monotonic()
+        question = marks_after(self.stream, follower.after, follower.domain, wait_ms)
+        answer = marks_answer((yield question))
+        self._take_marks(follower, answer)
+        if follower.is_sealed:
+            # No mark follows; the stream can only be removed and recreated.
+            yield Pause(SEALED_S)
+        elif wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
+            # It did not wait: a controller about to stop, or a proxy without long polls.
+            yield Pause(AT_ONCE_S)
+        return True
+
+    def _take_stream(self, follower: Follower, stream: StreamRead) -> None:
+        if self._stream_id not in {None, stream.id}:
+            logger.warning(
+                "stream %r was deleted and recreated: its marks start from the beginning",
+                self.stream,
+            )
+        self._stream_id = stream.id
+        self._on_stream(stream)
+        follower.take_stream(stream)
+        self._news.notify()
+
+    def _take_marks(self, follower: Follower, answer: MarksRead) -> None:
+        was = follower.stream_id
+        follower.take_marks(answer)
+        if was is not None and follower.stream_id is None:
+            logger.warning(
+                "the marks of stream %r, domain %r, do not continue those known here, as after a "
+                "restored backup: they are read from the beginning",
+                self.stream,
+                follower.domain,
+            )
+        self._news.notify()

@@ -1,0 +1,1 @@
+"""What repeats in threads or tasks, and how they are woken."""

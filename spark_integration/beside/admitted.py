@@ -1,0 +1,92 @@
+"""The marks that a query has let in beside another source, as its offset log has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from noted_time.client import position_from_wire, position_to_wire
+from spark_integration.marks.released import Json, Released
+
+
+@dataclass(frozen=True, slots=True)
+class MarkAhead:
+    """A mark let in with micro-batch `batch`, before that had read all of the mark's cut.
+
+    `needs` is the part of the cut that was not read when the batch was planned.
+    """
+
+    batch: int
+    seq: int
+    needs: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The last mark of a stream that was let into a query beside another source.
+
+    `topic_id` is that of the Kafka topic whose ends were looked at, `None` if there were none.
+    `ahead` are the last marks that were let in before their cuts were read, in order, at most two.
+    """
+
+    mark: Released = field(default_factory=Released)
+    topic_id: str | None = None
+    ahead: tuple[MarkAhead, ...] = ()
+
+    def to_json(self) -> Json:
+        """Return the shape that Spark keeps."""
+        json: Json = {"mark": self.mark.to_json()}
+        if self.topic_id is not None:
+            json["topic_id"] = self.topic_id
+        if self.ahead:
+            each = ({**asdict(a), "needs": position_to_wire(a.needs)} for a in self.ahead)
+            json["ahead"] = list(each)
+        return json
+
+    @classmethod
+    def from_json(cls, json: Json) -> Admitted:
+        """Return it from what Spark kept."""
+        ahead = (
+            MarkAhead(**{**each, "needs": position_from_wire(each["needs"])})
+            for each in json.get("ahead", ())
+        )
+        return cls(Released.from_json(json["mark"]), json.get("topic_id"), tuple(ahead))
+
+
+@dataclass(frozen=True, slots=True)
+class MarksOffset:
+    """Which marks a query has let in beside another source, of one stream or of several.
+
+    `token` tells the source apart from every other in the query's offset log; `run` counts the
+    starts of the query.
+
+    >>> offset = MarksOffset({"flights": Admitted(Released("a", 3, 99))}, "5b1e", run=1)
+    >>> MarksOffset.from_json(offset.to_json()) == offset
+    True
+    """
+
+    streams: Mapping[str, Admitted]
+    token: str
+    run: int = 0
+
+    @property
+    def least(self) -> Released:
+        """The mark with the least lower, which is that of the query; none before all have one."""
+        marks = [admitted.mark for admitted in self.streams.values()]
+        if any(mark.lower is None for mark in marks):
+            return Released()
+        return min(marks, key=lambda mark: mark.lower or 0)
+
+    def to_json(self) -> Json:
+        """Return the shape that Spark keeps; equal offsets give the same text."""
+        each = {name: self.streams[name].to_json() for name in sorted(self.streams)}
+        json: Json = {"noted_marks": ",".join(each), "token": self.token, "run": self.run}
+        # one stream has the shape that earlier versions read
+        return {**json, **(each.popitem()[1] if len(each) == 1 else {"streams": each})}
+
+    @classmethod
+    def from_json(cls, json: Json) -> MarksOffset:
+        """Return the offset from what Spark kept."""
+        streams = json.get("streams") or {json["noted_marks"]: json}
+        admitted = {name: Admitted.from_json(each) for name, each in streams.items()}
+        return cls(admitted, json["token"], json["run"])

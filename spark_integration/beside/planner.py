@@ -1,0 +1,259 @@
+"""Which marks come with the next micro-batch of a query on sources that are not ours."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from noted_time import Recreated, Rejected, Unreachable
+from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
+from spark_integration.beside.ahead import TopicPlan
+from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery, MarkTask
+from spark_integration.checkpoint.query_progress import QueryProgress
+from spark_integration.log.plan import Watermark
+from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Json, Restated
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from noted_time.kafka import TopicLook
+
+log = logging.getLogger("noted_time.spark")
+
+PATIENCE_S = 30.0
+PAUSE_S = 0.2
+
+NO_IDS = (
+    "Kafka topic %r has no id, as before Kafka 2.8: if it is deleted and created again, and is "
+    "longer by the next look than what the query has read, that goes unnoticed"
+)
+
+
+def planner_of(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> MarksPlanner:
+    """Return the planner of a query; `client` configures the Kafka client."""
+    url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
+    releasers = {
+        stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
+        for stream in query.streams
+    }
+    if query.kafka is None:
+        return MarksPlanner(query, releasers, {})
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    topics = query.kafka.topics.items()
+    watched = {s: Watched(Topic(client, topic), query.kafka) for s, topic in topics}
+    return MarksPlanner(query, releasers, watched)
+
+
+class Topics(Protocol):
+    """The ends of one Kafka topic, as `noted_time.kafka.Topic`."""
+
+    name: str
+
+    def look(self, *, committed: bool = False) -> TopicLook:
+        """Return the topic's id and ends."""
+
+
+class Watched:
+    """A Kafka topic whose id and ends the plans of one run look at."""
+
+    def __init__(self, topic: Topics, terms: FromKafka, patience_s: float = PATIENCE_S) -> None:
+        self._topic = topic
+        self._terms = terms
+        self._patience_s = patience_s
+        self._is_known = False
+        self._frozen: TopicLook | None = None
+
+    def freeze(self) -> None:
+        """Look now, for all plans of a run that reads what is there now."""
+        self._frozen = self._seen()
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self._topic.name
+
+    def check_limit(self, due: MarkAhead | None) -> None:
+        """Raise `Rejected` if a mark is due and its rows may not be read in time."""
+        limit = self._terms.limit
+        if due is not None and limit:
+            raise Rejected(
+                f"mark {due.seq} of Kafka topic {self._topic.name!r} came ahead of what is read, "
+                f"and {limit} may now leave its rows to a later micro-batch, which would drop "
+                f"them as late: run the query without {limit} until it has read "
+                f"{dict(due.needs)}, and set it then"
+            )
+
+    def check_judged(self, ended: Admitted, batch: int) -> None:
+        """Raise `Rejected` if the rows of a batch are judged by a mark that came one before it."""
+        if self._terms.limit == AT_ONCE:
+            self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
+
+    def look(
+        self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, *, waits: bool
+    ) -> TopicLook | None:
+        """Return the topic as it is now, `None` if there is no need to ask, or no answer now.
+
+        Each run asks at first, so that a recreated topic is found before anything of it is read;
+        then only if a mark `waits` or is `due`. Raises as `TopicPlan` and `noted_time.kafka.Topic`.
+        """
+        is_needed = due is not None or not self._is_known
+        if not is_needed and not waits:
+            return None
+        deadline = clocks.monotonic() + self._patience_s
+        while True:
+            try:
+                look = self._frozen or self._seen()
+            except Unreachable as error:
+                if not is_needed:
+                    log.warning("no mark comes ahead of what is read: %s", error)
+                    return None
+                if clocks.monotonic() >= deadline:
+                    raise
+            else:
+                plan.check_same(admitted, look)
+                unclear = plan.unclear(due, look)
+                if not unclear:
+                    if not self._is_known and look.id is None:
+                        log.warning(NO_IDS, self._topic.name)
+                    self._is_known = True
+                    return look
+                if clocks.monotonic() >= deadline:
+                    raise self._unclear(min(unclear), look, plan)
+            clocks.sleep(PAUSE_S)
+
+    def position(self, plan: TopicPlan, look: TopicLook) -> Mapping[int, int]:
+        """Return the position whose marks may come with the batch that is planned."""
+        is_ahead = self._terms.ahead and not self._terms.limit and self._frozen is None
+        return plan.readable(look) if is_ahead else plan.read
+
+    def _seen(self) -> TopicLook:
+        return self._topic.look(committed=self._terms.committed)
+
+    def _unclear(self, partition: int, look: TopicLook, plan: TopicPlan) -> Recreated | Unreachable:
+        if partition in look.partitions:
+            return Unreachable(
+                f"partition {partition} of Kafka topic {self._topic.name!r} has no leader, "
+                "and the last mark rests on it: start the query again once it has one; nothing is "
+                "lost"
+            )
+        return plan.recreated(f"it has no partition {partition}, which the query has read")
+
+
+class MarksPlanner:
+    """Plans beside the driver; follows the marks from the first plan on.
+
+    `watched` are the Kafka topics, by stream; the marks of other streams come once they are read.
+    """
+
+    def __init__(
+        self,
+        query: MarksQuery,
+        releasers: Mapping[str, Releaser],
+        watched: Mapping[str, Watched],
+    ) -> None:
+        self._query = query
+        self._releasers = releasers
+        self._watched = watched
+        self._progress = QueryProgress(query.checkpoint)
+        self._token = uuid.uuid4().hex
+        self._restated = Restated()
+        self._available_now = False
+
+    def close(self) -> None:
+        """Stop following marks."""
+        for releaser in self._releasers.values():
+            releaser.close()
+
+    def read_no_more_than_now(self) -> None:
+        """Take the present marks, and none that come later."""
+        self._available_now = True
+        for each in self._watched.values():
+            each.freeze()
+
+    def initial(self) -> Json:
+        """Return an offset with a token of its own and no mark."""
+        return MarksOffset(dict.fromkeys(self._query.streams, Admitted()), self._token).to_json()
+
+    def following(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - it is one row
+        """See `PlannedReader`."""
+        return self.plan(MarksOffset.from_json(start)).to_json()
+
+    def tasks(self, start: Json, end: Json) -> Sequence[MarkTask]:
+        """Return the mark's row; raises as `check_covered`.
+
+        Spark has written the batch's end to the offset log by now but not begun to read it, and it
+        asks for the first batch of each run: so no row is judged by marks that do not cover it.
+        """
+        ended = MarksOffset.from_json(end)
+        self.check_covered(ended)
+        ms = Watermark.after(ended.least, strict=self._query.policy.strict).ms
+        return [] if start == end or ms is None else [MarkTask(ms)]
+
+    def plan(self, begun: MarksOffset) -> MarksOffset:
+        """Return the marks for the next micro-batch.
+
+        The first batch of a run always has a new offset (`Restated`): in a new query it brings the
+        token into the offset log.
+        """
+        if begun.streams.keys() != self._query.streams.keys():
+            was, asked = (
+                ", ".join(map(repr, sorted(n))) for n in (begun.streams, self._query.streams)
+            )
+            raise Rejected(
+                f"the checkpoint is of stream {was}, and the query asks for marks of {asked}: "
+                "start a query with a new checkpoint"
+            )
+        if not (self._available_now and self._restated.has_begun):
+            for stream, releaser in self._releasers.items():
+                releaser.follow(begun.streams[stream].mark)
+        read = self._read(begun.token) if begun.run else {}
+        streams = {
+            stream: self._admit(stream, admitted, read.get(stream, {}))
+            for stream, admitted in begun.streams.items()
+        }
+        run = self._restated.run(begun.run, begun.least, is_first_due=True)
+        return replace(begun, streams=streams, run=run)
+
+    def check_covered(self, ended: MarksOffset) -> None:
+        """Raise `Rejected` unless the marks cover all that the batch that ends here reads."""
+        self._read(ended.token)
+        for stream, watched in self._watched.items():
+            watched.check_judged(ended.streams[stream], self._progress.last)
+
+    def _read(self, token: str) -> Mapping[str, Mapping[int, int]]:
+        streams = self._query.streams
+        return self._progress.position(
+            token, lambda offset: {name: of(offset) for name, of in streams.items()}
+        )
+
+    def _admit(self, stream: str, begun: Admitted, read: Mapping[int, int]) -> Admitted:
+        releaser, watched = self._releasers[stream], self._watched.get(stream)
+        plan = TopicPlan(watched.name if watched else stream, self._progress.last + 1, read)
+        due = plan.due(begun)
+        position = read
+        if watched is not None:
+            watched.check_limit(due)
+            waits = releaser.has_more(begun.mark)
+            look = watched.look(plan, begun, due, waits=waits)
+            if look is None and waits:
+                return begun
+            if look is not None:
+                begun = replace(begun, topic_id=look.id or begun.topic_id)
+                position = watched.position(plan, look)
+        elif due is not None:
+            raise Rejected(
+                f"mark {due.seq} of stream {stream!r} came ahead of what is read: start the query "
+                "with read_noted_kafka, as before"
+            )
+        mark = releaser.release(begun.mark, position)
+        if mark != begun.mark:
+            return plan.letting_in(begun, mark, releaser.cut_of(mark))
+        # the first offset of a run changes anyway
+        return begun if self._restated.has_begun else plan.letting_in(begun, mark, {})

@@ -1,0 +1,53 @@
+"""What a query asks for whose marks are a source of their own: a value, pickled into its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from spark_integration.marks.arguments import SAFE, WatermarkPolicy
+
+if TYPE_CHECKING:
+    from spark_integration.checkpoint.source_positions import PositionOf
+
+AT_ONCE = "spark.sql.streaming.statefulOperator.allowMultiple=false"
+"""The setting under which Spark judges late rows by the batch before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromKafka:
+    """How the planner looks at the topics of a query, one for each stream.
+
+    `ahead`: marks may come before their cuts are read. `limit` names an option that prevents it,
+    `""` if there is none. `committed`: the query is read_committed.
+    """
+
+    topics: Mapping[str, str]
+    ahead: bool
+    limit: str = ""
+    committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MarksQuery:
+    """Which marks a query needs, and where to find how far it has read.
+
+    `streams` maps each stream to how its position follows from the offset of the events' source.
+    """
+
+    streams: Mapping[str, PositionOf]
+    controller_url: str
+    checkpoint: str
+    domain: str | None = None
+    policy: WatermarkPolicy = SAFE
+    kafka: FromKafka | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTask(InputPartition):
+    """The one row of a micro-batch: the time in ms."""
+
+    mark_ms: int

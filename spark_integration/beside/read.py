@@ -1,0 +1,107 @@
+"""How a query on any other streaming source gets an exact watermark: marks as a second source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructField, TimestampType
+
+from noted_time import Rejected
+from spark_integration.beside.query import MarksQuery
+from spark_integration.checkpoint.files import place_of
+from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
+from spark_integration.marks.arguments import SAFE, Noted, WatermarkPolicy, check_promised
+from spark_integration.marks.watermark import IS_MARK, check_no_watermark, events_of_union
+
+
+def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
+    events: DataFrame,
+    event_time: str,
+    noted: Noted,
+    *,
+    checkpoint_location: str,
+    position: PositionOf | None = None,
+    domain: str | None = None,
+    policy: WatermarkPolicy = SAFE,
+) -> DataFrame:
+    """Return the streaming `events` with a watermark that the writers vouch for.
+
+    `checkpoint_location` is the `checkpointLocation` with which the query will be started: its
+    offset log says how far the query has read, and so which marks it has reached. `position` maps
+    the offset of the events' source, as parsed from the JSON in that log, to segment → exclusive
+    offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream.
+
+    A mark arrives one micro-batch after the events that it covers; `read_noted_kafka` reads Kafka
+    topics with marks in the micro-batch of their events. `domain` is the one that `event_time`
+    belongs to, by default the only one of the stream.
+
+    Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a
+    watermark already: with watermarks on both sides of a union, a quiet stream would hold the
+    query's watermark. The query fails with `Rejected`, before it has read a row, if `events` come
+    from more than one source, or from Kafka topics that `position` does not cover: rows that the
+    marks do not cover would be dropped as late. Call this function once for each source, and join
+    or union the results.
+    """
+    check_promised(domain, event_time)
+    streams = {noted.name: position or KafkaTopic(noted.name)}
+    query = MarksQuery(streams, noted.url, checkpoint_location, domain=domain, policy=policy)
+    check_events(events, event_time)
+    marks = marks_of(events.sparkSession, query, noted.token)
+    return events_under([marks], events, event_time, policy)
+
+
+def marks_of(
+    spark: SparkSession,
+    query: MarksQuery,
+    token: str | None,
+    client: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the marks that a query needs, in the column `time`; needs `PYTHON_SOURCES`.
+
+    Raises `Rejected` for a checkpoint that cannot be read, in the call instead of in the query.
+    """
+    from spark_integration.beside.source import MarksSource  # noqa: PLC0415 - not in every PySpark
+    from spark_integration.session.sources import reader_for, secrets_of  # noqa: PLC0415 - likewise
+
+    place_of(query.checkpoint)
+    options = secrets_of(token, client)
+    return reader_for(spark, spark.readStream, MarksSource, query).options(**options).load()
+
+
+def events_under(
+    marks: Sequence[DataFrame], events: DataFrame, event_time: str, policy: WatermarkPolicy
+) -> DataFrame:
+    """Return the events under the least watermark of several marks, the first sides of a union."""
+    columns = [_of_mark(field, event_time) for field in events.schema]
+    sides = []
+    for each in marks:
+        timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
+        sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
+    union = reduce(DataFrame.union, [*sides, events.withColumn(IS_MARK, F.lit(col=False))])
+    return events_of_union(union, event_time, policy.dedup_retention_ms)
+
+
+def _of_mark(field: StructField, event_time: str) -> Column:
+    if field.name == event_time:
+        return F.col(f"`{event_time}`")
+    return F.lit(None).cast(field.dataType).alias(field.name)
+
+
+def check_events(events: DataFrame, event_time: str) -> None:
+    """Raise `Rejected` unless the events are streaming, with a time and without a watermark."""
+    if not events.isStreaming:
+        raise Rejected("the events are not read by a streaming source: use spark.readStream")
+    check_time(events, event_time)
+    check_no_watermark(events)
+
+
+def check_time(events: DataFrame, event_time: str) -> None:
+    """Raise `Rejected` unless the events have that column, a timestamp."""
+    if event_time not in events.columns:
+        raise Rejected(f"the events have no column {event_time}")
+    if not isinstance(events.schema[event_time].dataType, TimestampType):
+        raise Rejected(f"column {event_time} of the events is not a timestamp")

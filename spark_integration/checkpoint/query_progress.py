@@ -1,0 +1,123 @@
+"""How far a query has read, from the offset log in its checkpoint.
+
+Spark writes the end offsets of micro-batch N into ``<checkpoint>/offsets/N`` before it runs the
+batch, and asks the sources where N + 1 ends after that. So everything up to the newest file's
+offsets is read before any batch that is planned now, whether it was committed, is running or will
+be run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import takewhile
+from typing import Any, TypeVar
+
+from noted_time import Rejected
+from spark_integration.checkpoint.files import Files, checkpoint_files, place_of
+from spark_integration.marks.released import is_of_log, is_of_marks
+
+VERSION = "v1"
+NO_OFFSET = "-"
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass
+class QueryProgress:
+    """The offset log of one query, followed batch by batch.
+
+    `checkpoint` is the query's `checkpointLocation`: a path, or a URI of an object store. Raises
+    `Rejected` for one that cannot be read. Reading raises what `checkpoint_files` raises, and what
+    it returns.
+    """
+
+    checkpoint: str
+    last: int = -1
+    """The last batch that was planned, as of the last question."""
+    _text: str = field(default="", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        place_of(self.checkpoint)
+
+    @cached_property
+    def _files(self) -> Files:
+        return checkpoint_files(self.checkpoint)
+
+    def position(self, token: str, position_of: Callable[[Any], Mapping[K, V]]) -> Mapping[K, V]:
+        """Return the position of the events whose marks come from the source named by `token`.
+
+        Their source comes right after it in the offset log, as it does in the union. Empty while
+        that source has no offset; raises `Rejected` if this is the log of another query, or if more
+        sources follow the marks than the one that they cover.
+        """
+        _, *lines = self._newest()
+        offsets = [None if line == NO_OFFSET else json.loads(line) for line in lines]
+        for place, marks in enumerate(offsets, start=1):
+            if is_of_marks(marks) and marks["token"] == token:
+                events = _only_source(marks["noted_marks"], offsets[place:])
+                return {} if events is None else position_of(events)
+        raise _not_ours(self.checkpoint, "was written by another query")
+
+    def query_id(self) -> str:
+        """Return the id of the query, which stays the same across restarts."""
+        text = self._files.read("metadata")
+        if text is None:
+            raise _not_ours(self.checkpoint, "names no query")
+        return str(json.loads(text)["id"])
+
+    def watermark(self, batch_id: int) -> int | None:
+        """Return the watermark in ms with which the running batch `batch_id` was planned.
+
+        Operators of that batch emit what the watermark has passed. `None` if the query has none
+        yet: Spark writes 0 then. Raises `Rejected` if the batch is not the last one planned.
+        """
+        metadata, *_ = self._newest()
+        if self.last != batch_id:
+            reason = f"is at batch {self.last}, and this is batch {batch_id}"
+            raise _not_ours(self.checkpoint, reason)
+        return json.loads(metadata)["batchWatermarkMs"] or None
+
+    def _newest(self) -> list[str]:
+        """Return what Spark wrote of the last planned batch: its metadata, then the offsets.
+
+        The files are listed once. Then the file after the last one is asked for by its name: in the
+        order of names, in which stores list, 10 comes before 9.
+        """
+        files, following = self._files, self.last + 1
+        if self.last < 0:
+            listed = (int(name) for name in files.names("offsets") if name.isdigit())
+            following = max(listed, default=0)
+        while (text := files.read(f"offsets/{following}")) is not None:
+            self.last, self._text, following = following, text, following + 1
+        if self.last < 0:
+            raise _not_ours(self.checkpoint, "has no batch yet")
+        version, *lines = self._text.split("\n")
+        if version != VERSION:
+            raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
+        return lines
+
+
+def _not_ours(checkpoint: str, reason: str) -> Rejected:
+    return Rejected(
+        f"checkpoint_location={checkpoint!r} is not this query's checkpoint: it {reason}"
+    )
+
+
+def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return the offset of the one source behind the marks, up to the next source of ours.
+
+    A second source would be read under marks that say nothing of it, and its rows dropped as late.
+    One that is merely joined cannot be distinguished from one that was put into a union.
+    """
+    events = list(takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), behind))
+    if len(events) != 1:
+        raise Rejected(
+            f"the marks of stream {stream!r} cover one source, but {len(events)} follow them: "
+            "call with_noted_watermark once for each source, then union or join the results; a "
+            "source that needs no marks comes before them, as in other.join(timed)"
+        )
+    return events[0]

@@ -1,0 +1,297 @@
+"""How a batch job reads a window of time from a Kafka topic, by offsets, once it is complete."""
+
+from __future__ import annotations
+
+import json
+import time as clocks
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import CompleteWindow, Rejected, Unreachable
+from noted_time.client import position_to_wire
+from noted_time.values import Time, checked_name, shown_time, waited_for
+from spark_integration.complete.window import (
+    AT_ONCE_S,
+    BatchRead,
+    OnDeleted,
+    OnMissing,
+    complete_window,
+    log,
+)
+from spark_integration.kafka.records import (
+    KAFKA_TIME,
+    KafkaRecords,
+    checked_options,
+    client_config,
+    is_committed,
+    timed,
+)
+from spark_integration.log.options import chosen_of
+from spark_integration.marks.arguments import Noted, check_promised
+from spark_integration.session.jars import check_connector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from noted_time.kafka import Topic
+
+EARLIEST = -2
+"""Spark's word for the first offset that a partition of a topic still has."""
+
+GRACE_S = 5.0
+"""How long what a writer noted may take to be readable: a broker's ends lag a little behind."""
+
+RANGE = (
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+)
+"""The options of Spark's Kafka source that say which records to read."""
+
+
+class KafkaOffsets(NamedTuple):
+    """The options `startingOffsets` and `endingOffsets` of a batch read of a Kafka topic."""
+
+    starting: str
+    ending: str
+
+
+class OffsetRange(NamedTuple):
+    """The records of a partition from one offset to another, exclusive."""
+
+    start: int
+    end: int
+
+
+def read_complete_kafka(  # noqa: PLR0913 - what there is to ask for; all but five are named
+    spark: SparkSession,
+    records: KafkaRecords,
+    noted: Noted,
+    start: Time,
+    end: Time,
+    *options: BatchRead,
+    event_time: str,
+    domain: str | None = None,
+    late: OnMissing = "warn",
+) -> DataFrame:
+    """Return the events with `start` <= time < `end` of a Kafka topic, once it is complete.
+
+    They are those that lie below the cut of the first mark with a lower at or above `end`, so reads
+    of consecutive windows return each event once. Spark's own batch source reads the `records`, of
+    one topic. The stream is the one of its name, or that of `noted`. `event_time` is as in
+    `read_noted_kafka`, and the other arguments are those of `read_complete`.
+
+    The read begins at the start cut with `own_segments`, if that cut is known; with
+    ``event_time="timestamp"`` and no `parse` at the first record with a timestamp at or above
+    `start`, because the producers note the times that they give to Kafka; otherwise at the first
+    records that Kafka still has, which is logged.
+
+    Raises what `read_complete` raises; `Recreated` if the topic is not the one that the writers
+    noted of (a partition is not there, or ends below the window's cut); `Rejected` if records were
+    deleted that may have been in the window, unless that is accepted; `Unreachable` if a
+    partition has no leader, or if a transaction is still open that holds readers of committed
+    records below the cut, when the read's timeout is over.
+    """
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    if not isinstance(records.topic, str):
+        raise Rejected(f"a window is of one topic, not of {list(records.topic)}")
+    read: BatchRead = chosen_of(options, {BatchRead: "read"}).get("read", BatchRead())
+    if read.cores is not None:
+        raise Rejected("cores divide the read of a file log; of a topic it is option minPartitions")
+    topic = checked_name("topic", records.topic)
+    check_promised(domain, event_time)
+    check_connector(spark)
+    chosen = checked_options(records.options, "read_complete_kafka", *RANGE)
+    there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
+    noted = replace(noted, stream=noted.stream or topic)
+    window = complete_window(
+        noted, start, end, event_time=event_time, domain=domain, read=read, late=late
+    )
+    committed = is_committed(chosen)
+    _wait_until_there(there, window, timeout_s=GRACE_S)
+    if committed:
+        _wait_until_there(there, window, timeout_s=max(GRACE_S, read.timeout), committed=True)
+    begins, since = _begun(there, window, read.deleted)
+    firsts = _firsts(window, own_segments=read.own_segments)
+    if not firsts and records.parse is None and event_time == KAFKA_TIME:
+        firsts = since
+    ranges = needed(window, begins, firsts)
+    if not firsts:
+        _say_that_all_is_read(topic, ranges)
+    connected = {**chosen, "kafka.bootstrap.servers": records.bootstrap}
+    rows = _records(spark, topic, ranges, connected)
+    events = timed(records.parsed(rows), event_time)
+    time = F.col(f"`{event_time}`")
+    first, end_at = (F.timestamp_millis(F.lit(each)) for each in (window.start, window.end))
+    return events.where((time >= first) & (time < end_at))
+
+
+def kafka_offsets(
+    window: CompleteWindow, topic: str | Topic, *, own_segments: bool = False
+) -> KafkaOffsets:
+    """Return the offsets between which a batch read of a Kafka topic has all rows of a window.
+
+    Its partitions are the segments. Filter what is read by the event time, as rows of other windows
+    lie there too. The read begins at the first offsets there are, or with `own_segments` (no two
+    producers ever write to one partition) at the start cut, if that is known.
+
+    >>> from noted_time import CompleteWindow, StreamCut
+    >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
+    >>> starting, ending = kafka_offsets(window, "flights", own_segments=True)
+    >>> starting, ending
+    ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
+
+    These are the partitions that the window's cut names: read them with the option `assign`. Of a
+    `noted_time.kafka.Topic` the broker is asked, and all partitions are there, as `subscribe`
+    wants: the others have no rows of the window. Then this raises as `read_complete_kafka`, if rows
+    were deleted or the topic is another one.
+    """
+    if not isinstance(topic, str):
+        _wait_until_there(topic, window, timeout_s=GRACE_S)
+        begins, _ = _begun(topic, window, "fail")
+        firsts = _firsts(window, own_segments=own_segments)
+        return _offsets(topic.name, needed(window, begins, firsts))
+    ending = window.to_cut.offsets
+    known = window.from_cut.offsets if own_segments else {}
+    starts = {segment: known.get(segment, EARLIEST) for segment in ending}
+    return _offsets(
+        topic, {segment: OffsetRange(starts[segment], ending[segment]) for segment in ending}
+    )
+
+
+def needed(
+    window: CompleteWindow, begins: Mapping[int, int], firsts: Mapping[int, int]
+) -> dict[int, OffsetRange]:
+    """Return what to read of each partition: from `firsts` up to the window's end cut.
+
+    `begins` has the first offset that each of them still has. A partition that the cut does not
+    name has no record of the window.
+
+    >>> from noted_time import CompleteWindow, StreamCut
+    >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
+    >>> needed(window, {0: 0, 1: 7, 2: 4}, {0: 5})
+    {0: OffsetRange(start=5, end=8), 1: OffsetRange(start=7, end=8), 2: OffsetRange(start=4, end=4)}
+    """
+    ranges = {}
+    for partition, begin in sorted(begins.items()):
+        end = max(begin, window.to_cut.offsets.get(partition, begin))
+        ranges[partition] = OffsetRange(min(end, max(begin, firsts.get(partition, begin))), end)
+    return ranges
+
+
+def gone(
+    window: CompleteWindow, begins: Mapping[int, int], since: Mapping[int, int]
+) -> dict[int, OffsetRange]:
+    """Return the records that were deleted and may have been in a window.
+
+    If its start cut is known, these are the deleted ones above it. If it is not, they are all that
+    were deleted of a partition, unless a record is left that is older than the window, by its
+    timestamp: Kafka deletes the oldest first. `since` has the first offsets with younger ones.
+
+    >>> from noted_time import CompleteWindow, StreamCut
+    >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
+    >>> gone(window, {0: 3, 1: 3}, {0: 4, 1: 3})
+    {1: OffsetRange(start=0, end=3)}
+    """
+    deleted = {}
+    for partition, end in window.to_cut.offsets.items():
+        begin = begins[partition]
+        first = window.from_cut.offsets.get(partition, 0)
+        is_certain = not window.exact and since.get(partition, begin) > begin
+        if first < min(begin, end) and not is_certain:
+            deleted[partition] = OffsetRange(first, min(begin, end))
+    return deleted
+
+
+def _firsts(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
+    """Return the offsets below which none of the window's records lies, empty if not known."""
+    if not (own_segments and window.exact):
+        return {}
+    return {each: window.from_cut.offsets.get(each, 0) for each in window.to_cut.offsets}
+
+
+def _begun(
+    topic: Topic, window: CompleteWindow, deleted: OnDeleted
+) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Return where partitions begin, and where records with timestamps from the start on do.
+
+    The latter first: what is deleted in between is noticed.
+    """
+    since = topic.offsets_at(max(0, window.start))
+    begins = topic.begins()
+    topic.check_led(window.to_cut.offsets.keys() - begins.keys())
+    if lost := gone(window, begins, since):
+        named = "; ".join(f"partition {p}, {each.start} to {each.end}" for p, each in lost.items())
+        message = (
+            f"topic {topic.name!r}: records were deleted that may have been in the window from "
+            f"{shown_time(window.start)} to {shown_time(window.end)}: {named}"
+        )
+        if deleted == "fail":
+            remedy = "read it sooner, or keep records for longer (retention.ms)"
+            raise Rejected(f'{message}; {remedy}. With deleted="accept" the rest is read')
+        log.warning("%s", message)
+    return begins, since
+
+
+def _wait_until_there(
+    topic: Topic, window: CompleteWindow, *, timeout_s: float, committed: bool = False
+) -> None:
+    """Wait until all below the window's end cut can be read; raises why it cannot."""
+    deadline = clocks.monotonic() + timeout_s
+    cut = window.to_cut.offsets
+    while True:
+        look = topic.look(committed=committed)
+        behind = waited_for(look.ends, cut)
+        if not behind:
+            return
+        if clocks.monotonic() >= deadline:
+            break
+        clocks.sleep(AT_ONCE_S)
+    topic.check_led(look.unknown.intersection(cut))
+    first = behind[0]
+    if committed:
+        raise Unreachable(
+            f"topic {topic.name!r}, partition {first.segment}: a transaction that is still open "
+            f"holds readers of committed records at {first.offset}, and the window's end cut is at "
+            f"{first.needed}: read it later, or see docs/guides/what-can-go-wrong.md, 'A "
+            "transaction hangs'"
+        )
+    ends = f"ends at {first.offset}" if first.segment in look.ends else "does not exist"
+    fact = f"partition {first.segment} {ends}, and the writers noted {first.needed}"
+    raise topic.recreated(f"{fact} (or the stream is of another topic)")
+
+
+def _records(
+    spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
+) -> DataFrame:
+    """Return the records; Spark fails the read if some are deleted before it comes to them."""
+    offsets = _offsets(topic, ranges)
+    reader = spark.read.format("kafka").options(**options)
+    reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))
+    reader = reader.option("startingOffsets", offsets.starting)
+    return reader.option("endingOffsets", offsets.ending).load()
+
+
+def _offsets(topic: str, ranges: Mapping[int, OffsetRange]) -> KafkaOffsets:
+    starts, ends = ({p: each[n] for p, each in ranges.items()} for n in (0, 1))
+    return KafkaOffsets(*(json.dumps({topic: position_to_wire(each)}) for each in (starts, ends)))
+
+
+def _say_that_all_is_read(topic: str, ranges: Mapping[int, OffsetRange]) -> None:
+    number = sum(each.end - each.start for each in ranges.values())
+    if not number:
+        return
+    log.warning(
+        "topic %r: all %d offsets below the window's end cut are read, since it is not known where "
+        "the window begins in the partitions: own_segments=True tells that no two producers write "
+        "to one partition, and event_time='timestamp' that its records' timestamps are the times",
+        topic,
+        number,
+    )

@@ -1,0 +1,71 @@
+"""How a batch job reads a window of time exactly once it is complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noted_time import Rejected
+from noted_time.values import Time
+from spark_integration.complete.source import CompleteSource, WindowQuery
+from spark_integration.complete.window import BatchRead, OnMissing, complete_window
+from spark_integration.log.options import Columns, chosen_of
+from spark_integration.marks.arguments import Noted
+from spark_integration.session.sources import parallelism, reader_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_complete(  # noqa: PLR0913 - what there is to ask for; all but five are named
+    spark: SparkSession,
+    root: str | Path,
+    noted: Noted,
+    start: Time,
+    end: Time,
+    *options: BatchRead | Columns,
+    event_time: str,
+    domain: str | None = None,
+    late: OnMissing = "warn",
+) -> DataFrame:
+    """Return the events with `start` <= time < `end` of a stream's file log, once it is complete.
+
+    They are those that lie below the cut of the first mark with a lower at or above `end`. So reads
+    of consecutive windows return each event once; an event that was written later is in none.
+    `start` and `end` are Unix ms or aware `datetime`s.
+
+    Only files whose statistics allow for such times are read. Rows of the window that were written
+    below the watermark are not read: ``late="warn"`` logs those that their writers reported, and
+    ``"fail"`` raises `RowsLate`.
+
+    Options follow the end as values, each kind once: a `BatchRead`, and the `Columns`; `event_time`
+    is read whatever these are. The other arguments are those of `read_noted_log`.
+
+    The controller is asked before this returns, by the process that calls: raises `NotCompleteYet`
+    if the window is not complete within its timeout, `UnknownStream`, `UnknownDomain`,
+    `NotAllowed`, `Unreachable`, and `Rejected` for a window that is empty or that Spark cannot
+    express. The read itself fails with `Rejected` if rows of the window were deleted, and with
+    `UnreadableFile`.
+    """
+    chosen = chosen_of(options, {BatchRead: "read", Columns: "columns"})
+    read: BatchRead = chosen.get("read", BatchRead())
+    columns: Columns = chosen.get("columns", Columns())
+    if read.deleted != "fail" or columns.late != "drop":
+        raise Rejected('a window of a file log has no deleted="accept", and no late="keep"')
+    window = complete_window(
+        noted, start, end, event_time=event_time, domain=domain, read=read, late=late
+    )
+    query = WindowQuery(
+        root=str(root),
+        stream=noted.name,
+        event_time=event_time,
+        start=window.start,
+        end=window.end,
+        from_cut=window.from_cut.offsets,
+        to_cut=window.to_cut.offsets,
+        own_segments=read.own_segments,
+        columns=tuple(dict.fromkeys((*columns.names, event_time))) if columns.names else (),
+        cores=read.cores or parallelism(spark),
+    )
+    reader = reader_for(spark, spark.read, CompleteSource, query)
+    return (reader if columns.schema is None else reader.schema(columns.schema)).load()

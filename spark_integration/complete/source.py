@@ -1,0 +1,130 @@
+"""The rows of one complete window of the file log, as a batch source of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from spark_integration.log.rows import RowShape, file_schema, log_schema
+from spark_integration.scan.admission import Slice, check_begins, check_there, tasks
+from spark_integration.scan.files import Between, LogFile, LogFiles, RowGroup
+from spark_integration.scan.time_range import TimeRange
+from spark_integration.session.shipping import Shipped
+from spark_integration.session.sources import QuerySource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class WindowQuery:
+    """A window of a log and its cuts.
+
+    Rows below `from_cut` need not be read if each writer has its `own_segments`.
+    """
+
+    root: str
+    stream: str
+    event_time: str
+    start: int
+    end: int
+    from_cut: Mapping[int, int]
+    to_cut: Mapping[int, int]
+    own_segments: bool = False
+    columns: tuple[str, ...] = ()
+    cores: int = 2
+
+    @property
+    def between(self) -> Between:
+        """The cuts between which the window lies, if its start cut is known."""
+        return Between(self.from_cut, self.to_cut, self.event_time)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTask(InputPartition):
+    """What one task reads."""
+
+    work: tuple[Slice, ...]
+
+
+class CompleteSource(QuerySource):
+    """Spark's entry: one `WindowQuery` per read."""
+
+    query: WindowQuery
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name under which Spark knows the source."""
+        return "noted_complete"
+
+    def schema(self) -> StructType:
+        """Return the schema of the first file of the window, or of the log if it has none."""
+        query, root = self.query, Path(self.query.root)
+        there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
+        for file in chain.from_iterable(there.refresh().values()):
+            return file_schema(file.path, query.event_time, query.columns)
+        return log_schema(root, query.stream, query.event_time, query.columns)
+
+    def reader(self, schema: StructType) -> WindowReader:
+        """Return what reads the window."""
+        return WindowReader(self.query, RowShape(schema, self.query.event_time))
+
+
+class WindowReader(Shipped, DataSourceReader):
+    """Plans the read beside the driver, and reads its parts on the workers."""
+
+    def __init__(self, query: WindowQuery, shape: RowShape) -> None:
+        self._query = query
+        self._shape = shape
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks; raises `Rejected` if rows of the window were deleted."""
+        dealt = tasks(list(self._work()), self._query.cores) or [[]]  # Spark reads `None` else
+        return [WindowTask(tuple(task)) for task in dealt]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task that lie in the window; raises `UnreadableFile`."""
+        task: Any = partition
+        query = self._query
+        asked = TimeRange(query.start, query.end)
+        yield from asked.rows(self._shape.events(task.work), query.event_time)
+
+    def _work(self) -> Iterator[Slice]:
+        query, known = self._query, self._query.between
+        between = known if query.own_segments else replace(known, from_cut={})
+        columns = frozenset(self._shape.columns)
+        files = LogFiles(Path(query.root), query.stream, columns, between).refresh()
+        for segment, end in known.to_cut.items():
+            run = files.get(segment, [])
+            begin = known.from_cut.get(segment, 0)
+            if begin < end:
+                check_begins(run, begin)
+                check_there(run, begin, end)
+            first = between.from_cut.get(segment, 0)
+            yield from chain.from_iterable(self._slices(file, first, end) for file in run)
+
+    def _slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
+        """Yield the rows of a file between two offsets that may lie in the window."""
+        least, most = max(first - file.start, 0), min(end - file.start, file.end - file.start)
+        begun: int | None = None
+        ended = 0
+        for group in file.groups:
+            if not self._may_have(group) or group.last <= least or group.first >= most:
+                continue
+            if begun is not None and ended != group.first:
+                yield Slice(str(file.path), max(begun, least), min(ended, most))
+                begun = None
+            begun, ended = group.first if begun is None else begun, group.last
+        if begun is not None:
+            yield Slice(str(file.path), max(begun, least), min(ended, most))
+
+    def _may_have(self, group: RowGroup) -> bool:
+        if group.least is None or group.most is None:
+            return True
+        return group.most >= self._query.start and group.least < self._query.end

@@ -1,0 +1,112 @@
+"""Which window a batch job reads: the controller is asked for it, and waited for."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+from noted_time import CompleteWindow, Rejected, RowsLate, WritersMissing
+from noted_time.client.transport import Transport
+from noted_time.values import Time, shown_time, unnamed_domain
+from reader_client.asking.answers import stream_answer, windows_answer
+from reader_client.asking.questions import about_stream, complete_to, windows_from
+from spark_integration.marks.arguments import Noted, check_one_of, check_promised, time_ms
+
+log = logging.getLogger("noted_time.spark")
+
+WAIT_MS = 25_000
+AT_ONCE_S = 0.05
+OnMissing = Literal["warn", "fail", "accept"]
+"""What to do if writers are missing from a window, or rows of it were written too late."""
+OnDeleted = Literal["fail", "accept"]
+"""What to do if records were deleted that may have been in a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRead:
+    """How a batch job waits for a window, what it accepts, and how it is read.
+
+    `timeout` is how many seconds to wait until the window is complete. The watermark may have
+    passed it without a writer that timed out, returned late or was removed, so rows of it may be
+    missing: ``missing="warn"`` logs its name, and ``"fail"`` raises `WritersMissing`.
+
+    `own_segments` says that no two writers ever append to one segment: then nothing below the start
+    cut is read, if that cut is known, as it is if all writers declare their largest event times,
+    which our clients do.
+
+    Of a file log, `cores` is the number of tasks, by default the number of cores of the cluster. Of
+    a Kafka topic, ``deleted="accept"`` reads the rest if records were deleted that may have been in
+    the window; rows deleted from a file log always fail the read.
+    """
+
+    timeout: float = 0.0
+    missing: OnMissing = "warn"
+    own_segments: bool = False
+    cores: int | None = None
+    deleted: OnDeleted = "fail"
+
+    def __post_init__(self) -> None:
+        check_one_of("missing", self.missing, OnMissing)
+        check_one_of("deleted", self.deleted, OnDeleted)
+
+
+def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are named
+    noted: Noted,
+    start: Time,
+    end: Time,
+    *,
+    event_time: str,
+    domain: str | None,
+    read: BatchRead,
+    late: OnMissing,
+) -> CompleteWindow:
+    """Return the window with its cuts, once it is complete.
+
+    Raises `NotCompleteYet` if that takes longer than the read waits, `Rejected` for a window that
+    is empty or that Spark cannot express, the controller's refusals, `Unreachable`,
+    `WritersMissing` if writers are missing and that is to fail, and likewise `RowsLate`; otherwise
+    it is logged.
+    """
+    times = time_ms(start), time_ms(end)
+    if times[0] >= times[1]:
+        first, last = map(shown_time, times)
+        raise Rejected(f"no window: its start {first} is not below its end {last}")
+    stream = noted.name
+    check_one_of("late", late, OnMissing)
+    check_promised(domain, event_time)
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        if domain is None:
+            domain = unnamed_domain(stream_answer(transport.ask(about_stream(stream))).domains)
+            check_promised(domain, event_time)
+        window = _wait_for(transport, stream, times, domain, read.timeout)
+    if window.missing and read.missing == "fail":
+        raise WritersMissing(window.missing)
+    if window.late and late == "fail":
+        raise RowsLate(window.late)
+    for lacking, on in ((window.missing, read.missing), (window.late, late)):
+        if lacking and on == "warn":
+            named = map(shown_time, times)
+            log.warning("stream %r from %s to %s: %s", stream, *named, lacking.sentence)
+    return window
+
+
+def _wait_for(
+    transport: Transport, stream: str, times: tuple[int, int], domain: str | None, timeout_s: float
+) -> CompleteWindow:
+    """Wait for the window; raises `NotCompleteYet`."""
+    deadline = clocks.monotonic() + timeout_s
+    start, end = times
+    while True:
+        asked_at = clocks.monotonic()
+        left_ms = max(0, min(WAIT_MS, int((deadline - asked_at) * 1000)))
+        question = windows_from(stream, start, end - start, 1, domain, left_ms)
+        windows = windows_answer(transport.ask(question))
+        if windows:
+            return windows[0]
+        if clocks.monotonic() >= deadline:
+            transport.ask(complete_to(stream, end, domain))
+        elif clocks.monotonic() - asked_at < AT_ONCE_S:
+            clocks.sleep(AT_ONCE_S)  # a controller about to stop does not wait

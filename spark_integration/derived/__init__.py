@@ -1,0 +1,1 @@
+"""Output of a query that is a stream of its own."""

@@ -1,0 +1,1 @@
+"""Kafka topics read by Spark's own source, with the marks of their stream."""

@@ -1,0 +1,195 @@
+"""How a query reads Kafka topics with an exact watermark: Spark's own source, and our marks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+
+from noted_time import Rejected
+from noted_time.client.transport import Transport
+from noted_time.values import checked_name, unnamed_domain
+from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
+from spark_integration.beside.read import check_events, events_under, marks_of
+from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.kafka.records import (
+    CLIENT,
+    LIMITS,
+    KafkaRecords,
+    checked_options,
+    client_config,
+    is_committed,
+    timed,
+)
+from spark_integration.kafka.topic_marks import MarksWanted, check_exact
+from spark_integration.marks.arguments import (
+    SAFE,
+    Noted,
+    WatermarkPolicy,
+    check_one_of,
+    check_promised,
+)
+from spark_integration.marks.feed import check_known
+from spark_integration.session.jars import check_connector
+from spark_integration.session.versions import require
+
+if TYPE_CHECKING:
+    from spark_integration.checkpoint.source_positions import PositionOf
+
+Marks = Literal["ahead", "committed", "topic"]
+
+
+def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two are named
+    spark: SparkSession,
+    records: KafkaRecords,
+    noted: Noted | None = None,
+    *,
+    event_time: str,
+    checkpoint_location: str | None = None,
+    marks: Marks = "ahead",
+    domain: str | None = None,
+    policy: WatermarkPolicy = SAFE,
+) -> DataFrame:
+    """Return the events of Kafka topics, with a watermark that the producers vouch for.
+
+    Spark's own source reads the `records`, from the earliest offsets unless their options have
+    other `startingOffsets`. The stream is the one of the topic's name, or that of `noted`;
+    partitions are segments. Of several topics each has its own stream, and the least lower is the
+    watermark. `event_time` is the timestamp column that the marks refer to: of the parsed
+    events, or ``"timestamp"`` if the producers note times that they give to Kafka. A record without
+    one fails the query with its topic, partition and offset, if `parse` only selects and filters;
+    `parse` may drop or repair such records.
+
+    `checkpoint_location` is the `checkpointLocation` with which the query will be started. With
+    ``marks="ahead"`` a mark comes in the micro-batch of the rows that it covers, because the
+    planner asks the broker how far the topic goes. Each such mark is remembered in the offset
+    log until its cut is read; otherwise the query fails before a row is judged by it. With
+    ``marks="committed"`` a mark comes one micro-batch later, once the offset log shows that its
+    cut is read. That is so as well with availableNow, with `maxOffsetsPerTrigger`,
+    `minOffsetsPerTrigger` or `maxTriggerDelay` among the options, and under
+    ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
+
+    With ``marks="topic"`` Spark reads the marks as well, from the topic `TOPIC.noted` of a relay.
+    It needs no `checkpoint_location`, and no `client` of the records; stream and domain are looked
+    for in the call, at the controller of `noted`, if it names one. Nothing is checked while the
+    query runs, so what would delay rows is refused here, and no restart may add it: see
+    `docs/guides/kafka-marks.md`.
+
+    Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, an
+    unknown topic, no right to describe it, an event time that is no timestamp, and a session
+    without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
+    `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers. (With Spark
+    Connect the server looks for topic and stream, once the query starts.) The query fails with
+    `Recreated` if a topic was, or lost records or partitions that were read; with `Rejected` if
+    rows on which a mark rests are gone; and with `Unreachable` if they are in a partition that has
+    no leader for half a minute. With ``marks="topic"`` Spark's own error says so if a record there
+    is no mark of the stream.
+    """
+    check_one_of("marks", marks, Marks)
+    check_promised(domain, event_time)
+    require(f'read_noted_kafka(marks="{marks}")', spark.version)
+    noted = noted or Noted()
+    streams = _streams(records.topic, noted.stream)
+    chosen = checked_options(records.options, "read_noted_kafka")
+    limit = _limit(spark, chosen)
+    check_connector(spark)
+    reader = spark.readStream.format("kafka").options(**{"startingOffsets": "earliest", **chosen})
+    reader = reader.option("kafka.bootstrap.servers", records.bootstrap)
+    rows = reader.option("subscribe", ",".join(streams.values())).load()
+    events = records.parsed(rows)
+    check_events(events, event_time)
+    events = timed(events, event_time)
+    if marks == "topic":
+        check_exact(spark, streams, limit)
+        connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
+        asked = MarksWanted(
+            streams,
+            _domains(spark, streams, (domain, event_time), noted),
+            {**connection, "kafka.bootstrap.servers": records.bootstrap},
+            policy,
+        )
+        return events_under(asked.read(spark), events, event_time, policy)
+    several = len(streams) > 1
+    query = MarksQuery(
+        {name: _position_of(each, several=several) for name, each in streams.items()},
+        _given("a controller, Noted(url)", noted.url, marks),
+        _given("checkpoint_location=", checkpoint_location, marks),
+        domain=domain,
+        policy=policy,
+        kafka=FromKafka(
+            streams,
+            ahead=marks == "ahead",
+            limit=limit,
+            committed=is_committed(chosen),
+        ),
+    )
+    config = client_config(records.bootstrap, chosen, records.client)
+    if isinstance(spark, SparkSession):
+        _check_there(streams, config)
+    _domains(spark, streams, (domain, event_time), noted)
+    sides = [marks_of(spark, query, noted.token, config)]
+    return events_under(sides, events, event_time, policy)
+
+
+def _given(name: str, value: str | None, marks: Marks) -> str:
+    if not value:
+        raise Rejected(f'marks="{marks}" needs {name}')
+    return value
+
+
+def _streams(topic: str | Sequence[str], stream: str | None) -> dict[str, str]:
+    """Return the topic of each stream."""
+    topics = [topic] if isinstance(topic, str) else list(topic)
+    for each in topics:
+        checked_name("topic", each)
+    if not topics or len(set(topics)) < len(topics):
+        raise Rejected(f"topic must name at least one topic, each once, not {topics}")
+    if stream is None:
+        return {each: each for each in topics}
+    if len(topics) > 1:
+        raise Rejected(
+            f"stream={stream!r} names one stream, and there are {len(topics)} topics: each has the "
+            "stream of its own name; call read_noted_kafka once for each, and union the results"
+        )
+    return {checked_name("stream", stream): topics[0]}
+
+
+def _position_of(topic: str, *, several: bool) -> PositionOf:
+    return KafkaTopic(topic).among_others if several else KafkaTopic(topic)
+
+
+def _limit(spark: SparkSession, options: Mapping[str, Any]) -> str:
+    """Return the option that prevents marks ahead of what is read, `""` if there is none."""
+    name, _, _ = AT_ONCE.partition("=")
+    if str(spark.conf.get(name, "true")).lower() == "false":
+        return AT_ONCE
+    return next((limit for limit in LIMITS if limit in options), "")
+
+
+def _check_there(topics: Mapping[str, str], config: Mapping[str, str]) -> None:
+    """Raise if the broker has no such topic."""
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    for topic in topics.values():
+        Topic(config, topic).look()
+
+
+def _domains(
+    spark: SparkSession,
+    streams: Collection[str],
+    asked: tuple[str | None, str],
+    noted: Noted,
+) -> dict[str, str | None]:
+    """Return the domain of each stream, `None` if that is not known; asked for by column too.
+
+    Raises if the controller knows no such stream or domain; with Spark Connect it is not asked.
+    """
+    domain = asked[0]
+    if not noted.url or not isinstance(spark, SparkSession):
+        return dict.fromkeys(streams, domain)
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        known = {stream: check_known(transport, stream, *asked) for stream in streams}
+    meant = {stream: unnamed_domain(domains) for stream, domains in known.items() if domains}
+    return {stream: domain or meant.get(stream) for stream in streams}

@@ -1,0 +1,148 @@
+"""Records of Kafka topics: how Spark's own source reads them, and which options are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Rejected
+from spark_integration.beside.read import check_time
+from spark_integration.marks.watermark import unmoved
+
+Options = Mapping[str, str | int | bool]
+
+LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+"""The options of Spark's Kafka source that leave rows to later micro-batches."""
+
+CLIENT = "kafka."
+"""How the names begin of options that are settings of Kafka's own client."""
+
+TAKEN = ("kafka.bootstrap.servers", "subscribe", "subscribePattern", "assign")
+"""The options that the call sets itself."""
+
+SAME = ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm")
+"""The settings that have the same name and values in Kafka's Java client and in librdkafka."""
+
+KAFKA_TIME = "timestamp"
+"""The column of Kafka's own timestamps, which are -1 ms in a record that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRecords:
+    """Kafka topics, and how Spark's own source reads their records.
+
+    `bootstrap` is ``host:port``, with commas between several. `parse` makes events of the source's
+    rows (`key`, `value`, `topic`, `partition`, `offset`, `timestamp`, …). `options` are those of
+    Spark's Kafka source; `failOnDataLoss` stays true. `client` has the settings with which
+    confluent-kafka connects, where `options` has `kafka.` settings of Java that it does not
+    understand, such as `sasl.jaas.config`.
+    """
+
+    topic: str | Sequence[str]
+    bootstrap: str
+    parse: Callable[[DataFrame], DataFrame] | None = field(default=None, kw_only=True)
+    options: Options = field(default_factory=dict, kw_only=True)
+    client: Mapping[str, str] | None = field(default=None, repr=False, kw_only=True)
+
+    def parsed(self, rows: DataFrame) -> DataFrame:
+        """Return the events of the source's rows."""
+        return self.parse(rows) if self.parse else rows
+
+
+def checked_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
+    """Return the options under the names that Spark documents: to Spark, case does not matter.
+
+    The last of several spellings counts, as with Spark. Names of Kafka's settings, which begin with
+    `kafka.`, are in lower case.
+
+    >>> checked_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
+    {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
+
+    Raises `Rejected` for those of `TAKEN`, and the `taken`, which the function `by` sets.
+    """
+    own = (*TAKEN, *taken)
+    known = {each.lower(): each for each in (*LIMITS, *own, "startingOffsets", "failOnDataLoss")}
+    chosen: dict[str, Any] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        chosen[known.get(lower, lower if lower.startswith(CLIENT) else name)] = value
+    for name in own:
+        if name in chosen:
+            raise Rejected(f"option {name} is set by {by}, which has arguments for it")
+    if str(chosen.get("failOnDataLoss", True)).lower() != "true":
+        raise Rejected("failOnDataLoss=false would skip rows that marks vouch for, silently")
+    return chosen
+
+
+def is_committed(options: Mapping[str, Any]) -> bool:
+    """Whether checked options have Spark read committed records only, as Kafka's client takes it.
+
+    >>> is_committed({"kafka.isolation.level": " Read_Committed"}), is_committed({})
+    (True, False)
+    """
+    return str(options.get("kafka.isolation.level")).strip().lower() == "read_committed"
+
+
+def client_config(
+    bootstrap: str, options: Mapping[str, Any], client: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return the configuration with which confluent-kafka connects as Spark does.
+
+    >>> client_config("b:9092", {"kafka.security.protocol": "SSL"}, {"ssl.ca.location": "/ca.pem"})
+    {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
+
+    Raises `Rejected` for settings of Java alone, without a `client`.
+
+    >>> client_config("b:9092", {"kafka.sasl.jaas.config": "…"}, None)
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: option kafka.sasl.jaas.config is for Java: ...
+    """
+    settings = {name.removeprefix(CLIENT): value for name, value in options.items()}
+    for name in settings:
+        if client is None and name.startswith(("sasl.", "ssl.")) and name not in SAME:
+            raise Rejected(
+                f"option kafka.{name} is for Java: the planner asks the broker by librdkafka, "
+                "whose settings for the same connection go into client=, such as "
+                'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}'
+            )
+    same = {name: str(settings[name]) for name in SAME if name in settings}
+    return {"bootstrap.servers": bootstrap, **same, **(client or {})}
+
+
+def timed(events: DataFrame, event_time: str) -> DataFrame:
+    """Return the events, of which one without an event time fails the query.
+
+    The message has the record's topic, partition and offset, also if `parse` left these columns
+    out: Spark finds them below a projection. Raises `Rejected` if the column is no timestamp.
+    """
+    check_time(events, event_time)
+    column = F.col(f"`{event_time}`")
+    missing = column.isNull()
+    if event_time == KAFKA_TIME:
+        missing = missing | (column == F.timestamp_millis(F.lit(-1)))
+    where = F.format_string(" of topic %s, partition %s, offset %s", "topic", "partition", "offset")
+    try:
+        return _failing(events, missing, event_time, where)
+    except AnalysisException:
+        return _failing(events, missing, event_time, F.lit(""))
+
+
+def _failing(events: DataFrame, missing: Column, event_time: str, where: Column) -> DataFrame:
+    message = F.concat(
+        F.lit("a record"),
+        where,
+        F.lit(
+            f" has no event time in column {event_time}: no mark vouches for it; have parse= drop "
+            "or repair such records"
+        ),
+    )
+    fails = F.raise_error(message).cast("boolean")
+    checked = events.where(unmoved(F.when(missing, fails).otherwise(value=True)))
+    checked.schema  # noqa: B018 - with Spark Connect it is analyzed only when it is asked for
+    return checked

@@ -1,0 +1,154 @@
+"""Marks as records of a noted topic: Spark's own source reads them, and its expressions check them.
+
+A relay writes a mark once all that its cut names is readable. Spark asks the noted topic for its
+end before it asks the events' topic, so the rows below the cut are read in the micro-batch of the
+mark; by it are judged the late rows of the micro-batch after the next. Nothing looks at a cut
+again: what may leave rows to later micro-batches is refused in the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Rejected, StreamSettings
+from noted_time.kafka.noted_topic import noted_topic_of
+from spark_integration.marks.watermark import FIRST_MS, LAST_MS, unmoved
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from spark_integration.marks.arguments import WatermarkPolicy
+
+MARK = "stream STRING, domain STRING, lower BIGINT, final BOOLEAN"
+"""What the plan needs of a record's value."""
+
+MOST = 2
+"""How many topics a query reads at most: Spark keeps the order of four sources, and no more."""
+
+UNNAMED = "is of domain %s, and the call names no domain="
+FOREIGN = (
+    "the record at offset %s of Kafka topic '%s' %s; expected are marks of stream '%s' as "
+    "`noted-time relay kafka` writes them: correct stream= or domain=, or else delete this topic, "
+    "start the relay again, and the query with a new checkpoint"
+)
+QUICKLY = {"fetchOffset.retryIntervalMs": 100}
+OLD_LOOKS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+
+
+@dataclass(frozen=True, slots=True)
+class MarksWanted:
+    """Which marks a query needs: those of a domain of each stream, `None` if it was not named.
+
+    `topics` are the events' topics by stream, `connection` the options with which Spark connects.
+    """
+
+    topics: Mapping[str, str]
+    domains: Mapping[str, str | None]
+    connection: Mapping[str, Any]
+    policy: WatermarkPolicy
+
+    def read(self, spark: SparkSession) -> list[DataFrame]:
+        """Return the marks of each stream in the column `time`, each for a watermark of its own.
+
+        Raises `Rejected` if a topic does not exist. Spark's commit log keeps the least watermark
+        and not each (SPARK-50046), so after a restart a quiet stream would hold the others. That is
+        why a mark of one stream states the last lower that the other had before the run, too.
+        """
+        bootstrap = self.connection["kafka.bootstrap.servers"]
+        noted = ",".join(map(noted_topic_of, self.topics.values()))
+        coming = spark.readStream.format("kafka").options(**self.connection, subscribe=noted)
+        coming = coming.option("startingOffsets", "earliest")
+        several = len(self.topics) > 1
+        found = []
+        for stream, topic in self.topics.items():
+            present = spark.read.format("kafka").options(**self.connection, **QUICKLY)
+            events = present.option("subscribe", topic).load()
+            _rows(events.limit(1), topic, "create it, or correct its name")
+            one = NotedTopic(noted_topic_of(topic), stream, self)
+            marks = one.lowers(present.option("subscribe", one.topic).load())
+            marks = marks.agg(F.max("lower").alias("lower")) if several else marks.limit(1)
+            relay = f"run `noted-time relay kafka {bootstrap} {topic}`, which writes the marks"
+            last = next((row["lower"] for row in _rows(marks, one.topic, relay)), None)
+            named = last is not None or self.domains[stream] is not None
+            marks = one.lowers(coming.load(), last, named=named)
+            found.append(marks.select(F.timestamp_millis("lower").alias("time")))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class NotedTopic:
+    """A noted topic, and the stream whose marks it has."""
+
+    topic: str
+    stream: str
+    asked: MarksWanted
+
+    def lowers(
+        self, records: DataFrame, last: int | None = None, *, named: bool = True
+    ) -> DataFrame:
+        """Return the watermarks in ms that records of noted topics stand for, as `lower`.
+
+        A record of another topic stands for the `last` one. A record that is no mark of the stream
+        fails the query; so does one of another domain, unless the domain was `named`.
+        """
+        value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
+        mark = F.from_json(value, MARK).alias("mark")
+        rows = records.select("topic", "offset", value, key, mark).select("*", "mark.*")
+        is_own, lower = F.col("topic") == self.topic, F.col("lower")
+        is_last = F.col("final") & F.lit(self.asked.policy.on_seal == "close")
+        domain = StreamSettings().domain_or_default(self.asked.domains[self.stream])
+        is_other = F.col("domain") != domain
+        flaw = (
+            F.when(F.col("value").isNull(), "has no value")
+            .when(F.col("stream").isNull(), "is no mark")
+            .when(F.col("stream") != self.stream, F.format_string("is of stream %s", "stream"))
+            .when(F.expr("domain IS NULL OR NOT key <=> domain"), "has another key than its domain")
+            .when(lower.isNull(), "has no integer as its lower")
+            .when(is_other & F.lit(not named), F.format_string(UNNAMED, "domain"))
+        )
+        message = F.format_string(FOREIGN, "offset", "topic", flaw, F.lit(self.stream))
+        counts = (
+            F.when(~is_own, last is not None)
+            .when(flaw.isNotNull(), F.raise_error(message).cast("boolean"))
+            .when(is_other, value=False)
+            .otherwise(is_last | ((lower > FIRST_MS) & (lower <= LAST_MS)))
+        )
+        lower = lower - int(self.asked.policy.strict)
+        lower = F.when(~is_own, last).when(is_last, LAST_MS).otherwise(lower)
+        return rows.where(unmoved(counts)).select(lower.alias("lower"))
+
+
+def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: str) -> None:
+    """Raise `Rejected` if rows could be lost; `limit` names what delays rows, `""` for nothing."""
+    if limit:
+        raise Rejected(
+            f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing would '
+            'notice that a mark covers them: leave it out, or read with marks="committed"'
+        )
+    if str(spark.conf.get(OLD_LOOKS, "false")).lower() == "true":
+        raise Rejected(f"under {OLD_LOOKS}=true Spark would not see new partitions for minutes")
+    if len(topics) > MOST:
+        raise Rejected(
+            f'marks="topic" reads {MOST} topics at most, not {len(topics)}: of more sources Spark '
+            'may not ask for the marks first; read them with marks="ahead"'
+        )
+    if len(topics) > 1 and str(spark.conf.get(POLICY, "min")).lower() == "max":
+        raise Rejected(f"{POLICY}=max makes rows late of each topic but the most advanced one")
+
+
+def _rows(frame: DataFrame, topic: str, remedy: str) -> list[Row]:
+    """Return the rows of a frame that reads a topic; raises `Rejected` if it does not exist."""
+    try:
+        return frame.collect()
+    except (PySparkException, Py4JError) as error:
+        if "UnknownTopicOrPartition" not in str(error):
+            raise
+        raise Rejected(f"there is no Kafka topic {topic!r}: {remedy}") from error

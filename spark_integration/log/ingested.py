@@ -1,0 +1,195 @@
+"""Ingestion time in a query: which mark stamps a row.
+
+A row is stamped T - 1, where T is the lower of the first ingestion mark whose cut lies above the
+row. Rows that no cut covers yet wait for the next look. A micro-batch keeps in its offset which
+marks stamped it, and marks never change, so a batch that is run again has the same stamps.
+
+Rows below the cut of the first mark that the controller still keeps may have been stamped by marks
+that it dropped, so all that is known of them is that they are older.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from noted_time import Mark, Rejected, Unreachable
+from noted_time.values import shown_time
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.options import Unstamped
+from spark_integration.log.plan import Plan
+from spark_integration.marks.arguments import INGESTED
+from spark_integration.marks.feed import Marks, MarksFeed
+from spark_integration.marks.released import Released
+from spark_integration.marks.watermark import is_watermark
+from spark_integration.scan.admission import Slice, slices
+from spark_integration.scan.files import Files, LogFile
+
+FIRST, LAST = "ingestion/first", "ingestion/last"
+"""The names under which the offset log keeps the marks that stamped a batch; not domains."""
+
+UNSTAMPED = "ingestion/unstamped"
+"""The name under which it keeps the mark below whose cut rows have no stamp, if any."""
+
+
+class IngestionMarks:
+    """A feed that passes on the marks of ingestion, and keeps those that stamp unread rows.
+
+    `feed_of` creates the feed; it is called again for marks that this one no longer has.
+    """
+
+    def __init__(self, feed_of: Callable[[], MarksFeed], unstamped: Unstamped = "fail") -> None:
+        self._feed_of = feed_of
+        self._feed = feed_of()
+        self._unstamped = unstamped
+        self._stream_id = ""
+        self._let_in = Released()
+        self._last_seq = 0
+        self._marks: list[Mark] = []
+        self._after_gap = 0
+        """The seq of a mark before which others were dropped."""
+
+    @property
+    def subject(self) -> str:
+        """See `MarksFeed`."""
+        return self._feed.subject
+
+    def begin(self, released: Released) -> None:
+        """See `MarksFeed`."""
+        self._let_in = released
+        self._feed.begin(released)
+
+    def take(self) -> Marks:
+        """See `MarksFeed`."""
+        new = self._feed.take()
+        if new.stream_id != self._stream_id:
+            self._stream_id, self._marks = new.stream_id, []
+            goes_on = new.stream_id == self._let_in.stream_id
+            self._last_seq = self._let_in.seq if goes_on else 0
+        if new.marks and new.marks[0].seq <= self._last_seq:
+            self._marks = []  # another chain: all marks are read again
+        elif new.marks and new.marks[0].seq != self._last_seq + 1:
+            self._after_gap, self._marks = new.marks[0].seq, []
+        self._last_seq = new.marks[-1].seq if new.marks else self._last_seq
+        self._marks.extend(_stamping(new))
+        return new
+
+    def close(self) -> None:
+        """See `MarksFeed`."""
+        self._feed.close()
+
+    @property
+    def cut(self) -> Mapping[int, int]:
+        """The last cut: only the rows below it can be stamped."""
+        return self._marks[-1].cut.offsets if self._marks else {}
+
+    def covered(self, plan: Plan) -> Plan:
+        """Read nothing above the last cut."""
+        return plan.upto(self.cut)
+
+    def stamping(self, begun: LogOffset, ended: LogOffset, files: Files) -> LogOffset:
+        """Return the end of a micro-batch with the marks that stamp its rows, if it has any.
+
+        Raises `Rejected` if marks were dropped that may have come first, unless rows are to have
+        no stamp then.
+        """
+        self._forget_below(begun.segments)
+        grown = [
+            (s, max(begun.segments.get(s, 0), files[s][0].start), end)
+            for s, end in ended.segments.items()
+            if files.get(s)
+        ]
+        grown = [(s, start, end) for s, start, end in grown if start < end]
+        if not grown:
+            return ended
+        first = min(_above(self._marks, segment, start) for segment, start, _ in grown)
+        last = max(_above(self._marks, segment, end - 1) for segment, _, end in grown)
+        stamping = {FIRST: self._marks[first], LAST: self._marks[last]}
+        if self._marks[first].seq == self._after_gap:
+            self._check_unstamped(self._marks[first], grown)
+            stamping[UNSTAMPED] = self._marks[first]
+        for name, mark in stamping.items():
+            ended = ended.letting_in(name, Released(self._stream_id, mark.seq))
+        return ended
+
+    def _check_unstamped(self, mark: Mark, grown: Iterable[tuple[int, int, int]]) -> None:
+        if self._unstamped == "null":
+            return
+        below = mark.cut.offsets
+        segment, start = next((s, start) for s, start, _ in grown if start < below.get(s, 0))
+        raise Rejected(
+            f"{self.subject}: rows {start} to {below[segment]} of segment {segment} came in before "
+            f"mark {mark.seq} (lower {shown_time(mark.lower)}), the first one still kept, so their "
+            f'{INGESTED} is not known: Ingestion(unstamped="null") makes it null'
+        )
+
+    def slices(
+        self, ended: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
+    ) -> Iterator[Slice]:
+        """Yield the slices of (segment, files, start, end), each with its stamp.
+
+        Raises `Unreachable` if the marks that stamped them are not known and no controller
+        answers, `Rejected` if it no longer has them.
+        """
+        marks: Sequence[Mark] | None = None
+        for segment, files, start, end in work:
+            begin = max(start, files[0].start) if files else end
+            while begin < end:
+                marks = self._of(ended) if marks is None else marks
+                mark = marks[_above(marks, segment, begin)]
+                upto = min(end, mark.cut.offsets[segment])
+                is_known = Released(ended.released(LAST).stream_id, mark.seq) != ended.released(
+                    UNSTAMPED
+                )
+                for each in slices(files, begin, upto):
+                    yield replace(each, stamp_ms=mark.lower - 1 if is_known else None)
+                begin = upto
+
+    def _forget_below(self, position: Mapping[int, int]) -> None:
+        """Drop the marks whose cuts are read, but for the last one."""
+
+        def is_read(mark: Mark) -> bool:
+            return all(position.get(s, 0) >= end for s, end in mark.cut.offsets.items())
+
+        read = sum(1 for _ in takewhile(is_read, self._marks[:-1]))
+        del self._marks[:read]
+
+    def _of(self, ended: LogOffset) -> list[Mark]:
+        first, last = ended.released(FIRST), ended.released(LAST)
+        kept = self._marks if last.stream_id == self._stream_id else []
+        if not _holds(kept, first, last):
+            kept = self._fetched(first, last)
+        return [mark for mark in kept if first.seq <= mark.seq <= last.seq]
+
+    def _fetched(self, first: Released, last: Released) -> list[Mark]:
+        feed = self._feed_of()
+        try:
+            feed.begin(replace(first, seq=first.seq - 1))
+            found = feed.take()
+        finally:
+            feed.close()
+        which = (
+            f"{feed.subject}: marks {first.seq} to {last.seq}, which stamp rows to be read again"
+        )
+        if not found.stream_id:
+            raise Unreachable(f"{which}, cannot be asked for now")
+        marks = _stamping(found)
+        if found.stream_id != last.stream_id or not _holds(marks, first, last):
+            raise Rejected(f"{which}, are no longer kept")
+        return marks
+
+
+def _above(marks: Sequence[Mark], segment: int, offset: int) -> int:
+    """Return the index of the first mark whose cut lies above the row at an offset."""
+    return bisect_right(marks, offset, key=lambda mark: mark.cut.offsets.get(segment, 0))
+
+
+def _stamping(new: Marks) -> list[Mark]:
+    return [mark for mark in new.marks if is_watermark(mark.lower)]
+
+
+def _holds(marks: Sequence[Mark], first: Released, last: Released) -> bool:
+    """Whether all marks from one to the other are present; they come without gaps."""
+    return bool(marks) and marks[0].seq <= first.seq and last.seq <= marks[-1].seq

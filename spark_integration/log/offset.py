@@ -1,0 +1,119 @@
+"""What the file log writes into a query's offset log, and reads back from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from noted_time import Rejected
+from noted_time.client import position_from_wire, position_to_wire
+from spark_integration.marks.released import Json, Released
+from spark_integration.scan.time_range import ALL_TIMES, TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffset:
+    """How far a query has read the file log, and which mark it has let in per domain.
+
+    `root` is the log's absolute path, empty in offsets of earlier versions. `run` counts the starts
+    of the query after which its lower was stated again. `backlog` is what was found when the batch
+    was planned, `None` if nothing was known or asked. `times` is the range of event times that
+    the query has, and `begin` where its first batch began for that.
+
+    >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
+    >>> offset.to_json()["segments"]
+    {'0': 12}
+    >>> LogOffset.from_json(offset.to_json()) == offset
+    True
+    """
+
+    stream: str
+    run: int = 0
+    segments: Mapping[int, int] = field(default_factory=dict)
+    marks: Mapping[str, Released] = field(default_factory=dict)
+    backlog: bool | None = None
+    times: TimeRange = ALL_TIMES
+    begin: Mapping[int, int] = field(default_factory=dict)
+    root: str = ""
+
+    def going_on(self, new: LogOffset, domain: str) -> LogOffset:
+        """Return the offset for a query that would begin at `new` and continues from here.
+
+        Raises `Rejected` if that reads another log, or waits for the marks of another domain.
+
+        >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
+        >>> offset.going_on(LogOffset("landings", root="/log"), "default")
+        Traceback (most recent call last):
+            ...
+        noted_time.Rejected: the checkpoint is of stream 'flights', domain 'default', ...
+        """
+        recorded = next((name for name in self.marks if is_domain(name)), domain)
+        before = self.stream, recorded, self.root or new.root
+        asked = new.stream, domain, new.root
+        if before != asked:
+            was, is_asked = (
+                "stream {!r}, domain {!r}, under {}".format(*of) for of in (before, asked)
+            )
+            raise Rejected(
+                f"the checkpoint is of {was}, and the query reads {is_asked}: read the former, or "
+                "start a query with a new checkpoint"
+            )
+        return replace(self, root=new.root)
+
+    def named(self, domain: str) -> LogOffset:
+        """Return the offset with the marks of its domain under another name of it.
+
+        >>> offset = LogOffset("flights", marks={"default": Released("a", 3, 99)})
+        >>> offset.named("ship_time").released("ship_time").seq
+        3
+        """
+        marks = {domain if is_domain(name) else name: mark for name, mark in self.marks.items()}
+        return replace(self, marks=marks)
+
+    def released(self, domain: str) -> Released:
+        """Return the last mark of `domain` that was let in."""
+        return self.marks.get(domain, Released())
+
+    def letting_in(self, domain: str, released: Released) -> LogOffset:
+        """Return the offset with another last mark of `domain`."""
+        return replace(self, marks={**self.marks, domain: released})
+
+    def to_json(self) -> Json:
+        """Return the shape that Spark keeps; equal offsets give the same text."""
+        json: Json = {
+            "noted_log": self.stream,
+            "run": self.run,
+            "segments": position_to_wire(self.segments),
+            "marks": {domain: mark.to_json() for domain, mark in sorted(self.marks.items())},
+        }
+        if self.root:
+            json["root"] = self.root
+        # without a range the shape stays the one that earlier versions read
+        if self.times != ALL_TIMES:
+            json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
+        return json if self.backlog is None else {**json, "backlog": self.backlog}
+
+    @classmethod
+    def from_json(cls, json: Json) -> LogOffset:
+        """Return the offset from what Spark kept."""
+        times = dict(json.get("times", {}))
+        begin = position_from_wire(times.pop("begin", {}))
+        return cls(
+            stream=json["noted_log"],
+            run=json["run"],
+            segments=position_from_wire(json["segments"]),
+            marks={domain: Released.from_json(mark) for domain, mark in json["marks"].items()},
+            backlog=json.get("backlog"),
+            times=TimeRange(**times),
+            begin=begin,
+            root=json.get("root", ""),
+        )
+
+
+def is_domain(name: str) -> bool:
+    """Whether a name under which an offset keeps marks is a domain's, which have no slash.
+
+    >>> is_domain("default"), is_domain("ingestion/first")
+    (True, False)
+    """
+    return "/" not in name

@@ -1,0 +1,173 @@
+"""Where a micro-batch ends, and what its watermark is and why.
+
+A batch is planned in stages: range → ingested → order → aligned → limit. Each takes a `Plan` and
+returns one that reads less or sets how rows are chosen; the last one sets the ends. A batch that is
+run again is not planned: it has the offsets of its first run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from noted_time import Mark
+from noted_time.progress import UNKNOWN, Backlog, BacklogState
+from noted_time.values import shown_time, waited_for
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.options import CatchUp
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Released
+from spark_integration.marks.watermark import is_watermark
+from spark_integration.scan.admission import Unread, shares
+from spark_integration.scan.time_order import rows_by_time
+from spark_integration.scan.time_range import ALL_TIMES, TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The watermark of a micro-batch in ms, `None` for none, and why it is that.
+
+    >>> from spark_integration.log.offset import Released
+    >>> Watermark.after(Released("a", 3, 30), strict=True)
+    Watermark(ms=29, because='the cut of mark 3 is read: lower 30, less 1 ms (strict)')
+    >>> Watermark.after(Released("a", 3, 30), strict=True, times=TimeRange(end_at=25))
+    Watermark(ms=25, because='the range is read to its end_at')
+    >>> Watermark.after(Released(), strict=True).ms is None
+    True
+    """
+
+    ms: int | None
+    because: str
+
+    @classmethod
+    def after(
+        cls, released: Released, *, strict: bool, lag_ms: int = 0, times: TimeRange = ALL_TIMES
+    ) -> Watermark:
+        """Return the watermark once a mark was let in, in terms of the event time.
+
+        `lag_ms` is how far that is behind the time of the marks. No row follows the end of a range
+        or of a sealed stream, so `strict` subtracts nothing there.
+        """
+        if times.are_read(released.lower):
+            return cls(times.end_at, "the range is read to its end_at")
+        if released.lower is None:
+            return cls(None, "no mark has its cut read")
+        if released.sealed:
+            return cls(released.lower, "the sealed stream is read to its end")
+        because = f"the cut of mark {released.seq} is read: lower {shown_time(released.lower)}"
+        lower = released.lower - lag_ms
+        if lag_ms:
+            because += f", less {lag_ms} ms (max_event_time_lag_ms)"
+        if not is_watermark(lower):
+            return cls(None, f"{because}, which Spark cannot express")
+        return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
+
+    def waiting_for(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
+        """Return it with what the first of the following marks waits for, if there is one."""
+        for mark in following[:1]:
+            for each in waited_for(position, mark.cut.offsets)[:1]:
+                why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
+                return replace(self, because=f"{self.because}; {why}, read to {each.offset}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """Where a micro-batch ends, and its watermark."""
+
+    ends: LogOffset
+    watermark: Watermark
+
+
+Divide = Callable[[Unread, int], dict[int, int]]
+"""Which rows of each segment are read if there are more than a limit allows."""
+
+
+def by_shares(unread: Unread, limit: int) -> dict[int, int]:
+    """Divide a limit so that all segments reach their ends together."""
+    return shares(unread.rows(), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a micro-batch may read that begins at `begun`, under the mark last `released`.
+
+    `marks` are the known ones. `is_to_end`: the query ends when it has read all that is present
+    now. The last stage sets `ends`.
+    """
+
+    begun: LogOffset
+    released: Released
+    marks: Releaser
+    unread: Unread
+    limit: ReadLimit
+    is_to_end: bool = False
+    divide: Divide = by_shares
+    ends: Mapping[int, int] | None = None
+
+    def upto(self, cut: Mapping[int, int]) -> Plan:
+        """Return a plan that reads nothing above a cut."""
+        return replace(self, unread=self.unread.upto(cut))
+
+
+Stage = Callable[[Plan], Plan]
+
+
+def within_range(plan: Plan) -> Plan:
+    """Read no further than the range of the query may go; raises `Rejected` as `cut_towards`."""
+    end_at = plan.begun.times.end_at
+    return plan if end_at is None else plan.upto(plan.marks.cut_towards(end_at, plan.released))
+
+
+def in_order_of_time(plan: Plan) -> Plan:
+    """Divide a limit so that rows come nearly in the order of their times."""
+    marks = plan.marks
+
+    def divide(unread: Unread, limit: int) -> dict[int, int]:
+        return rows_by_time(unread, limit, marks.history, marks.succession)
+
+    return replace(plan, divide=divide)
+
+
+class Limit:
+    """The last stage: how many rows a batch takes, more while the query has a backlog."""
+
+    def __init__(self, catch_up: CatchUp | None) -> None:
+        self._catch_up = catch_up
+        self._backlog: Backlog | None = None
+
+    def __call__(self, plan: Plan) -> Plan:
+        """Set the ends of the batch."""
+        rows = plan.unread.rows()
+        limit = self._limit(plan, sum(rows.values()))
+        if isinstance(limit, ReadMaxRows):
+            rows = plan.divide(plan.unread, limit.max_rows)
+        return replace(plan, ends={**plan.begun.segments, **plan.unread.ends(rows)})
+
+    def _limit(self, plan: Plan, unread: int) -> ReadLimit:
+        if self._catch_up is None:
+            return plan.limit
+        if self._backlog is None:
+            known = BacklogState(caught_up=plan.begun.backlog is False)
+            self._backlog = Backlog(self._catch_up.policy, known)
+        last_lower = plan.begun.times.capped(plan.marks.last_lower)
+        now_ms = time.time_ns() // 1_000_000
+        lower = plan.released.lower
+        if not self._backlog.look(now_ms, lower, last_lower, idle=not unread).backlog:
+            return plan.limit
+        larger = self._catch_up.max_rows_per_trigger
+        return ReadMaxRows(larger) if larger else ReadAllAvailable()
+
+    def flagged(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
+        """Return the end of a batch with the backlog found; a change of it alone makes no batch.
+
+        The flag has no effect if the batch is run again. It only tells the next run of the query
+        that it had caught up, for the sticky rule.
+        """
+        if self._catch_up is None or ended == begun:
+            return ended
+        state = self._backlog.state if self._backlog else UNKNOWN
+        return replace(ended, backlog=state.backlog or (False if state.caught_up else None))

@@ -1,0 +1,264 @@
+"""One run of a query over a file log: its files, its marks and its micro-batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noted_time.client import position_to_wire
+from noted_time.client.transport import Transport
+from spark_integration.log.aligning import Aligner
+from spark_integration.log.ingested import IngestionMarks
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.plan import (
+    BatchPlan,
+    Limit,
+    Plan,
+    Stage,
+    Watermark,
+    in_order_of_time,
+    within_range,
+)
+from spark_integration.log.query import LogQuery
+from spark_integration.log.rows import LogTask
+from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Json, Restated
+from spark_integration.scan.admission import Slice, Unread, check_there, slices, tasks
+from spark_integration.scan.files import Files, LogFile, LogFiles
+from spark_integration.scan.time_range import first_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+log = logging.getLogger("noted_time.spark")
+
+MISSING = (
+    "%s: the last mark names segment %d up to offset %d, and the log under %s has it up to %d: the "
+    "watermark does not advance past the marks before"
+)
+
+
+class Planner:
+    """Plans micro-batches, beside the driver; follows the marks from the first one on."""
+
+    def __init__(self, query: LogQuery, columns: Iterable[str], token: str | None) -> None:
+        self._query = query
+        self._token = token
+        self._files = LogFiles(Path(query.root), query.stream, frozenset(columns))
+        self._ingestion = (
+            IngestionMarks(self._feed, query.ingestion.unstamped) if query.is_ingestion else None
+        )
+        self._marks = Releaser(self._ingestion or self._feed(), query.policy.on_seal)
+        self._aligner = self._aligned()
+        self._limit = Limit(query.catch_up)
+        self._target: Files | None = None
+        self._restated = Restated()
+        self._missing: set[int] = set()
+        self._last: BatchPlan | None = None
+        self._explained_at: tuple[LogOffset, int] | None = None
+
+    def _feed(self) -> ControllerFeed:
+        query = self._query
+        return ControllerFeed(query.controller_url, query.stream, query.domain, token=self._token)
+
+    def _aligned(self) -> Aligner | None:
+        query, align = self._query, self._query.align
+        if align is None:
+            return None
+        transport = Transport(query.controller_url, token=self._token)
+        return Aligner(transport, align.alignment, align.member or query.stream)
+
+    def close(self) -> None:
+        """Stop following marks."""
+        self._marks.close()
+        if self._aligner is not None:
+            self._aligner.close()
+
+    # Where a batch ends
+
+    def initial(self) -> Json:
+        """See `PlannedReader`."""
+        return self._query.beginning.to_json()
+
+    def following(self, start: Json, limit: ReadLimit) -> Json:
+        """See `PlannedReader`."""
+        return self.plan(self._query.offset(start), limit).ends.to_json()
+
+    def read_no_more_than_now(self) -> None:
+        """Read nothing that is appended from now on."""
+        self._target = self._files.refresh()
+
+    def plan(self, begun: LogOffset, limit: ReadLimit) -> BatchPlan:
+        """Return where the next micro-batch ends: rows up to the limit, and the mark they reach.
+
+        Marks are taken before the files are listed, so the list has all rows that their cuts cover.
+        """
+        released = begun.released(self._query.domain_name)
+        if self._target is None or not self._restated.has_begun:
+            self._marks.follow(released)
+        begun = self._within_times(begun)
+        if begun.times.are_read(released.lower):
+            ended = begun
+            if self._aligner is not None:
+                self._aligner.bound(released.lower, "finished")
+        else:
+            ended = self._ended(begun, limit)
+        run = self._restated.run(begun.run, released, is_first_due=released.lower is not None)
+        ended = self._limit.flagged(begun, replace(ended, run=run))
+        return self._explained(ended)
+
+    def _within_times(self, begun: LogOffset) -> LogOffset:
+        """Return where a batch begins, with the query's range of times.
+
+        The offset of the first batch keeps where it began, because that is computed only once.
+        """
+        asked = self._query.range.times
+        if begun == self._query.beginning:
+            begun = replace(begun, times=asked, begin=self._first_offsets())
+            begun = replace(begun, segments=begun.begin)
+        return replace(begun, times=begun.times.going_on(asked))
+
+    def _first_offsets(self) -> dict[int, int]:
+        start_at = self._query.range.times.start_at
+        if start_at is None:
+            return {}
+        marks = self._marks.history
+        known = marks.bounded_below(start_at, marks.last_seq)
+        from_cut = {} if known is None else known.cut.offsets
+        files, final = self._there(), self._marks.final
+        return first_offsets(files, self._query.event_time, start_at, from_cut, final)
+
+    def _there(self) -> Files:
+        return self._files.refresh() if self._target is None else self._target
+
+    def _ended(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
+        files, domain = self._there(), self._query.domain_name
+        gone = self._gone(files, begun.segments)
+        plan = Plan(
+            begun,
+            begun.released(domain),
+            self._marks,
+            Unread(files, begun.segments),
+            limit,
+            is_to_end=self._target is not None,
+        )
+        plan = reduce(lambda plan, stage: stage(plan), self._stages(), plan)
+        ended = replace(begun, segments=plan.ends or {})
+        if self._ingestion is not None:
+            ended = self._ingestion.stamping(begun, ended, files)
+        released = self._marks.release(plan.released, {**gone, **ended.segments})
+        return ended.letting_in(domain, released)
+
+    def _stages(self) -> Iterator[Stage]:
+        yield within_range
+        if self._ingestion is not None:
+            yield self._ingestion.covered
+        if self._query.batches.order == "time":
+            yield in_order_of_time
+        if self._aligner is not None:
+            yield self._aligner
+        yield self._limit
+
+    def _gone(self, files: Files, begun: Mapping[int, int]) -> dict[int, int]:
+        """Return the ends of the sealed segments that no longer have a file in the log.
+
+        Nothing will be appended to them, so they count as read. Raises `Rejected` if a query has
+        read a segment up to `begun`, and rows from there on were deleted. Other rows that the last
+        mark names and the log does not have are logged, once for each segment.
+        """
+        gone = {s: end for s, end in self._marks.final.items() if not files.get(s)}
+        for segment, offset in begun.items():
+            check_there(files.get(segment, []), offset, gone.get(segment, 0))
+        last = self._marks.history.last
+        if last is None or self._target is not None:
+            return gone
+        ends = {s: end for s, end in last.cut.offsets.items() if s not in gone}
+        there = {s: files[s][-1].end if files.get(s) else 0 for s in ends}
+        missing = {s for s in ends if ends[s] > there[s]}
+        query = self._query
+        for s in sorted(missing - self._missing):
+            log.warning(MISSING, query.stream, s, ends[s], query.root, there[s])
+        self._missing = missing
+        return gone
+
+    def _explained(self, ended: LogOffset) -> BatchPlan:
+        marks, last = self._marks.history, self._last
+        known = (ended, marks.last_seq)
+        if last is not None and known == self._explained_at:
+            return last
+        following = marks.after(ended.released(self._query.domain_name).seq, 1)
+        watermark = self._watermark(ended).waiting_for(following, ended.segments)
+        if last is None or watermark != last.watermark:
+            name = self._query.stream
+            log.debug("%s: watermark %s, as %s", name, watermark.ms, watermark.because)
+        self._explained_at, self._last = known, BatchPlan(ended, watermark)
+        return self._last
+
+    def latest(self) -> Json | None:
+        """Return how far log and marks reach, and the watermark of the last planned batch."""
+        if self._last is None:
+            return None
+        ended, watermark = self._last.ends, self._last.watermark
+        files, times = Unread(self._files.refresh(), {}), ended.times
+        released = ended.released(self._query.domain_name)
+        if times.are_read(released.lower):
+            files = files.upto(ended.segments)
+        elif times.end_at is not None:
+            files = files.upto(self._marks.cut_towards(times.end_at, released))
+        ends = {segment: run[-1].end for segment, run in files.files.items() if run}
+        return {
+            "noted_log": self._query.stream,
+            "segments": position_to_wire(ends),
+            "domain": self._query.domain_name,
+            "last_lower": times.capped(self._marks.last_lower),
+            "watermark": watermark.ms,
+            "because": watermark.because,
+        }
+
+    def _watermark(self, offset: LogOffset, *, strict: bool | None = None) -> Watermark:
+        """Return the watermark once a batch has ended here."""
+        query = self._query
+        return Watermark.after(
+            offset.released(query.domain_name),
+            strict=query.policy.strict if strict is None else strict,
+            lag_ms=query.ingestion.max_event_time_lag_ms or 0,
+            times=offset.times,
+        )
+
+    # What a batch reads
+
+    def tasks(self, start: Json, end: Json) -> Sequence[LogTask]:
+        """See `PlannedReader`."""
+        begun, ended = self._query.offset(start), self._query.offset(end)
+        if begun == ended:
+            return []
+        begun = replace(begun, segments={**ended.begin, **begun.segments})
+        work = list(self._work(begun, ended))
+        first, *others = tasks(work, self._query.batches.cores or 1) or [[]]
+        mark_ms, late_below = self._watermark(ended).ms, self._watermark(begun, strict=False).ms
+        marking = LogTask(tuple(first), mark_ms, late_below, ended.times)
+        return [marking, *(replace(marking, work=tuple(t), mark_ms=None) for t in others)]
+
+    def _work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
+        work = self._runs(begun, ended)
+        if self._ingestion is not None:
+            yield from self._ingestion.slices(ended, work)
+            return
+        for _, run, start, end in work:
+            yield from slices(run, start, end)
+
+    def _runs(
+        self, begun: LogOffset, ended: LogOffset
+    ) -> Iterator[tuple[int, list[LogFile], int, int]]:
+        """Yield (segment, files, start, end) of the rows between the offsets."""
+        files = self._files.refresh()
+        for segment, end in ended.segments.items():
+            run, start = files.get(segment, []), begun.segments.get(segment, 0)
+            if start < end:
+                check_there(run, start, end)
+                yield segment, run, start, end

@@ -1,0 +1,152 @@
+"""What a query asks of the file log, as it travels in Spark's options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from noted_time import Rejected
+from noted_time.observing import INGESTION
+from noted_time.values import checked_name
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.options import (
+    Align,
+    Batches,
+    CatchUp,
+    Columns,
+    Ingestion,
+    Option,
+    ReadRange,
+    chosen_of,
+)
+from spark_integration.marks.arguments import INGESTED, SAFE, Noted, WatermarkPolicy, check_promised
+from spark_integration.marks.released import Json
+from spark_integration.scan.time_range import ALL_TIMES
+
+STAMPS = (
+    f"leave event_time out, and the watermark is that of {INGESTED}; or pass "
+    "Ingestion(max_event_time_lag_ms=…)"
+)
+
+FIELDS: dict[type[Option], str] = {
+    ReadRange: "range",
+    Columns: "columns",
+    Batches: "batches",
+    CatchUp: "catch_up",
+    Align: "align",
+    Ingestion: "ingestion",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """A stream's log and the options of a read; raises `Rejected` if they cannot be combined.
+
+    `event_time` is the column that the watermark is for, and `is_only` whether the stream is known
+    to have no other domain: then a checkpoint is taken whether it names the domain or not.
+    """
+
+    root: str
+    stream: str
+    controller_url: str
+    event_time: str
+    domain: str | None = None
+    policy: WatermarkPolicy = SAFE
+    range: ReadRange = field(default_factory=ReadRange)
+    columns: Columns = field(default_factory=Columns)
+    batches: Batches = field(default_factory=Batches)
+    catch_up: CatchUp | None = None
+    align: Align | None = None
+    ingestion: Ingestion = field(default_factory=Ingestion)
+    is_only: bool = False
+
+    def __post_init__(self) -> None:
+        checked_name("stream", self.stream)
+        if self.catch_up is not None and self.catch_up.max_rows_per_trigger is not None:
+            usual, larger = self.batches.max_rows_per_trigger, self.catch_up.max_rows_per_trigger
+            if larger < (usual or 1):
+                raise Rejected(
+                    f"max_rows_per_trigger of CatchUp is {larger}: it must be at least that of "
+                    f"Batches ({usual})"
+                )
+        if self.is_ingestion and self.range.times != ALL_TIMES:
+            raise Rejected(
+                f"start_at and end_at cannot be used with domain={INGESTION!r}: its marks say when "
+                "rows came in, not their event times; filter by a column of the rows instead"
+            )
+        if not self.is_ingestion and self.ingestion != Ingestion():
+            raise Rejected(f"Ingestion(…) goes with domain={INGESTION!r}")
+
+    @classmethod
+    def asked(  # noqa: PLR0913 - the parameters of `read_noted_log`
+        cls,
+        root: str | Path,
+        noted: Noted,
+        options: Sequence[Option],
+        *,
+        event_time: str | None = None,
+        domain: str | None = None,
+        policy: WatermarkPolicy = SAFE,
+    ) -> LogQuery:
+        """Return the query of a call; raises `Rejected` for two options of a kind."""
+        chosen = chosen_of(options, FIELDS)
+        lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
+        column = event_time_of(domain, event_time, lag_ms)
+        return cls(str(root), noted.name, noted.url, column, domain, policy, **chosen)
+
+    @property
+    def beginning(self) -> LogOffset:
+        """The offset at which a new query begins."""
+        root = os.path.abspath(self.root)  # noqa: PTH100 - a link may come to name another place
+        return LogOffset(self.stream, root=root)
+
+    def offset(self, json: Json) -> LogOffset:
+        """Return an offset of this query's log; raises `Rejected` for one of another."""
+        offset = LogOffset.from_json(json)
+        if self.is_only:
+            offset = offset.named(self.domain_name)
+        return offset.going_on(self.beginning, self.domain_name)
+
+    @property
+    def is_ingestion(self) -> bool:
+        """Whether the marks are those of ingestion, by which rows are stamped."""
+        return self.domain == INGESTION
+
+    @property
+    def domain_name(self) -> str:
+        """The name under which the offset log keeps the marks of this query's domain."""
+        return self.domain or "default"
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns to read of the log, empty for all; the event time is always read."""
+        names = tuple(self.columns.names)
+        if not names or self.event_time == INGESTED:
+            return names
+        return tuple(dict.fromkeys((*names, self.event_time)))
+
+    @property
+    def keeps_late(self) -> bool:
+        """Whether rows have the column `_late`."""
+        return self.columns.late == "keep"
+
+
+def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
+    """Return the column that the watermark is for; raises `Rejected` if there is none.
+
+    >>> event_time_of("ingestion", None, None), event_time_of("ingestion", "departure", 5000)
+    ('_ingested', 'departure')
+    """
+    is_stamp = event_time in (None, INGESTED)
+    if domain != INGESTION:
+        if event_time is None:
+            raise Rejected("name the column of the event time: event_time=")
+        return event_time
+    if is_stamp and max_lag_ms is not None:
+        raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")
+    column = event_time or INGESTED
+    if max_lag_ms is None:
+        check_promised(domain, column, STAMPS)
+    return column

@@ -1,0 +1,85 @@
+"""How a query reads the file log with an exact watermark."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from noted_time import Rejected
+from noted_time.client.transport import Transport
+from spark_integration.log.options import Option
+from spark_integration.log.query import LogQuery
+from spark_integration.log.rows import scan_schema
+from spark_integration.log.source import LogSource
+from spark_integration.marks.arguments import SAFE, Noted, WatermarkPolicy
+from spark_integration.marks.feed import check_known
+from spark_integration.marks.watermark import events_of_scan
+from spark_integration.session.sources import parallelism, reader_for
+
+
+def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three are named
+    spark: SparkSession,
+    root: str | Path,
+    noted: Noted,
+    *options: Option,
+    event_time: str | None = None,
+    domain: str | None = None,
+    policy: WatermarkPolicy = SAFE,
+) -> DataFrame:
+    """Return the events of a stream's file log, with a watermark that the writers vouch for.
+
+    `root` holds the log in the layout of `noted_time.filelog.layout`; driver and workers read it.
+    `event_time` is the column of the event time, and `domain` the time domain that it belongs to.
+    It arrives as a timestamp: integers in the log are read as Unix ms, timestamps without a zone as
+    UTC.
+
+    The watermark is that of the last mark whose cut the query has read, under a `policy`.
+
+    Options follow the stream as values, each kind at most once: a `ReadRange` of event times, the
+    `Columns`, the size and order of `Batches`, other batches to `CatchUp`, and the alignment to
+    `Align` with. ``domain="ingestion"`` reads the marks of an observer
+    (`writer_client.IngestionNoter`) and adds the column `_ingested`: 1 ms before the lower of the
+    first mark whose cut lies above the row. Rows beyond the last cut wait. The watermark is that of
+    `_ingested`, and `event_time` is left out, unless an `Ingestion` sets how far it may lag.
+
+    Raises `InvalidName` for the stream; `Rejected` for an invalid URL, column or schema, a range
+    that Spark cannot express, and options that cannot be combined; `ImplausibleTime` for an
+    `end_at` in seconds; `UnknownStream`, `UnknownDomain` and `NotAllowed` as the controller
+    answers, and `UnexpectedAnswer` if something else does. (With Spark Connect the server looks for
+    log and controller, once the query starts.) The query fails with `Rejected` if the controller
+    does not know the stream or the domain when it starts, or no longer keeps the marks at `end_at`;
+    if the checkpoint has another `end_at`; or if the stream was deleted and recreated after it was
+    sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated or
+    foreign. While the controller is unreachable, the query continues to read, with `end_at` up to
+    the last cut that it knows, and its watermark does not advance.
+    """
+    query = LogQuery.asked(
+        root, noted, options, event_time=event_time, domain=domain, policy=policy
+    )
+    is_here = isinstance(
+        spark, SparkSession
+    )  # otherwise the Connect server looks for log and controller
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        if is_here:
+            of = (query.stream, query.domain, query.event_time)
+            domains = check_known(transport, *of, query.range.end_at)
+            query = replace(query, is_only=len(domains) == 1)
+    events = _parsed(query.columns.schema)
+    schema = scan_schema(query, events) if is_here or events is not None else None
+    if query.batches.cores is None:
+        query = replace(query, batches=replace(query.batches, cores=parallelism(spark)))
+    reader = reader_for(spark, spark.readStream, LogSource, query, noted.token)
+    if schema is not None:
+        reader = reader.schema(schema)
+    return events_of_scan(reader.load(), query.event_time, policy.dedup_retention_ms)
+
+
+def _parsed(schema: StructType | str | None) -> StructType | None:
+    found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if found is None or isinstance(found, StructType):
+        return found
+    raise Rejected(f'schema {schema!r} names no columns: "departure timestamp, origin string"')

@@ -1,0 +1,72 @@
+"""The file log as a streaming source of Spark: events, and the marks that they have reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from spark_integration.log.query import LogQuery
+from spark_integration.log.rows import LogTask, RowShape, added_columns, scan_schema
+from spark_integration.session.planned import PlannedReader
+from spark_integration.session.sources import TOKEN, QuerySource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_integration.log.planner import Planner
+    from spark_integration.marks.released import Json
+
+
+class LogSource(QuerySource):
+    """Spark's entry: one `LogQuery` per stream."""
+
+    query: LogQuery
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name under which Spark knows the source."""
+        return "noted_log"
+
+    def schema(self) -> StructType:
+        """Return the schema of the log's first file, and the columns of marks and rows."""
+        return scan_schema(self.query)
+
+    def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
+        """Return the reader of one run of a query."""
+        shape = RowShape(schema, self.query.event_time, added_columns(self.query))
+        return LogReader(self.query, shape, self.take(TOKEN))
+
+
+class LogReader(PlannedReader["Planner"]):
+    """Reads events and marks of a log."""
+
+    def __init__(self, query: LogQuery, shape: RowShape, token: str | None = None) -> None:
+        self._query = query
+        self._shape = shape
+        self._secrets = (token,)
+
+    def _begun(self) -> Planner:
+        from spark_integration.log.planner import Planner  # noqa: PLC0415 - see `PlannedReader`
+
+        return Planner(self._query, self._shape.columns, *self._secrets)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the limit of rows per micro-batch."""
+        limit = self._query.batches.max_rows_per_trigger
+        return ReadMaxRows(limit) if limit else ReadAllAvailable()
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
+        """Return what the query's progress shows: how far it is behind, and why."""
+        return self._planner.latest() if "_planner" in self.__dict__ else None
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the Arrow batches of one task; raises `UnreadableFile`."""
+        task: LogTask = partition  # type: ignore[assignment]
+        events = self._shape.events(task.work, task.late_below)
+        yield from task.times.rows(events, self._query.event_time)
+        if task.mark_ms is not None:
+            yield self._shape.mark(task.mark_ms)

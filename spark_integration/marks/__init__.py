@@ -1,0 +1,1 @@
+"""Marks on their way into a query: from the controller to the watermark."""

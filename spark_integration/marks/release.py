@@ -1,0 +1,194 @@
+"""Which mark a micro-batch may carry: the last one whose cut is read by the batch's own end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, Succession
+from noted_time.values import State, reaches, shown_time
+from spark_integration.marks.arguments import OnSeal
+from spark_integration.marks.feed import MarksFeed
+from spark_integration.marks.released import Released
+from spark_integration.marks.watermark import LAST_MS, is_watermark
+
+log = logging.getLogger("noted_time.spark")
+
+LEFT_OUT = (
+    "%s: mark %d%s is left out, since Spark's timestamps are Unix milliseconds of the years 1 to "
+    "9999; the watermark advances with the next mark that they can express"
+)
+
+
+class Releaser:
+    """The marks known so far and not yet let into the query.
+
+    Spark judges late rows by the batch before, so a mark might even come one batch early; letting
+    it in once its cut is read is safe whatever else runs in the query.
+    """
+
+    def __init__(self, feed: MarksFeed, on_seal: OnSeal = "close") -> None:
+        """Follow the feed from the first call on."""
+        self._feed = feed
+        self._on_seal = on_seal
+        self._final_cut: Mapping[int, int] | None = None
+        self._last_cut: Mapping[int, int] = {}
+        self._is_quiet = False
+        self._begun = False
+        self._leaving_out = False
+        self._stream_id = ""
+        self._history = MarkHistory()
+        self._succession = Succession()
+        self.last_lower: int | None = None
+        """The lower of the last mark followed, `None` before the first one."""
+
+    @property
+    def history(self) -> MarkHistory:
+        """The marks that are known: the last one let in and those after it."""
+        return self._history
+
+    @property
+    def at_end(self) -> State:
+        """The state to report when all is read: at a sealed or quiet end, others need not wait."""
+        if self._final_cut is not None:
+            return "finished"
+        return "idle" if self._is_quiet else "live"
+
+    @property
+    def succession(self) -> Succession:
+        """The scale events that are known."""
+        return self._succession
+
+    @property
+    def final(self) -> Mapping[int, int]:
+        """The final offsets of the segments that are sealed, alone or with the stream."""
+        return {**self._succession.final, **(self._final_cut or {})}
+
+    def follow(self, released: Released) -> None:
+        """Add the feed's marks after the one last let in; raises `Rejected` at first only.
+
+        A mark that Spark cannot express is left out, which is logged once until one can be
+        expressed.
+        """
+        if not self._begun:
+            self._feed.begin(released)
+            self._begun = True
+            if released.seq and released.lower is None:
+                log.warning(LEFT_OUT, self._feed.subject, released.seq, " of the offset log")
+        new = self._feed.take()
+        self._succession = new.succession
+        self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
+        if new.stream_id != self._stream_id:
+            self._stream_id = new.stream_id
+            self._leaving_out = False
+            self._history = MarkHistory()
+            self.last_lower = None
+        for mark in new.marks:
+            if is_watermark(mark.lower):
+                self._append(mark)
+            else:
+                self._leave_out(mark)
+
+    def release(self, released: Released, position: Mapping[int, int]) -> Released:
+        """Return the mark to let in at `position`, `released` if none is newer.
+
+        `position` is what is read of every segment, and nothing is inferred from it: naming a
+        successor implies nothing of its predecessors here, because all segments are read side by
+        side. The lower never goes back, not even if the stream was removed and recreated. Raises
+        `Rejected` if that happened after a seal had closed all windows.
+        """
+        final_cut = self._final_cut if self._on_seal == "close" else None
+        closed = closed_by_seal(released, self._stream_id, final_cut, position)
+        if closed is not None:
+            return closed
+        window = self._history.window(position)
+        if window.lower is None or window.lower_seq is None:
+            return released
+        if released.lower is not None and window.lower <= released.lower:
+            return released
+        self._last_cut = self._history.mark(window.lower_seq).cut.offsets
+        self._history.forget_through(window.lower_seq)
+        return Released(self._stream_id, window.lower_seq, window.lower)
+
+    def has_more(self, released: Released) -> bool:
+        """Whether a mark is known that `release` returns once its cut is read."""
+        if released.sealed:
+            return False
+        last = self._history.last_lower
+        is_above = last is not None and (released.lower is None or last > released.lower)
+        return is_above or (self._final_cut is not None and self._on_seal == "close")
+
+    def cut_of(self, released: Released) -> Mapping[int, int]:
+        """Return the cut of the mark that `release` returned last."""
+        return (self._final_cut or {}) if released.sealed else self._last_cut
+
+    def cut_towards(self, time: int, released: Released) -> Mapping[int, int]:
+        """Return the cut below which to read all events with a time below `time`.
+
+        It is that of the first mark with lower >= `time`. Until there is one it is that of the last
+        mark, because what lies beyond may lie beyond the first one too; of a stream that is sealed
+        below that time, its end. `released` is the last mark let in. Raises `Rejected` if the first
+        such mark may be one that the controller no longer keeps.
+        """
+        marks = self._history
+        try:
+            mark = marks.complete_to(time)
+        except NotCompleteYet:
+            return self._final_cut or (marks.last.cut.offsets if marks.last else {})
+        before = released.seq if released.stream_id == self._stream_id else 0
+        if mark.seq == before + 1 or mark.seq > marks.first_seq:
+            return mark.cut.offsets
+        raise Rejected(
+            f"{self._feed.subject}: marks {before + 1} to {mark.seq - 1} are no longer kept, so it "
+            f"is not known how much of the log is complete to {shown_time(time)}; the first mark "
+            f"that is kept has the lower {shown_time(mark.lower)}"
+        )
+
+    def close(self) -> None:
+        """Stop following."""
+        self._feed.close()
+
+    def _leave_out(self, mark: Mark) -> None:
+        if not self._leaving_out:
+            self._leaving_out = True
+            log.warning(
+                LEFT_OUT, self._feed.subject, mark.seq, f" with lower {shown_time(mark.lower)}"
+            )
+
+    def _append(self, mark: Mark) -> None:
+        self._leaving_out = False
+        if len(self._history) and mark.seq != self._history.last_seq + 1:
+            # Forgotten by the controller before they were followed (retention): start again here.
+            self._history = MarkHistory()
+        self._history.append(mark)
+        self.last_lower = mark.lower
+
+
+def closed_by_seal(
+    released: Released,
+    stream_id: str,
+    final_cut: Mapping[int, int] | None,
+    position: Mapping[int, int],
+) -> Released | None:
+    """Return what to let in at the end of a sealed stream, `None` while it is not reached.
+
+    The lower of the last mark would leave open the window in which it lies, and nothing comes after
+    it. So once the final cut is read the watermark moves to the end of Spark's time.
+
+    >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
+    True
+    >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 9})
+    Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
+
+    Raises `Rejected` if the stream was recreated after that: the query would drop all its rows.
+    """
+    if released.sealed:
+        if stream_id not in {"", released.stream_id}:
+            raise Rejected(
+                "the stream was sealed, which closed all windows of this query, and was recreated "
+                "since: start a query with a new checkpoint for it"
+            )
+        return released
+    if final_cut is None or not reaches(position, final_cut):
+        return None
+    return Released(stream_id, released.seq, LAST_MS, sealed=True)

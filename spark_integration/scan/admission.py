@@ -1,0 +1,188 @@
+"""Which rows of a log remain to be read, how they are divided, and which task reads which."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from noted_time import Rejected
+from noted_time.values import MAX_INT64
+from spark_integration.scan.files import Files, LogFile
+
+ROWS_WORTH_A_TASK = 50_000
+"""A Python task costs about ten milliseconds; with fewer rows another task does not pay off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows `first` to `last`, exclusive, of one file, counted from the file's own start.
+
+    `stamp_ms` is the ingestion time of all of them, if a query asks for it and it is known.
+    """
+
+    path: str
+    first: int
+    last: int
+    stamp_ms: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it holds."""
+        return self.last - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The files of each segment, and the offset from which its rows are still to be read."""
+
+    files: Files
+    start: Mapping[int, int]
+
+    def rows(self) -> dict[int, int]:
+        """Return how many rows each segment has."""
+        return {s: _rows(run, self.start.get(s, 0), MAX_INT64) for s, run in self.files.items()}
+
+    def rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
+        """Return how many rows of each segment lie below a cut."""
+        return {
+            segment: _rows(
+                run, start := self.start.get(segment, 0), max(start, cut.get(segment, 0))
+            )
+            for segment, run in self.files.items()
+        }
+
+    def ends(self, rows: Mapping[int, int]) -> dict[int, int]:
+        """Return the offset of each segment after that many rows."""
+        return {s: advanced(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()}
+
+    def upto(self, cut: Mapping[int, int]) -> Unread:
+        """Return what lies below a cut, and at least what is read already."""
+        start = self.start
+        files = {s: below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()}
+        return Unread(files, start)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing left to read."""
+        return all(not f or self.start.get(s, 0) >= f[-1].end for s, f in self.files.items())
+
+
+def below(files: list[LogFile], cut: int) -> list[LogFile]:
+    """Return the files below a cut, the last one up to the cut.
+
+    If the cut lies above the last row below it, among offsets that were never used, an empty file
+    at the cut is added: a position that has read that row then reaches the cut.
+    """
+    kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
+    if kept and kept[-1].end > cut:
+        return [*kept[:-1], replace(kept[-1], end=cut)]
+    if len(kept) < len(files):
+        kept.append(replace(files[len(kept)], start=cut, end=cut))
+    return kept
+
+
+def shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
+    """Divide `limit` rows over the segments in proportion to what each has available.
+
+    So all segments reach their ends together, and no mark waits for a single one of them.
+
+    >>> shares({0: 300, 1: 100}, 100)
+    {0: 75, 1: 25}
+    >>> shares({0: 1, 1: 1, 2: 1}, 2)
+    {0: 1, 1: 1, 2: 0}
+    >>> shares({0: 3, 1: 1}, 100)
+    {0: 3, 1: 1}
+    """
+    total = sum(rows.values())
+    if total <= limit:
+        return dict(rows)
+    given, before, passed = {}, 0, 0
+    for segment, available in rows.items():
+        passed += available
+        upto = -(-passed * limit // total)
+        given[segment] = upto - before
+        before = upto
+    return given
+
+
+def slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:
+    """Yield the rows at offsets from `start` to `end`, exclusive, file by file."""
+    for file in _unread(files, start):
+        last = file.end if end is None else min(file.end, end)
+        first = max(file.start, start)
+        if first < last:
+            yield Slice(str(file.path), first - file.start, last - file.start)
+
+
+def advanced(files: Sequence[LogFile], start: int, rows: int) -> int:
+    """Return the offset after the first `rows` rows at or above `start`.
+
+    Offsets that were never used (a topic that was compacted, the markers of transactions) are read
+    with the row before them, as soon as a further file shows where they end.
+    """
+    end = start
+    for file in _unread(files, start):
+        if rows == 0:
+            return max(end, file.start)
+        first = max(file.start, start)
+        end = min(file.end, first + rows)
+        rows -= end - first
+        if end < file.end:
+            return end
+    return end
+
+
+def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
+    """Raise `Rejected` if rows from `start` to `end` were deleted before they were read.
+
+    A log that is read from 0 may begin anywhere, and one without files has been read.
+    """
+    last = files[-1].end if files else start
+    if start > 0:
+        check_begins(files, start)
+    if last < max(start, end):
+        why = f"the segment ends at {last}" if files else "no file of the segment has them"
+        raise Rejected(f"offsets {last} to {max(start, end)} are gone: {why}")
+
+
+def check_begins(files: Sequence[LogFile], start: int) -> None:
+    """Raise `Rejected` if the rows from `start` to the first file were deleted."""
+    first = files[0].start if files else start
+    if start < first:
+        raise Rejected(f"offsets {start} to {first} are gone: before {files[0].path.name}")
+
+
+def _rows(files: list[LogFile], start: int, end: int) -> int:
+    first = bisect_right(files, start, key=attrgetter("end"))
+    last = bisect_left(files, end, key=attrgetter("start"))
+    return sum(min(each.end, end) - max(each.start, start) for each in files[first:last])
+
+
+def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
+    """Return the files with rows at or above `start`, without scanning a long log each time."""
+    return files[bisect_right(files, start, key=attrgetter("end")) :]
+
+
+def tasks(work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK) -> list[list[Slice]]:
+    """Divide slices into tasks of nearly equal size: one per core, fewer if that is faster.
+
+    >>> [[(each.path, each.first, each.last) for each in task] for task in
+    ...  tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]
+    [[('a', 0, 20)], [('a', 20, 30), ('b', 0, 10)]]
+    """
+    total = sum(each.rows for each in work)
+    count = max(1, min(cores, total // least))
+    dealt: list[list[Slice]] = [[] for _ in range(count)]
+    passed = 0
+    for each in work:
+        first = each.first
+        while first < each.last:
+            task = passed * count // total
+            upto = -(-(task + 1) * total // count)
+            last = min(each.last, first + upto - passed)
+            dealt[task].append(replace(each, first=first, last=last))
+            passed += last - first
+            first = last
+    return [task for task in dealt if task]

@@ -1,0 +1,170 @@
+"""Which files of a stream are in the log, and how many rows each has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noted_time.filelog import LogDirectories, UnreadableFile
+
+_PER_MS = {"s": Fraction(1, 1000), "ms": Fraction(1), "us": Fraction(1000), "ns": Fraction(10**6)}
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows `first` to `last`, exclusive, of a file, and between which event times they lie.
+
+    `least` and `most` are Unix ms, rounded down; `None` if the file has no statistics of them.
+    """
+
+    first: int
+    last: int
+    least: int | None
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One append: rows at offsets `start` to `end`, exclusive.
+
+    `groups` are its row groups if a `LogFiles` was asked for their times, else empty.
+    """
+
+    path: Path
+    start: int
+    end: int
+    groups: tuple[RowGroup, ...] = ()
+
+
+Files = Mapping[int, list[LogFile]]
+"""The files of each segment, in the order of their offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Two cuts, and the column whose times matter of the rows between them."""
+
+    from_cut: Mapping[int, int]
+    to_cut: Mapping[int, int]
+    event_time: str
+
+    def files(self, segment: int, starts: Mapping[Path, int]) -> dict[Path, int]:
+        """Return those files of a segment, path to start offset, that may have such rows.
+
+        >>> from pathlib import Path
+        >>> starts = {Path("a"): 0, Path("b"): 10, Path("c"): 20}
+        >>> sorted(map(str, Between({0: 10}, {0: 20}, "").files(0, starts)))
+        ['b']
+        """
+        first, end = self.from_cut.get(segment, 0), self.to_cut.get(segment, 0)
+        ordered = sorted(starts.items(), key=lambda each: each[1])
+        followed = zip(ordered, [*(start for _, start in ordered[1:]), None], strict=True)
+        return {
+            path: start
+            for (path, start), following in followed
+            if start < end and (following is None or following > first)
+        }
+
+
+class LogFiles:
+    """The files of one stream; footers are read once, since no file ever changes.
+
+    `columns` are those that every file must have; a file without one is foreign. With `between`,
+    files without rows between the two cuts are left out, and not opened.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        stream: str,
+        columns: frozenset[str] = frozenset(),
+        between: Between | None = None,
+    ) -> None:
+        self.root = root
+        self.stream = stream
+        self._columns = columns
+        self._between = between
+        self._directories = LogDirectories(root, stream, time.monotonic)
+        self._files: dict[int, list[LogFile]] = {}
+
+    def refresh(self) -> dict[int, list[LogFile]]:
+        """Return the files of each segment in the order of their offsets.
+
+        Raises `UnreadableFile` for one that is truncated, foreign or overlaps its neighbour, and
+        `Rejected` for archives of another layout, which is named.
+        """
+        for segment, directory in self._directories.segments().items():
+            for _, new in directory.changed():
+                starts = {directory.path / name: start for name, start in new.items()}
+                self._files[segment] = self._with(segment, starts)
+        return dict(sorted(self._files.items()))
+
+    def _with(self, segment: int, starts: dict[Path, int]) -> list[LogFile]:
+        """Return the files of a segment with some that are new."""
+        if self._between is not None:
+            starts = self._between.files(segment, starts)
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            new = pool.map(self._read_footer, starts, starts.values())
+            files = sorted([*self._files.get(segment, ()), *new], key=lambda file: file.start)
+        _check_order(files)
+        return files
+
+    def _read_footer(self, path: Path, start: int) -> LogFile:
+        try:
+            metadata = pq.read_metadata(path)
+        except (pa.ArrowException, OSError) as error:
+            raise UnreadableFile(path, f"not a whole Parquet file: {error}") from error
+        missing = self._columns - set(metadata.schema.to_arrow_schema().names)
+        if missing:
+            raise UnreadableFile(path, f"has no column {', '.join(sorted(missing))}")
+        groups = row_groups(metadata, self._between.event_time) if self._between else ()
+        return LogFile(path, start, start + metadata.num_rows, groups)
+
+
+def row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
+    """Return the row groups of a file, with what its statistics say of a column of times.
+
+    A time is an instant or an integer in Unix ms; for a column of another type there are no
+    statistics.
+    """
+    schema = metadata.schema.to_arrow_schema()
+    per_ms = _per_ms(schema.field(event_time).type)
+    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+    column = paths.index(event_time)
+    groups, first = [], 0
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        found, last = group.column(column).statistics, first + group.num_rows
+        known = per_ms is not None and found is not None and found.has_min_max
+        least = _in_ms(found.min_raw, per_ms) if known else None
+        most = _in_ms(found.max_raw, per_ms) if known else None
+        groups.append(RowGroup(first, last, least, most))
+        first = last
+    return tuple(groups)
+
+
+def _per_ms(kind: pa.DataType) -> Fraction | None:
+    if pa.types.is_signed_integer(kind):
+        return Fraction(1)
+    return _PER_MS[kind.unit] if pa.types.is_timestamp(kind) else None
+
+
+def _in_ms(raw: object, per_ms: Fraction | None) -> int | None:
+    """Return a time as Parquet keeps it, in ms; the 12 bytes of older writers are not read."""
+    return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
+
+
+def _check_order(files: list[LogFile]) -> None:
+    for before, after in pairwise(files):
+        if after.start < before.end:
+            raise UnreadableFile(
+                after.path, f"overlaps {before.path.name}, which ends at {before.end}"
+            )

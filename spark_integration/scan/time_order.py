@@ -1,0 +1,98 @@
+"""How many rows of each segment a micro-batch takes, so that rows come nearly in order of time.
+
+Pure: files, marks and scale events go in, numbers come out. A batch that is run again is not
+planned again: it has the offsets of its first run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+
+from noted_time import MarkHistory, Succession
+from spark_integration.scan.admission import Unread, shares
+
+
+def rows_by_time(
+    unread: Unread, limit: int, marks: MarkHistory, succession: Succession
+) -> dict[int, int]:
+    """Return how many rows of each segment to read, at most `limit` together (PDP-28).
+
+    The rows lie below the cut of the last mark that fits, at least one mark further. If the next
+    mark is too large, each segment gives its share of what lies below its cut. Beyond the last mark
+    the order is not known, so each segment gives its share of the rest. In either case a successor
+    gives nothing before its predecessors are read to their ends.
+
+    >>> from pathlib import Path
+    >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
+    >>> from spark_integration.scan.admission import Unread
+    >>> from spark_integration.scan.files import LogFile
+    >>> files = {0: [LogFile(Path("a"), 0, 90)], 1: [LogFile(Path("b"), 0, 90)]}
+    >>> cuts = {10: {0: 20}, 20: {0: 40, 1: 10}, 30: {0: 80, 1: 90}}
+    >>> marks = MarkHistory(Mark(n, t, t, StreamCut(cuts[t])) for n, t in enumerate(cuts))
+    >>> log = Unread(files, {})
+    >>> [rows_by_time(log, limit, marks, Succession()) for limit in (10, 50, 100, 175)]
+    [{0: 10, 1: 0}, {0: 40, 1: 10}, {0: 40, 1: 10}, {0: 85, 1: 90}]
+    """
+    seq = _last_that_fits(unread, limit, marks)
+    rows = dict.fromkeys(unread.files, 0)
+    if seq >= marks.first_seq:
+        rows = unread.rows_below(marks.mark(seq).cut.offsets)
+    if seq == marks.last_seq:
+        return _shared(unread, rows, unread.rows(), limit, succession)
+    if any(rows.values()):
+        return rows
+    within = unread.rows_below(marks.mark(seq + 1).cut.offsets)
+    return _shared(unread, rows, within, limit, succession)
+
+
+def _last_that_fits(unread: Unread, limit: int, marks: MarkHistory) -> int:
+    """Return the seq of the last mark with at most `limit` rows below, before the first for none.
+
+    The search doubles its steps, because the mark is near: rows are counted for few of many marks.
+    """
+
+    def is_too_large(seq: int) -> bool:
+        return sum(unread.rows_below(marks.mark(seq).cut.offsets).values()) > limit
+
+    fits, beyond, step = marks.first_seq - 1, marks.first_seq + len(marks), 1
+    while fits + step < beyond:
+        if is_too_large(fits + step):
+            beyond = fits + step
+        else:
+            fits, step = fits + step, step * 2
+    return fits + bisect_left(range(fits + 1, beyond), x=True, key=is_too_large)
+
+
+def _shared(
+    unread: Unread,
+    given: Mapping[int, int],
+    upto: Mapping[int, int],
+    limit: int,
+    succession: Succession,
+) -> dict[int, int]:
+    """Return the rows that are given already and, up to the limit, shares of those up to `upto`.
+
+    If predecessors reach their ends, their successors take part in what is left of the limit.
+    """
+    rows = dict(given)
+    while (left := limit - sum(rows.values())) > 0:
+        ends = _complete(unread, rows, succession)
+        open_ = {
+            segment: upto[segment] - rows[segment]
+            for segment in upto
+            if upto[segment] > rows[segment] and not succession.unread_before(segment, ends)
+        }
+        if not open_:
+            break
+        for segment, more in shares(open_, left).items():
+            rows[segment] += more
+    return rows
+
+
+def _complete(unread: Unread, rows: Mapping[int, int], succession: Succession) -> Mapping[int, int]:
+    """Return the ends after that many rows; a sealed segment without files counts as read."""
+    if not succession:
+        return {}
+    gone = {s: end for s, end in succession.final.items() if s not in unread.files}
+    return {**gone, **unread.ends(rows)}

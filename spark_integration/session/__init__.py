@@ -1,0 +1,1 @@
+"""What every part needs of Spark: its releases, sessions, processes and jars."""

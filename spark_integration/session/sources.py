@@ -1,0 +1,101 @@
+"""How our sources are registered in a session, and how a query is passed to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from spark_integration.session.shipping import Shipped, shipped
+from spark_integration.session.versions import require
+
+Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
+
+OPTION = "query"
+"""The option with the query, pickled and in base64, since Spark's options are strings."""
+
+TOKEN = "token"  # noqa: S105 - its name
+"""The option with the token: Spark redacts options of that name.
+
+It reaches the planning process, but neither the offset log nor the workers.
+"""
+
+CLIENT = "client_secret"
+"""The option with the configuration of a Kafka client, as JSON; likewise."""
+
+
+class QuerySource(Shipped, DataSource):
+    """Spark's entry to one of our sources: the options hold one query."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self.query: Any = cloudpickle.loads(base64.b64decode(options[OPTION]))
+
+    def take(self, secret: str) -> str | None:
+        """Return a secret for the reader, and forget it: Spark sends workers this source too."""
+        return self.options.pop(secret, None)
+
+
+def options_of(query: object, token: str | None = None) -> dict[str, str]:
+    """Return the options that carry a query to its source, including its lambdas."""
+    pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
+    return {OPTION: base64.b64encode(pickled).decode(), **secrets_of(token)}
+
+
+def secrets_of(token: str | None, client: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Return the options that Spark redacts."""
+    options = {} if token is None else {TOKEN: token}
+    return options if client is None else {**options, CLIENT: json.dumps(dict(client))}
+
+
+def reader_for(
+    spark: SparkSession,
+    reader: Reader,
+    source: type[DataSource],
+    query: object,
+    token: str | None = None,
+) -> Reader:
+    """Return a reader of the session that reads a query from one of our sources."""
+    return reader.format(registered(spark, source)).options(**options_of(query, token))
+
+
+def registered(spark: SparkSession, source: type[DataSource]) -> str:
+    """Register a source in a session and return the name to read it by.
+
+    A session made by `newSession()` can neither register nor find a source that its parent had
+    registered before (Spark 4.3: DATA_SOURCE_ALREADY_EXISTS, then DATA_SOURCE_NOT_FOUND). There it
+    gets a name of its own. No checkpoint holds the name.
+    """
+    require("a source in Python", spark.version)  # with Spark Connect the server's
+    name = source.name()
+    try:
+        spark.dataSource.register(shipped(source, name))
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        name = f"{name}_{uuid4().hex}"
+        spark.dataSource.register(shipped(source, name))
+    return name
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks the session's cluster runs at once, as far as it is known now.
+
+    These are the cores of the executors that have registered or that the settings ask for.
+    """
+    executors = int(spark.conf.get("spark.executor.instances", "0") or 0)
+    asked = executors * int(spark.conf.get("spark.executor.cores", "1") or 1)
+    if isinstance(spark, SparkSession):
+        return max(asked, spark.sparkContext.defaultParallelism)
+    parts = spark.range(100_000).select(F.spark_partition_id().alias("part"))
+    return max(asked, parts.distinct().count())  # a remote client has no other way

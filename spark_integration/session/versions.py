@@ -1,0 +1,82 @@
+"""Which release of Spark each part of this package needs."""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import cache
+
+import pyspark
+
+from noted_time import Rejected
+
+log = logging.getLogger("noted_time.spark")
+
+Release = tuple[int, int]
+
+OLDEST: Release = (3, 5)
+NEWEST: Release = (4, 3)
+PYTHON_SOURCES: Release = (4, 2)
+"""The first release in which a Python source says how much of a stream a micro-batch reads."""
+
+NEEDS = dict.fromkeys(
+    (
+        "NotedLogSink",
+        "a source in Python",
+        "read_complete",
+        'read_noted_kafka(marks="ahead")',
+        'read_noted_kafka(marks="committed")',
+        "read_noted_log",
+        "split_late",
+        "with_noted_watermark",
+    ),
+    PYTHON_SOURCES,
+)
+"""What needs a newer release than `OLDEST`, by the name that a user writes."""
+
+INSTEAD = {
+    "NotedLogSink": "Spark's own sinks write the rows, without noting their times",
+    "read_complete": "read_complete_kafka reads complete windows of Kafka topics",
+}
+WITH_ALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact watermarks'
+"""What works with older releases: by name, and in place of all else."""
+
+
+class SparkTooOld(Rejected, ImportError):
+    """The Spark that runs lacks what was asked for. An `ImportError` too, as imports raise it."""
+
+
+def require(asked: str, running: str = "") -> None:
+    """Raise `SparkTooOld` if a Spark lacks what is asked for; warn once of one newer than `NEWEST`.
+
+    By default it is the PySpark of this process.
+
+    >>> require("PositionListener", "3.5.9")
+    >>> require("read_noted_log", "4.1.4")
+    Traceback (most recent call last):
+        ...
+    spark_integration.session.versions.SparkTooOld: read_noted_log needs PySpark 4.2 or newer, ...
+    """
+    running = running or pyspark.__version__
+    release, needed = release_of(running), NEEDS.get(asked, OLDEST)
+    if release > NEWEST:
+        _warn_of(running)
+    if release < needed:
+        least = f"PySpark {needed[0]}.{needed[1]} or newer, and {running} runs here"
+        other = f"; with this one, {INSTEAD.get(asked, WITH_ALL)}" if release >= OLDEST else ""
+        raise SparkTooOld(f"{asked} needs {least}{other}")
+
+
+@cache
+def _warn_of(running: str) -> None:
+    log.warning("noted-time is tested with PySpark 3.5 to 4.3, and %s runs here", running)
+
+
+def release_of(version: str) -> Release:
+    """Return major and minor, whatever a vendor adds.
+
+    >>> release_of("3.5.2+amzn-1"), release_of("4.3.0.dev0")
+    ((3, 5), (4, 3))
+    """
+    major, minor = re.findall(r"\d+", version)[:2]
+    return int(major), int(minor)

@@ -1,0 +1,366 @@
+"""Tokens: what they grant, what is kept of them, and which headers open the gate."""
+
+import hmac
+import re
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import replace
+from hashlib import sha256
+from itertools import product
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from controller.api.gate.access import AccessDenied, Gate, Need, RequestInfo
+from controller.service.permissions import EVERYTHING, Grant, Patterns
+from controller.service.tokens import LONGEST, MOST_SPELLINGS, mint
+from controller.store.open import open_tokens
+from controller.store.port import StoreUnavailable
+from controller.store.sqlite import file_of
+from controller.store.token_table import TokenRecord, Tokens
+from noted_time import Conflict, Rejected
+from tests.support.gates import NOW, Guarded
+
+READ = Grant.of(["read"])
+
+
+def bearer(token: str) -> bytes:
+    """Return the header's value."""
+    return f"Bearer {token}".encode()
+
+
+def test_a_token_opens(tokens: Tokens) -> None:
+    """It is known by its id, with its own grant."""
+    guarded = Guarded(tokens)
+    token = guarded.token("read", streams=["s"])
+    holder = guarded.cache.holder(bearer(token))
+
+    assert holder is not None
+    assert (holder.token_id, holder.grant) == (token.split("_")[1], Grant.of(["read"], ["s"]))
+
+
+def test_a_secret_has_256_bits_and_is_not_kept() -> None:
+    """Only its SHA-256 is kept, which cannot be reversed."""
+    token, record = mint(READ, label="", now_ms=NOW, lifetime_ms=None)
+    _, _, secret = token.split("_", 2)
+
+    kept = (record.digest, secret in repr(record))
+    assert (len(secret) * 6 >= 256, kept) == (True, (sha256(secret.encode()).hexdigest(), False))
+
+
+def test_no_two_tokens_are_alike() -> None:
+    """Neither in their id nor in their secret."""
+    made = [mint(READ, label="", now_ms=NOW, lifetime_ms=None) for _ in range(100)]
+
+    assert (len({token for token, _ in made}), len({r.id for _, r in made})) == (100, 100)
+
+
+def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `hmac.compare_digest`, also if there is no token of that id."""
+    compared: list[tuple[object, object]] = []
+    compare_digest = hmac.compare_digest
+
+    def compare(shown: str, kept: str) -> bool:
+        compared.append((shown, kept))
+        return compare_digest(shown, kept)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    guarded = Guarded()
+    token = guarded.token("read")
+    for shown in (token, "nt_0123456789ab_" + 43 * "x"):
+        guarded.cache.holder(bearer(shown))
+
+    assert [len(str(each)) for pair in compared for each in pair] == [64, 64, 64, 64]
+
+
+def test_an_expired_token_opens_no_more() -> None:
+    """From that moment on, also if its header was seen before."""
+    guarded = Guarded()
+    token = guarded.token("read", lifetime_ms=1000)
+    guarded.now += 999
+    before = guarded.cache.holder(bearer(token))
+    guarded.now += 1
+
+    assert (before is None, guarded.cache.holder(bearer(token))) == (False, None)
+
+
+def test_a_revoked_token_opens_no_more(tokens: Tokens) -> None:
+    """From the next look on, also if its header was seen before; others keep working."""
+    guarded = Guarded(tokens)
+    revoked, other = guarded.token("read"), guarded.token("read")
+    before = guarded.cache.holder(bearer(revoked))
+    guarded.revoke(revoked)
+
+    after = [guarded.cache.holder(bearer(each)) is None for each in (revoked, other)]
+    assert (before is None, after) == (False, [True, False])
+
+
+def test_the_last_token_revoked_opens_no_door() -> None:
+    """A controller that once required tokens keeps requiring them."""
+    guarded = Guarded()
+    before = guarded.gate.asks()
+    guarded.revoke(guarded.token("admin"))
+
+    assert (before, guarded.gate.asks()) == (False, True)
+
+
+def test_a_token_may_be_required_before_there_is_one() -> None:
+    """Then no caller is admitted."""
+    gate = Gate(Guarded().cache, require=True)
+
+    with pytest.raises(AccessDenied):
+        gate.admit(Need("a token"), RequestInfo("GET", "/v1/streams", [], ""))
+
+
+def test_a_look_reads_no_rows_if_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two counts show it."""
+    guarded = Guarded()
+    guarded.token("read")
+    monkeypatch.delattr(type(guarded.tokens), "all")
+    guarded.cache.refresh()
+
+    assert guarded.gate.asks()
+
+
+def test_spellings_of_a_header_do_not_pile_up() -> None:
+    """With any mix of letters and spaces before a token."""
+    guarded = Guarded()
+    token = guarded.token("read").encode()
+    letters = product(*((each, each.upper()) for each in "bearer"))
+    spellings = ["".join(word).encode() + n * b" " for word in letters for n in range(1, 180)]
+    holders = [guarded.cache.holder(spelling + token) for spelling in spellings]
+
+    assert len(spellings) > MOST_SPELLINGS
+    assert None not in holders
+    assert len(guarded.cache._known.holders) <= MOST_SPELLINGS
+
+
+def test_a_header_much_longer_than_a_token_counts_as_no_token() -> None:
+    """It is neither read nor remembered, so that what is remembered stays small."""
+    guarded = Guarded()
+    token = guarded.token("read").encode()
+    holders = [
+        guarded.cache.holder(b"Bearer".ljust(length - len(token)) + token)
+        for length in (LONGEST, LONGEST + 1, 60_000)
+    ]
+
+    assert [holder is not None for holder in holders] == [True, False, False]
+    assert max(map(len, guarded.cache._known.holders)) == LONGEST
+
+
+GUARDED = Guarded()
+
+TOKEN = GUARDED.token("admin")
+
+forms = st.one_of(
+    st.binary(max_size=200),
+    st.from_regex(rb"[Bb]earer +nt_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", fullmatch=True),
+    st.tuples(st.integers(0, len(TOKEN) + 6), st.binary(min_size=1, max_size=3)).map(
+        lambda cut: bearer(TOKEN)[: cut[0]] + cut[1] + bearer(TOKEN)[cut[0] + 1 :]
+    ),
+)
+
+
+@given(forms)
+@example(b"")
+@example(b"Bearer")
+@example(b"Bearer " + TOKEN.encode() + b"\n")
+@example(b"Bearer " + TOKEN.encode() + b", Bearer x")
+@example(b"Basic " + TOKEN.encode())
+@example(TOKEN.encode())
+@example(b"Bearer nt__")
+@example(b"Bearer nt_\xd9\xa0_\xff")
+def test_no_other_header_opens(header: bytes) -> None:
+    """Whatever it consists of, it neither opens nor breaks anything."""
+    holder = GUARDED.cache.holder(header)
+
+    same = header.lower().startswith(b"bearer ") and header.split()[1:] == [TOKEN.encode()]
+    assert (holder is not None) <= (same and not header.endswith(b"\n"))
+
+
+def test_to_be_let_in_takes_two_microseconds() -> None:
+    """The gate of every request, with six headers and a bound token among a thousand."""
+    guarded = Guarded()
+    for _ in range(1000):
+        guarded.token("read")
+    token = guarded.token("write", streams=["flights"], writers=["UA"])
+    headers = [(name, b"value") for name in (b"accept", b"user-agent", b"content-type")]
+    headers = [(b"host", b"controller"), *headers, (b"authorization", bearer(token)), (b"x", b"y")]
+    need, asked = Need("write", "flights"), RequestInfo("POST", "/", headers, "127.0.0.1")
+    rounds = []
+    for _ in range(5):
+        begun = time.process_time()
+        for _ in range(2000):
+            guarded.gate.admit(need, asked)
+        rounds.append((time.process_time() - begun) / 2000)
+
+    # twice the bound: a loaded machine must not fail this
+    assert min(rounds) < 4e-6
+
+
+# What a token grants, as values
+
+
+letters = st.text("ab.", max_size=8)
+
+patterns = st.text("ab.*", min_size=1, max_size=8)
+
+
+@given(patterns, letters)
+def test_a_pattern_matches_as_the_regular_expression_of_its_meaning(
+    pattern: str, name: str
+) -> None:
+    """A star is any number of characters, all else is itself."""
+    meaning = ".*".join(map(re.escape, pattern.split("*")))
+
+    assert Patterns((pattern,)).match(name) == bool(re.fullmatch(meaning, name, re.DOTALL))
+
+
+def test_a_pattern_of_many_stars_takes_no_time() -> None:
+    """No pattern makes the controller search for long, whatever the name."""
+    pattern = Patterns(("*a" * 124 + "b",))
+    begun = time.process_time()
+    matched = pattern.match("a" * 249)
+
+    assert (matched, time.process_time() - begun < 0.1) == (False, True)
+
+
+@pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a/b", "a b", "ä", "a\n", "a" * 250])
+def test_a_pattern_of_other_signs_is_refused(pattern: str) -> None:
+    """They might be meant as patterns."""
+    with pytest.raises(Rejected, match="is not 1 to 249 characters"):
+        Patterns((pattern,))
+
+
+@pytest.mark.parametrize(
+    ("scopes", "rights"),
+    [
+        (["read"], (True, False, False, True)),
+        (["write"], (False, True, False, False)),
+        (["read", "write"], (True, True, False, True)),
+        (["admin"], (True, True, True, True)),
+    ],
+)
+def test_a_scope_gives_its_own_rights_and_no_other(
+    scopes: list[str], rights: tuple[bool, ...]
+) -> None:
+    """To read takes no right to write, nor the other way round."""
+    grant = Grant.of(scopes)
+
+    may = (grant.may_read("s"), grant.may_write("s", "w"))
+    assert (*may, grant.may_administer(), grant.may_read_all()) == rights
+
+
+def test_rights_end_at_the_streams_that_are_named() -> None:
+    """Reading some streams is not reading all."""
+    grant = Grant.of(["read", "write"], ["flights*"])
+
+    may = [grant.may_read("flights-eu"), grant.may_write("flights", "w")]
+    may_not = [grant.may_read("trains"), grant.may_write("trains", "w"), grant.may_read_all()]
+    assert (may, may_not) == ([True, True], [False, False, False])
+
+
+def test_a_bound_token_names_the_first_writer_it_may_not_note_for() -> None:
+    """In the order in which they come."""
+    grant = Grant.of(["write"], writers=["UA", "AA-*"])
+
+    assert grant.first_foreign(["UA", "AA-1", "DL", "B6"]) == "DL"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "streams", "writers", "says"),
+    [
+        ([], [], [], "a token needs a scope"),
+        (["reed"], [], [], "unknown scope 'reed'"),
+        (["admin"], ["s"], [], "cannot be limited to streams"),
+        (["admin", "write"], [], ["w"], "writers or alignments"),
+        (["read"], [], ["w"], "requires --scope write"),
+        (["read"], ["a"] * 1001, [], "more than 1000 patterns"),
+    ],
+)
+def test_what_would_narrow_nothing_is_refused(
+    scopes: list[str], streams: list[str], writers: list[str], says: str
+) -> None:
+    """The token would seem narrower than it is."""
+    with pytest.raises(Rejected, match=says):
+        Grant.of(scopes, streams, writers)
+
+
+@given(
+    st.builds(
+        Grant,
+        admin=st.booleans(),
+        read=st.lists(patterns).map(tuple).map(Patterns),
+        write=st.lists(patterns).map(tuple).map(Patterns),
+        writers=st.lists(patterns).map(tuple).map(Patterns),
+    )
+)
+def test_a_grant_comes_back_as_it_was_kept(grant: Grant) -> None:
+    """Through plain JSON."""
+    assert Grant.from_scopes(grant.to_scopes()) == grant
+
+
+@pytest.mark.parametrize("kept", [{}, {"admin": 1}, {"admin": "true"}, {"writers": ["*"]}])
+def test_what_was_not_granted_explicitly_is_not_granted(kept: dict[str, object]) -> None:
+    """A row of another make opens nothing."""
+    grant = Grant.from_scopes(kept)
+
+    may = (grant.may_read("s"), grant.may_write("s", "w"), grant.may_administer())
+    assert (may, EVERYTHING.may_administer()) == ((False, False, False), True)
+
+
+# What is kept of tokens, in every store
+
+
+SCOPES = {"admin": False, "read": ["flights*"], "write": [], "writers": ["*"]}
+
+FIRST = TokenRecord("a1", "d1g35t", SCOPES, "the dashboard", created_at=5)
+
+SECOND = replace(FIRST, id="a0", created_at=7, expires_at=9)
+
+
+def test_a_token_comes_back_as_it_was_kept(tokens: Tokens) -> None:
+    """Every field, and the oldest first."""
+    tokens.add(SECOND)
+    tokens.add(FIRST)
+
+    assert (tokens.all(), tokens.counts()) == ([FIRST, SECOND], (2, 0))
+
+
+def test_an_id_is_given_once(tokens: Tokens) -> None:
+    """The second token of an id is refused, and the first stays."""
+    tokens.add(FIRST)
+
+    with pytest.raises(Conflict, match="already"):
+        tokens.add(replace(FIRST, digest="another"))
+    assert tokens.all() == [FIRST]
+
+
+def test_a_token_is_revoked_once(tokens: Tokens) -> None:
+    """The moment stays that of the first time, and the row stays at all."""
+    tokens.add(FIRST)
+    done = [tokens.revoke(FIRST.id, 11), tokens.revoke(FIRST.id, 12), tokens.revoke("none", 13)]
+
+    kept = (tokens.all(), tokens.counts())
+    assert (done, kept) == ([True, False, False], ([replace(FIRST, revoked_at=11)], (1, 1)))
+
+
+def test_another_process_finds_them(database: str) -> None:
+    """What is added through one is read through the other, which was open before."""
+    with closing(open_tokens(database)) as reader, closing(open_tokens(database)) as writer:
+        before = reader.counts()
+        writer.add(FIRST)
+
+        assert (before, reader.counts(), reader.all()) == ((0, 0), (1, 0), [FIRST])
+
+
+def test_a_database_without_the_table_is_reported(database: str) -> None:
+    """As any database that does not answer."""
+    with closing(open_tokens(database)) as opened:
+        with closing(sqlite3.connect(file_of(database))) as connection:
+            connection.execute("DROP TABLE token")
+
+        with pytest.raises(StoreUnavailable, match="no such table"):
+            opened.counts()

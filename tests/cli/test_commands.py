@@ -1,0 +1,221 @@
+"""`noted-time alignment`, `seal` and `--help`, against the real controller."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from noted_time_cli.app import app
+from tests.cli.conftest import Commands
+from tests.support.aligned import put_alignment, report_member
+from tests.support.processes import environment
+from tests.support.served import Served
+
+TEN = 1_357_034_400_000
+
+"""10:00 of a day, in Unix ms."""
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def shop(served: Served) -> str:
+    """Make an alignment of a test's own: orders are two hours ahead of deliveries, the most."""
+    name = uuid4().hex
+    put_alignment(served.url, name, 2 * HOUR)
+    report_member(served.url, name, "orders", TEN + 2 * HOUR)
+    report_member(served.url, name, "deliveries", TEN)
+    return name
+
+
+def test_a_list_has_the_settings_of_each(run: Commands, shop: str) -> None:
+    """Durations as people read them."""
+    columns, *rows = run("alignment", "list").table
+
+    assert columns == ["alignment", "max drift", "member timeout"]
+    assert [shop, "2h", "1m"] in rows
+
+
+def test_members_are_shown_from_the_slowest_on(run: Commands, served: Served, shop: str) -> None:
+    """Which members hold, which wait, and which do not count, whatever their time."""
+    report_member(served.url, shop, "returns", None)
+    report_member(served.url, shop, "clicks", TEN + HOUR)
+    shown = run("alignment", "show", shop).table
+
+    members = [row[:3] for row in shown if len(row) == 5][1:]
+    assert members == [
+        ["deliveries", "holds the bound", "2013-01-01T10:00:00Z"],
+        ["clicks", "within the bound", "2013-01-01T11:00:00Z"],
+        ["orders", "at the bound", "2013-01-01T12:00:00Z"],
+        ["returns", "no time yet, not counted", "-"],
+    ]
+    assert ["bound", "2013-01-01T12:00:00Z"] in shown
+
+
+def test_to_set_changes_what_is_given_alone(run: Commands) -> None:
+    """The first time it makes the alignment."""
+    made = run("alignment", "set", "fresh", "--max-drift", "90m")
+    changed = run("alignment", "set", "fresh", "--member-timeout", "5m")
+    found = run("alignment", "show", "fresh", "--json").json
+
+    assert (made.err, changed.err) == ("Created alignment fresh.\n", "Changed alignment fresh.\n")
+    assert (found["max_drift"], found["member_timeout_ms"]) == (90 * 60_000, 5 * 60_000)
+    assert ["bound", "none: no member counts"] in changed.table
+
+
+def test_a_drift_may_be_a_number_of_another_clock(run: Commands, served: Served) -> None:
+    """And is shown as one, if times are not Unix ms."""
+    run("alignment", "set", "ticks", "--max-drift", "7")
+    report_member(served.url, "ticks", "m", 5)
+    shown = run("alignment", "show", "ticks").table
+
+    assert [row for row in shown if row[0] in {"max_drift", "bound", "drift"}] == [
+        ["max_drift", "7"],
+        ["bound", "12"],
+        ["drift", "0"],
+    ]
+
+
+def test_the_help_teaches_how_a_query_joins(run: Commands) -> None:
+    """By an option of it, as queries have no `align=`."""
+    shown = " ".join(run("alignment", "set", "--help").out.split())
+
+    assert 'read_noted_log(…, Align("shop"))' in shown
+
+
+def test_what_goes_wrong_names_the_remedy(run: Commands) -> None:
+    """In a sentence each."""
+    refused = [
+        run("alignment", "set", "none", "--member-timeout", "5m"),
+        run("alignment", "show", "none"),
+        run("alignment", "set", "none", "--max-drift", "2 hours"),
+    ]
+
+    assert [(each.status, each.err) for each in refused] == [
+        (1, "noted-time: there is no alignment 'none'; use --max-drift to create it\n"),
+        (
+            1,
+            (
+                "noted-time: there is no alignment 'none': create it with "
+                "`noted-time alignment set none --max-drift DURATION`\n"
+            ),
+        ),
+        (
+            2,
+            "noted-time: invalid duration '2 hours'; use for example 90d, 12h, 30m, 45s or 500ms\n",
+        ),
+    ]
+
+
+def test_an_alignment_is_removed_after_yes_only(run: Commands, shop: str) -> None:
+    """Off a terminal it cannot ask."""
+    refused = run("alignment", "remove", shop)
+    removed = run("alignment", "remove", shop, "--yes")
+    left = run("alignment", "list", "--json").json["alignments"]
+
+    assert (refused.status, "use --yes" in refused.err) == (2, True)
+    assert (removed.status, removed.err) == (0, f"Removed alignment {shop}.\n")
+    assert shop not in [each["name"] for each in left]
+
+
+# `noted-time seal`, against the real controller
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Make a stream of its own for a test, with one writer that noted and one that only joined."""
+    name = uuid4().hex
+    served.create(name)
+    notes = [{"writer": "UA", "time": 41, "position": {"0": 9}}, {"writer": "DL"}]
+    served.call("POST", f"/{name}/notes", {"notes": notes})
+    return name
+
+
+def test_a_stream_is_sealed_with_what_is_given(run: Commands, stream: str) -> None:
+    """It prints the outcome, and so do `explain`, `stream show` and `changes`."""
+    given = ["--cut", "1:4", "--final-time", "default=50", "--comment", "over"]
+    done = run("seal", stream, *given, "--yes")
+    explained = run("explain", stream).out + run("explain", stream, "--writer-timeout", "5s").out
+    shown = run("stream", "show", stream)
+    row = run("changes", stream).table[1]
+
+    assert (done.status, done.err.splitlines()) == (
+        0,
+        [
+            f"{stream} has 2 live, 0 idle, 0 finished, 0 excluded writers.",
+            f"{stream} is sealed at 0:9 1:4.",
+            "The last mark of default is at 50.",
+            "Never noted a time, so it is unknown how far they wrote: DL.",
+        ],
+    )
+    assert f"{stream} is sealed at 50" in explained
+    assert "stay sealed" in explained
+    assert "it ends at 0:9 1:4" in shown.err
+    assert (row[2], row[4], row[6]) == ("sealed", "at 0:9 1:4", "over")
+
+
+def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Served) -> None:
+    """It has no terminal to ask on."""
+    said = run("seal", stream)
+
+    assert (said.status, "use --yes" in said.err) == (2, True)
+    assert served.call("GET", f"/{stream}")["seal"] is None
+
+
+EXAMPLE = re.compile(r"noted-time ([^&\n]+)")
+
+
+def leaves(group: TyperGroup, *above: str) -> Iterator[tuple[str, TyperCommand]]:
+    """Yield every command below a group by its words."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from leaves(command, *above, name)
+        elif isinstance(command, TyperCommand):
+            yield " ".join((*above, name)), command
+
+
+def all_commands() -> dict[str, TyperCommand]:
+    """Return every command of `noted-time`; the examples have a help of their own."""
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return {name: command for name, command in leaves(group) if not name.startswith("demo ")}
+
+
+COMMANDS = all_commands()
+
+
+def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
+    """Nor does the completion of a shell: that takes a second."""
+    program = "import sys, noted_time_cli.app; print({'fastapi', 'sqlalchemy'} & {*sys.modules})"
+    said = subprocess.check_output([sys.executable, "-c", program], env=environment(), text=True)
+
+    assert said == "set()\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_a_summary_and_an_example_that_parses(name: str) -> None:
+    """Of the command itself, with arguments and flags that there are."""
+    text = COMMANDS[name].help or ""
+    _, found, example = text.partition("Try it:")
+    command_line = EXAMPLE.search(example)
+
+    assert (bool(found), command_line is not None) == (True, True)
+    words = shlex.split(command_line[1] if command_line else "")
+    own = len(name.split())
+    assert " ".join(words[:own]) == name
+    COMMANDS[name].make_context(name, words[own:])
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"spark-jars"}))
+def test_a_command_that_calls_takes_url_token_and_its_variables(name: str) -> None:
+    """Those that work on a database here take that."""
+    variables = {each.envvar for each in COMMANDS[name].params if hasattr(each, "envvar")}
+    calls = {"NOTED_TIME_URL", "NOTED_TIME_TOKEN"} <= variables
+
+    assert calls is not ("NOTED_TIME_DATABASE" in variables)

@@ -1,0 +1,440 @@
+"""What may be noted of a log by looking at it: its ends, clocks, stamps and resolved records."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import find, given
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from noted_time import Note, Rejected
+from noted_time.observing import Look, NewestTimes, Outcome, SegmentClocks, Stamp, resolved_time
+
+Happening = tuple[str, int]
+
+"""`append` to a segment, `pass` that many ms, or `look`: the next reading of clock or ends."""
+
+happenings = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(0, 2)),
+        st.tuples(st.just("pass"), st.integers(1, 40)),
+        st.tuples(st.just("look"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@dataclass
+class Log:
+    """A log that grows while it is observed.
+
+    What happens up to the next `look` comes before the next reading.
+    """
+
+    happenings: Iterator[Happening]
+    time: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
+    visible_at: dict[tuple[int, int], int] = field(default_factory=dict)
+    over: bool = False
+
+    def clock(self) -> int:
+        """Apply what comes before, and read the clock."""
+        self._happen()
+        return self.time
+
+    def read_ends(self) -> dict[int, int]:
+        """Apply what comes before, and read the ends."""
+        self._happen()
+        return dict(self.ends)
+
+    def is_covered(self, note: Note) -> bool:
+        """Whether all that was visible before the note's time lies below its position."""
+        assert note.time is not None
+        before = [row for row, at in self.visible_at.items() if at < note.time]
+        return all(offset < note.position.get(segment, 0) for segment, offset in before)
+
+    def _happen(self) -> None:
+        for what, number in self.happenings:
+            if what == "look":
+                return
+            if what == "pass":
+                self.time += number
+                continue
+            offset = self.ends.get(number, 0)
+            self.visible_at[number, offset] = self.time
+            self.ends[number] = offset + 1
+        self.over = True
+
+
+def take_swapped(look: Look, log: Log) -> Note | None:
+    """Look the wrong way round: first the ends, then the clock."""
+    ends = log.read_ends()
+    return look.due(log.clock(), ends)
+
+
+def take(look: Look, log: Log) -> Note | None:
+    """Look as the noter does."""
+    return look.take(log.clock, log.read_ends)
+
+
+def keeps_its_claims(
+    taking: Callable[[Look, Log], Note | None], course: list[Happening], skew_ms: int = 0
+) -> bool:
+    """Whether each note covers all that was visible before its time."""
+    log, look = Log(iter(course)), Look(10, 20, skew_ms)
+    while not log.over:
+        note = taking(look, log)
+        if note is not None and not log.is_covered(note):
+            return False
+    return True
+
+
+@given(happenings, st.sampled_from([0, 7]))
+def test_whatever_was_visible_before_the_time_lies_below_the_ends(
+    course: list[Happening], skew_ms: int
+) -> None:
+    """However appends and the clock advance before and between the two readings."""
+    assert keeps_its_claims(take, course, skew_ms)
+
+
+def test_a_noter_that_reads_the_ends_first_breaks_its_claims() -> None:
+    """So the test above would notice the swap; what shows it is an append between the readings."""
+    broken = find(happenings, lambda course: not keeps_its_claims(take_swapped, course))
+
+    assert [what for what, _ in broken] == ["look", "append", "pass"]
+    with pytest.raises(NoSuchExample):
+        find(happenings, lambda course: not keeps_its_claims(take, course))
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))
+def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]]) -> None:
+    """Also if the clock steps back; a change seen then is noted once the clock has caught up."""
+    look, end, notes = Look(10, 20), 0, []
+    for now, appends in readings:
+        end += appends
+        notes.append(look.due(now, {0: end}))
+    found = [(note.time, note.position.get(0, 0)) for note in notes if note is not None]
+
+    assert found == sorted(found)
+
+
+def test_a_look_is_noted_if_ends_change_or_the_last_time_is_old() -> None:
+    """Equal ends and an earlier time are no news."""
+    look = Look(poll_ms=10, max_lag_ms=30)
+    looks = [(0, 5), (10, 5), (20, 6), (30, 6), (49, 6), (50, 6), (60, 6)]
+
+    noted = [note.time for now, end in looks if (note := look.due(now, {0: end})) is not None]
+
+    assert noted == [0, 20, 50]
+
+
+def test_an_empty_log_is_noted_too() -> None:
+    """Nothing was visible; a segment that ends at 0 counts as missing."""
+    look = Look(10, 30)
+    note = look.due(7, {0: 0})
+
+    assert note == Note("ingestion", 7, {}, "ingestion")
+    assert look.due(8, {}) is None
+
+
+def test_nothing_is_noted_until_a_clock_that_stepped_back_has_caught_up() -> None:
+    """What was appended meanwhile is in the first note after."""
+    look = Look(10, 30)
+    looks = [(100, 1), (40, 2), (99, 3), (100, 3)]
+
+    noted = [look.due(now, {0: end}) for now, end in looks]
+
+    assert noted == [
+        Note("ingestion", 100, {0: 1}, "ingestion"),
+        None,
+        None,
+        Note("ingestion", 100, {0: 3}, "ingestion"),
+    ]
+
+
+@pytest.mark.parametrize("after", [{0: 5, 7: 2}, {0: 5}])
+def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(after: dict[int, int]) -> None:
+    """Also if it is gone, or the clock was behind when it was seen."""
+    look = Look(10, 30)
+    look.due(100, {0: 5, 7: 1})
+    look.due(50, {0: 5, 7: 3})
+
+    with pytest.raises(Rejected, match=r"the log was .*: segment 7 ends at \d and ended at 3"):
+        look.due(101, after)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"poll_ms": 9, "max_lag_ms": 10_000}, "poll_ms must be 10 or more, not 9"),
+        (
+            {"poll_ms": 1000, "max_lag_ms": 999},
+            r"max_lag_ms must be at least poll_ms \(1000\), not 999",
+        ),
+        ({"poll_ms": 1000, "max_lag_ms": 1000, "skew_ms": -1}, "skew_ms must be 0 or more, not -1"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
+    """The sentence names the option and its bound."""
+    with pytest.raises(Rejected, match=sentence):
+        Look(**options)
+
+
+def test_the_skew_is_taken_off() -> None:
+    """A clock that may be 50 ms ahead vouches for what was visible 50 ms ago."""
+    note = Look(10, 30, skew_ms=50).due(100, {0: 1})
+
+    assert note is not None
+    assert note.time == 50
+
+
+# What a clock per segment gives, by the cases of other engines, see tests/golden/README.md
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+JET: list[dict[str, Any]] = json.loads((GOLDEN / "hazelcast_source.json").read_text("utf-8"))
+
+FLINK: list[dict[str, Any]] = json.loads((GOLDEN / "flink.json").read_text("utf-8"))
+
+IDLE_TIMERS = [case for case in FLINK if case["kind"] == "idle_timer"]
+
+COUNTED_OTHERWISE = "clock_starts_at_first_quiet_look_not_at_event"
+
+WITHOUT_STEPS = "zero_timeout_refused"
+
+TIMERS = [c for c in IDLE_TIMERS if c["name"] not in {COUNTED_OTHERWISE, WITHOUT_STEPS}]
+
+steps = st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 6))
+
+"""A segment, the time of its event, and how long after the step before."""
+
+
+def taken(clocks: SegmentClocks, step: dict[str, Any]) -> list[Outcome]:
+    """Take one step of Jet's; segments are numbered as they are added."""
+    now = step["now"]
+    match step["op"]:
+        case "add":
+            return [each for n in range(step["n"]) for each in clocks.add(n, now=now)]
+        case "event":
+            return clocks.event(step["partition"], step["time"], now=now)
+        case "remove":
+            return clocks.remove(step["partition"], now=now)
+        case _:
+            return clocks.tick(now=now)
+
+
+def idle_checks(case: dict[str, Any]) -> list[bool]:
+    """Return what the checks of a case of Flink's find, of one segment added at 0."""
+    clocks, now, found = SegmentClocks(case["timeout"] + 1, 0), 0, []
+    clocks.add(0, now=now)
+    for step in case["steps"]:
+        if step["op"] == "advance":
+            now += step["by"]
+        elif step["op"] == "activity":
+            clocks.event(0, 0, now=now)
+        else:
+            clocks.tick(now=now)
+            found.append(clocks.is_idle)
+    return found
+
+
+def expected_checks(case: dict[str, Any]) -> list[bool]:
+    """Return what they find in Flink."""
+    return [step["expect"]["idle"] for step in case["steps"] if step["op"] == "check"]
+
+
+def test_the_files_of_cases_are_whole() -> None:
+    """A case that is lost from a file is missed."""
+    assert (len(JET), len(IDLE_TIMERS), len(TIMERS)) == (7, 7, 5)
+
+
+@pytest.mark.parametrize("case", JET, ids=lambda case: case["name"])
+def test_time_comes_when_jet_emits_watermarks(case: dict[str, Any]) -> None:
+    """After every step the times and the word idle are those of the case."""
+    clocks = SegmentClocks(case["idle_timeout"], case["lag"])
+
+    assert [taken(clocks, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]
+
+
+@pytest.mark.parametrize("case", TIMERS, ids=lambda case: case["name"])
+def test_a_segment_is_idle_when_it_is_in_flink(case: dict[str, Any]) -> None:
+    """Idle is: silent for more than Flink's timeout, which is our timeout less 1 ms."""
+    assert idle_checks(case) == expected_checks(case)
+
+
+def test_silence_is_counted_from_the_last_event_and_not_from_the_next_look() -> None:
+    """An event at 4, a look every 5, a timeout of 10: idle at 15, where Flink sees it at 25."""
+    (case,) = (case for case in IDLE_TIMERS if case["name"] == COUNTED_OTHERWISE)
+
+    assert idle_checks(case) == [False, False, True, True, True]
+    assert expected_checks(case) == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize(("idle_timeout_ms", "delay_ms"), [(-1, 0), (0, -1)])
+def test_a_duration_below_zero_is_refused(idle_timeout_ms: int, delay_ms: int) -> None:
+    """The sentence names it."""
+    with pytest.raises(Rejected, match=r"_ms must be 0 or more, not -1"):
+        SegmentClocks(idle_timeout_ms, delay_ms)
+
+
+@given(st.lists(steps), st.integers(0, 9))
+def test_time_is_the_slowest_segments_newest_less_the_delay(
+    events: list[tuple[int, int, int]], delay_ms: int
+) -> None:
+    """If no segment is ever idle, taking every step together: by brute force."""
+    clocks, now = SegmentClocks(0, delay_ms), 0
+    newest: dict[int, int] = {}
+    for segment in range(3):
+        clocks.add(segment, now=0)
+    for segment, time, later in events:
+        now += later
+        newest[segment] = max(time, newest.get(segment, time))
+        clocks.event(segment, time, now=now)
+        clocks.tick(now=now)
+
+    assert clocks.time == (min(newest.values()) - delay_ms if len(newest) == 3 else None)
+
+
+@given(st.lists(steps, min_size=1), st.integers(0, 9), st.integers(0, 9))
+def test_times_only_rise_and_idle_comes_last(
+    events: list[tuple[int, int, int]], idle_timeout_ms: int, delay_ms: int
+) -> None:
+    """Whatever is fed in; and a step's time is never above its own event."""
+    clocks, now, times = SegmentClocks(idle_timeout_ms, delay_ms), 0, []
+    for segment, time, later in events:
+        now += later
+        quiet = clocks.tick(now=now)
+        assert "idle" not in quiet[:-1]
+        found = clocks.event(segment, time, now=now)
+        assert all(isinstance(each, int) and each <= time for each in found)
+        times += [each for each in (*quiet, *found) if isinstance(each, int)]
+
+    assert times == sorted(set(times))
+
+
+def test_events_that_are_all_handed_on_make_one_step() -> None:
+    """The minimum over all of them, and no event in hand caps it."""
+    clocks = SegmentClocks(0, 5)
+    clocks.event(0, 100, now=0)
+
+    assert clocks.events({0: 90, 1: 80}, now=1) == []
+    assert clocks.events({1: 120}, now=2) == []
+    assert clocks.time == 95
+
+
+# What the newest timestamps promise, with transactions that overlap
+
+
+DELAY = 5
+
+LATER = 10_000
+
+
+@dataclass
+class Partition:
+    """One to which three producers write in transactions, or without: the fourth."""
+
+    times: list[int] = field(default_factory=lambda: [LATER // 2])
+    open: dict[int, int] = field(default_factory=dict)
+
+    def write(self, producer: int, step: int) -> None:
+        """Append a record that is older than the newest by the delay at most."""
+        if producer < 3:
+            self.open.setdefault(producer, len(self.times))
+        self.times.append(max(self.times) - DELAY + step)
+
+    def end(self) -> int:
+        """Return where the visible records end."""
+        return min(self.open.values(), default=len(self.times))
+
+    def newest(self) -> Stamp:
+        """Return the record with the largest timestamp."""
+        return Stamp(max(self.times), self.times.index(max(self.times)))
+
+
+writes = st.tuples(st.integers(0, 3), st.integers(0, 9))
+
+"""A producer, and by how much its record is above the oldest that it may be."""
+
+turns = st.lists(st.tuples(st.lists(writes, max_size=3), st.sets(st.integers(0, 2)), writes))
+
+"""What is written before a look, which transactions end, and what is written amid the look."""
+
+
+@given(turns)
+def test_no_record_beyond_the_ends_is_older_by_more_than_the_delay(
+    turns: list[tuple[list[tuple[int, int]], set[int], tuple[int, int]]],
+) -> None:
+    """Whatever is written between the two questions; and an open newest record is not idle."""
+    partition, newest = Partition(), NewestTimes()
+    for before, ended, amid in turns:
+        for write in before:
+            partition.write(*write)
+        for producer in ended:
+            partition.open.pop(producer, None)
+        end = partition.end()
+        partition.write(*amid)
+        stamp = partition.newest()
+        found = newest.take({0: stamp}, {0: end}, now=LATER)
+        time = found.get(0)
+        assert time is None or min(partition.times[end:]) >= time - DELAY
+        assert stamp.offset < end or 0 in found
+
+    partition.open.clear()
+    looks = [
+        newest.take({0: partition.newest()}, {0: partition.end()}, now=LATER) for _ in range(2)
+    ]
+    assert looks == [{0: max(partition.times)}, {}]
+
+
+def test_a_record_from_the_future_counts_as_one_of_the_present() -> None:
+    """At each look that finds new records, so it neither holds its segment nor hurries it."""
+    newest, ahead = NewestTimes(), {0: Stamp(900, 0)}
+
+    looks = [newest.take(ahead, {0: end}, now=now) for now, end in ((100, 1), (200, 1), (300, 2))]
+    assert looks == [{0: 100}, {}, {0: 300}]
+    assert newest.take({0: Stamp(950, 2)}, {0: 3}, now=1000) == {0: 950}
+
+
+# Which records of a changefeed resolve a time
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"[1]", b'{"after":{"resolved":"1790000000123456789.0000000000"}}'),
+        (b"[1]", b'{"id":1,"resolved":"1790000000123456789.0000000000"}'),
+        (None, b'{"after":{"resolved":"1790000000123456789.0000000000"}}'),
+        (None, b'{"after":{"id":1}}'),
+        (b"[1]", None),
+        (None, b"\x00\x00\x00\x00\x07resolved"),
+    ],
+)
+def test_rows_resolve_nothing(key: bytes | None, value: bytes | None) -> None:
+    """Also those of a table with such a column, deletions, and Avro."""
+    assert resolved_time(key, value) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"resolved":1790000000123456789}',
+        b'{"resolved":"1790000000123"}',
+        b'{"resolved":"1790000000123456789.0000000000","also":1}',
+        b'{"resolved":"-1.0000000000"}',
+        b'{"resolved":null}',
+        b'["resolved"]',
+        b'{"resolved":',
+        b'{"resolved":' + b"[" * 100_000,
+        b'{"resolved":' + b"1" * 5_000 + b"}",
+    ],
+)
+def test_what_only_looks_like_one_is_refused(value: bytes) -> None:
+    """Its time would be a guess."""
+    with pytest.raises(Rejected, match="is not a resolved record of CockroachDB"):
+        resolved_time(None, value)

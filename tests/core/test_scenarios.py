@@ -1,0 +1,238 @@
+"""Facts about one stream: what happens to it, and what it answers; see `scenarios/*.txt`.
+
+A paragraph of these files is a scenario: its fact, more about it, and its acts, indented. What is
+expected of an act stands behind the arrow: of an error, its name and how it begins. An act that
+begins with none of the words below is notes: writer, time, position, and other fields by name.
+
+    stream UA DL returning=exclude      a stream that UA and DL have joined, with these settings
+    @30 UA 10 0:5,1:7; DL 20 -> ok; ok  two notes; it is 30 ms on the service clock from here on
+    marks lower excluded in=ship -> 9 UA; 20 -      these two fields of each mark made now
+    restart                             from here on, the stream and a restarted one answer alike
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noted_time import (
+    Accepted,
+    Aggregator,
+    Note,
+    Refused,
+    ScaleEvent,
+    SealRequest,
+    StreamSettings,
+)
+from noted_time.rules import lower_without
+from noted_time.values import Beyond, ExcludedSince, NotedTimeError, Session
+from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, waiting
+
+ACT = re.compile(r"(?:@(?P<now>\d+) )?(?P<act>.*?)(?: +-> (?P<expected>.*))?")
+
+
+def value_of(word: str) -> Any:  # noqa: ANN401 - any field of a note
+    """Return what a word stands for.
+
+    >>> value_of("5"), value_of("0:5,1:7"), value_of("order,"), value_of("none"), value_of("idle")
+    (5, {0: 5, 1: 7}, ('order',), None, 'idle')
+    """
+    if ":" in word:
+        pairs = (pair.split(":") for pair in word.split(","))
+        return {value_of(key): value_of(value) for key, value in pairs}
+    if "," in word:
+        return tuple(filter(None, word.split(",")))
+    return int(word) if word.lstrip("-").isdigit() else None if word == "none" else word
+
+
+def given(words: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the plain values among the words, and those with a name."""
+    parts = [word.rpartition("=") for word in words]
+    named = {name: value_of(value) for name, is_named, value in parts if is_named}
+    return [value_of(value) for _, is_named, value in parts if not is_named], named
+
+
+def note_of(text: str) -> Note:
+    """Return the note of an act."""
+    (writer, *values), named = given(text.split())
+    plain = {"position" if isinstance(value, dict) else "time": value for value in values}
+    return Note(writer, **plain, **named)
+
+
+def shown(value: object) -> str:
+    """Return a value as scenarios have it."""
+    if isinstance(value, Accepted):
+        rest = {name: each for name, each in asdict(value).items() if each is not None}
+        rest |= {} if value.exclusion is None else {"exclusion": value.exclusion}
+        lower = rest.pop("lower", "")
+        return " ".join([f"ok {lower}".strip(), *(f"{k}={shown(v)}" for k, v in rest.items())])
+    if isinstance(value, Refused):
+        parts = (value.status, value.last, value.beyond)
+        return " ".join(shown(each) for each in parts if each is not None)
+    if isinstance(value, Session):
+        lost = shown([each.id for each in value.lost])
+        value = f"{value.id} {value.label} @{value.since} {lost}"
+    if isinstance(value, Beyond | ExcludedSince):
+        return "@".join(map(str, asdict(value).values()))
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}:{each}" for key, each in value.items()) or "-"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)
+
+
+def rows(found: Iterable[object], fields: list[str]) -> str:
+    """Return these fields of each."""
+    each = (" ".join(shown(attrgetter(name)(one)) for name in fields) for one in found)
+    return "; ".join(each) or "-"
+
+
+@dataclass
+class Scenario:
+    """A stream, the restarted ones beside it, and the time on the service clock."""
+
+    streams: list[Aggregator] = field(default_factory=list)
+    now: int = 0
+    appended_at: dict[str, int] = field(default_factory=dict)
+    declared_at: dict[str, int] = field(default_factory=dict)
+
+    def perform(self, line: str) -> None:
+        """Perform one act, and compare its outcome with the expected one."""
+        act = ACT.fullmatch(line)
+        assert act
+        self.now = int(act["now"] or self.now)
+        verb, *words = act["act"].split()
+        values, named = given(words)
+        if verb in {"stream", "restart"}:
+            getattr(self, verb)(*values, **named)
+            return
+        method = getattr(self, verb, None)
+        found = []
+        for each in self.streams:
+            try:
+                outcome = method(each, *values, **named) if method else self.notes(each, act["act"])
+            except NotedTimeError as error:
+                outcome = f"{type(error).__name__}: {error}"[: len(act["expected"])]
+            found.append(outcome)
+        assert found == [act["expected"] or found[0]] * len(found), line
+
+    def stream(self, *writers: str, returning: str = "hold", **settings: Any) -> None:  # noqa: ANN401
+        """Begin with a stream that these writers have joined."""
+        terms: Any = {"writer_timeout_ms": TIMEOUT_MS, "returning_writer": returning, **settings}
+        self.streams, self.appended_at = [Aggregator(StreamSettings(**terms))], {}
+        domain = self.streams[0].settings.domains[0]
+        deliver(self.streams[0], *(Note(each, domain=domain) for each in writers), now=self.now)
+
+    def restart(self) -> None:
+        """Put a restarted stream beside it."""
+        self.streams.append(restarted(self.streams[0], self.appended_at, self.declared_at))
+
+    def notes(self, stream: Aggregator, text: str) -> str:
+        """Hand over the notes."""
+        return "; ".join(shown(stream.note(note_of(each), self.now)) for each in text.split("; "))
+
+    def marks(self, stream: Aggregator, *fields: str, **within: str) -> str:
+        """Advance as far as it can."""
+        domain = within.get("in", "default")
+        if marks := marks_of(stream, domain, now=self.now):
+            self.appended_at[domain] = self.now
+        return rows(marks, [*fields] or ["lower"])
+
+    def waiting(self, stream: Aggregator, *fields: str, **within: str) -> str:
+        """Show who is waited for."""
+        found = waiting(stream, within.get("in", "default"), now=self.now)
+        return rows(found, [*fields] or ["writer"])
+
+    def decision(self, stream: Aggregator) -> str:
+        """Show what is decided."""
+        return type(stream.decide("default", now=self.now)).__name__.lower()
+
+    def expire(self, stream: Aggregator) -> str:
+        """Exclude who is silent for too long."""
+        return shown(stream.expire(self.now))
+
+    def next_timeout(self, stream: Aggregator) -> str:
+        """Show when the next is excluded."""
+        return shown(stream.next_timeout())
+
+    def without(self, stream: Aggregator, *writers: str, **within: str) -> str:
+        """Show where time would be without each of them."""
+        domain = stream.domains[within.get("in", "default")]
+        return ", ".join(shown(lower_without(domain, each)) for each in writers)
+
+    def members(self, stream: Aggregator) -> str:
+        """Show all writers."""
+        return shown(list(stream.writers()))
+
+    def record(self, stream: Aggregator, writer: str, *fields: str) -> str:
+        """Show what is stored of a writer."""
+        record = stream.record(writer)
+        return rows([record], [*fields]) if fields else str(record)
+
+    def named(self, stream: Aggregator, *fields: str) -> str:
+        """Show whom the last mark names."""
+        return rows(stream.domains["default"].named, [*fields])
+
+    def expect(self, stream: Aggregator, writer: str) -> str:
+        """Create a writer before its first note."""
+        return shown(stream.expect([writer], now=self.now))
+
+    def hold(self, stream: Aggregator, writer: str, until: int) -> None:
+        """Keep a writer from timing out."""
+        stream.hold(writer, until)
+
+    def remove(self, stream: Aggregator, writer: str, by: str = "") -> None:
+        """Remove a writer as an operator does."""
+        stream.remove(writer, now=self.now, by=by)
+
+    def forget(self, stream: Aggregator) -> None:
+        """Forget writers that are gone for long."""
+        stream.forget_departed(self.now, len(stream))
+
+    def scale(self, stream: Aggregator, sealed: dict[int, int], **created: tuple[str, ...]) -> None:
+        """Seal segments where they end, and create their successors."""
+        after = {int(segment): tuple(map(int, before)) for segment, before in created.items()}
+        stream.scale(ScaleEvent(sealed, after))
+
+    def settle(self, stream: Aggregator, cut: dict[int, int]) -> None:
+        """Forget sealed segments that are whole in this cut, that of the first mark kept."""
+        stream.settle([cut])
+
+    def seal(
+        self, stream: Aggregator, cut: dict[int, int] | None = None, **final_times: int
+    ) -> str:
+        """Seal the stream."""
+        made = stream.seal(SealRequest(cut or {}, final_times), now=self.now, written_at=7)
+        return f"{shown(made.final_cut)} {shown(made.never_noted)}"
+
+    def last(self, stream: Aggregator, *fields: str, **within: str) -> str:
+        """Show the last mark."""
+        return rows([stream.domains[within.get("in", "default")].last], [*fields])
+
+    def settings(self, stream: Aggregator, **changed: Any) -> None:  # noqa: ANN401 - any setting
+        """Change settings of the stream."""
+        added = set(changed.get("domains", ())) - set(stream.settings.domains)
+        self.declared_at |= dict.fromkeys(added, self.now)
+        stream.reconfigure(replace(stream.settings, **changed), now=self.now)
+
+
+def scenarios() -> list[Any]:
+    """Return the acts of each scenario, with its fact for an id."""
+    return [
+        pytest.param(paragraph.split("\n    ")[1:], id=f"{file.stem}: {paragraph.splitlines()[0]}")
+        for file in sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
+        for paragraph in file.read_text().strip().split("\n\n")[1:]
+    ]
+
+
+@pytest.mark.parametrize("acts", scenarios())
+def test_scenario(acts: list[str]) -> None:
+    """Each act has the outcome that is written behind it."""
+    scenario = Scenario()
+
+    for act in acts:
+        scenario.perform(act)

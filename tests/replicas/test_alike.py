@@ -1,0 +1,196 @@
+"""Two replicas: whichever is asked, the answers are the same."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from reader_client import ReaderClient
+from tests.replicas.served import Two, lowers, make, note, shared, stream_of
+from tests.support.calls import HTTP
+from tests.support.page import Runner, steady
+from tests.support.postgres import Server
+from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S, wait_until
+from writer_client import WriterClient
+
+PROXIES: dict[str, Any] = {
+    **dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), ""),
+}
+
+"""Of the environment in which the replicas run: for everything, and they lead nowhere."""
+
+
+@pytest.fixture(scope="module")
+def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """Two replicas that were started at once on a database with nothing in it, not even tables.
+
+    One makes the tables, and both serve. No proxy of their environment stands between them.
+    """
+    url, directory = server.make_database(), tmp_path_factory.mktemp("two")
+    with (
+        ServeProcess(directory, "--database", url, **PROXIES) as a,
+        ServeProcess(directory, "--database", url, **PROXIES) as b,
+    ):
+        for each in (a, b):
+            each.ready()
+        shared(a, b)
+        yield Two(a, b)
+
+
+@pytest.fixture
+def owner(two: Two) -> ServeProcess:
+    """The replica that has the stream `name`."""
+    return two.a
+
+
+@pytest.fixture
+def other(two: Two) -> ServeProcess:
+    """The replica that has not."""
+    return two.b
+
+
+@pytest.fixture
+def name(owner: ServeProcess, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a stream that marks every advance, removed afterwards."""
+    made = stream_of(owner, re.sub(r"\W", "-", request.node.name)[:100])
+    make(owner, made)
+    yield made
+    HTTP.delete(f"{owner.url}/v1/streams/{made}")
+
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.mark.parametrize("asked", ["owner", "other"])
+def test_every_example_of_the_api_page_runs(two: Two, asked: str, tmp_path: Path) -> None:
+    """In the order of the page, with the answers that it shows, through either replica."""
+    owner, other = two.by_owner("flights")
+    url = owner.url if asked == "owner" else other.url
+    answers = Runner(tmp_path, url).run_page("docs/reference/api.md")
+    HTTP.delete(f"{url}/v1/streams/flights").raise_for_status()
+
+    assert answers
+
+
+def test_what_one_accepts_both_show(owner: ServeProcess, other: ServeProcess, name: str) -> None:
+    """At once on the replica that was asked, and soon on the other; to the last byte."""
+    shown = []
+    for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
+        note(told_to, name, noted)
+        wait_until(lambda: lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
+    paths = ("", "/marks", "/cut?complete_to=6", "/explain", "/writers")
+    for path in paths:
+        answers = [HTTP.get(f"{each.url}/v1/streams/{name}{path}") for each in (owner, other)]
+        shown.append([steady(answer.text) for answer in answers])
+
+    assert [one == two for one, two in shown] == [True] * len(paths)
+    assert lowers(other, name) == [(1, 5), (2, 7), (3, 9)]
+
+
+def test_a_writer_noting_to_another_replica_reads_its_mark_at_once(
+    other: ServeProcess, name: str
+) -> None:
+    """The answer with the new lower came, so the mark is shown, without any wait."""
+    with httpx.Client(base_url=f"{other.url}/v1/streams/{name}") as client:
+        seen = []
+        for noted in range(1, 41):
+            client.post("/notes", json={"notes": [{"writer": "w", "time": noted}]})
+            marks = client.get("/marks", params={"after": noted - 1}).json()["marks"]
+            seen += [mark["lower"] for mark in marks]
+
+    assert seen == list(range(1, 41))
+
+
+def test_a_stream_made_again_is_another_to_both(
+    owner: ServeProcess, other: ServeProcess, name: str
+) -> None:
+    """No matter which removed and which created it: its marks start again, under a new id."""
+    first = HTTP.get(f"{other.url}/v1/streams/{name}").json()["id"]
+    note(owner, name, 5)
+    wait_until(lambda: lowers(other, name) == [(1, 5)])
+    HTTP.delete(f"{other.url}/v1/streams/{name}").raise_for_status()
+    gone = [HTTP.get(f"{each.url}/v1/streams/{name}").status_code for each in (owner, other)]
+    second = make(other, name)
+    note(owner, name, 3)
+    wait_until(lambda: lowers(other, name) == [(1, 3)])
+    ids = [HTTP.get(f"{each.url}/v1/streams/{name}").json()["id"] for each in (owner, other)]
+
+    assert (gone, first != second, ids) == ([404, 404], True, [second, second])
+
+
+@pytest.mark.parametrize("noting", ["owner", "other"])
+def test_a_poll_at_the_other_is_woken_by_a_note(
+    owner: ServeProcess, other: ServeProcess, name: str, noting: str
+) -> None:
+    """Whichever replica accepted it; the poll is answered with the mark long before its end."""
+    chosen = owner if noting == "owner" else other
+
+    async def poll() -> httpx.Response:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+            url, query = f"{other.url}/v1/streams/{name}/marks", {"wait_ms": 30_000}
+            waiting = asyncio.create_task(client.get(url, params=query))
+            await asyncio.sleep(0.3)
+            begun = asyncio.get_running_loop().time()
+            assert await asyncio.to_thread(note, chosen, name, 5) == 200
+            answer = await waiting
+            assert asyncio.get_running_loop().time() - begun < 15
+            return answer
+
+    marks = asyncio.run(poll()).json()["marks"]
+
+    assert [(mark["seq"], mark["lower"]) for mark in marks] == [(1, 5)]
+
+
+def test_clients_need_not_know_the_owner_of_a_stream(other: ServeProcess, name: str) -> None:
+    """A writer and a reader that know the other one only: notes are durable, windows exact."""
+    with WriterClient(other.url, name, "w") as writer:
+        writer.join()
+        for noted in range(1, 6):
+            writer.note_time(noted, {0: 10 * noted})
+        writer.flush()
+        with ReaderClient(other.url, name) as reader:
+            reader.catch_up(timeout=PATIENCE_S)
+            lower = reader.window_at({0: 50}).lower
+
+    assert lower == 5
+
+
+def put(replica: ServeProcess, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+    """PUT the body; returns the answer."""
+    return HTTP.put(f"{replica.url}/v1/{path}", json=body).raise_for_status().json()
+
+
+def test_a_member_is_where_a_group_of_the_other_controllers_stream_is(
+    owner: ServeProcess, other: ServeProcess, name: str
+) -> None:
+    """Whichever of both is asked; a stream is unknown on either."""
+    far = stream_of(other, "far")
+    make(other, far)
+    for replica, stream, noted in ((owner, name, 5), (other, far, 50)):
+        note(replica, stream, noted)
+        position = {"position": {"0": 1000}}
+        put(replica, f"streams/{stream}/reader-groups/g/readers/r", position)
+    alignment = f"alignments/{stream_of(owner, 'aligned')}"
+    put(other, alignment, {"max_drift": 10})
+    group = {"stream": far, "group": "g"}
+    bounds = [
+        put(replica, f"{alignment}/members/far", group)["bound"] for replica in (owner, other)
+    ]
+    near = put(other, f"{alignment}/members/near", {"stream": name, "group": "g"})
+    unknown = {"stream": stream_of(other, "none"), "group": "g"}
+    refused = HTTP.put(f"{owner.url}/v1/{alignment}/members/x", json=unknown).json()["code"]
+    shown = [HTTP.get(f"{replica.url}/v1/{alignment}").json() for replica in (owner, other)]
+
+    assert (bounds, near["bound"], near["held_by"], refused) == (
+        [60, 60],
+        15,
+        "near",
+        "unknown_stream",
+    )
+    assert [each["members"].keys() for each in shown] == [{"far", "near"}] * 2

@@ -1,0 +1,196 @@
+"""What a query over a file log plans and reads, batch by batch and run by run; no Spark runs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyarrow as pa
+import pytest
+
+from noted_time import BacklogPolicy, ScaleEvent, UnknownStream
+from noted_time.filelog.layout import UnreadableFile
+from spark_integration import Batches, CatchUp
+from spark_integration.log.offset import LogOffset
+from spark_integration.log.options import Option
+from tests.support.disorder import disorder, replay
+from tests.support.log_reading import Batch, batches, log_query, replayed
+from tests.support.noted_stream import NotedStream
+from tests.support.served import Served
+
+YEAR_MS = 365 * 24 * 3600 * 1000
+
+
+def names(found: list[Batch]) -> list[list[str]]:
+    """Return the names of the rows of each batch."""
+    return [[name for _, name in batch.rows] for batch in found]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(Batches(15),), (Batches(15, "time"),), (Batches(9), CatchUp(BacklogPolicy(behind_ms=1), 30))],
+    ids=["share", "time", "catch up"],
+)
+def test_a_batch_that_is_run_again_is_identical_under_any_option_and_needs_no_controller(
+    flights: NotedStream, controller: Served, options: tuple[Option, ...]
+) -> None:
+    """Marks decide where a batch ends when it is planned, and never again."""
+    steps = disorder(5)
+    replay(flights, steps[:20])
+    planned = batches(log_query(flights, *options))
+    replay(flights, steps[20:])
+    controller.stop()
+    ends = [LogOffset("flights"), *(batch.end for batch in planned)]
+    again = [
+        replayed(log_query(flights, Batches(5)), start, each.end)
+        for start, each in zip(ends, planned, strict=False)
+    ]
+    controller.start()
+
+    assert (again, len(planned) > 3) == (planned, True)
+
+
+def test_a_batch_has_no_more_rows_than_asked_for(flights: NotedStream) -> None:
+    """Files of unequal size in three segments are cut at the limit."""
+    flights.append(0, *((n, "a") for n in range(11)))
+    flights.append(1, *((n, "b") for n in range(5)))
+    flights.append(4, (1, "c"))
+
+    assert [len(each) for each in names(batches(log_query(flights, Batches(4))))] == [4, 4, 4, 4, 1]
+
+
+def test_batches_are_larger_while_the_query_is_behind(flights: NotedStream) -> None:
+    """Small again once it is near."""
+    query = log_query(flights, Batches(5), CatchUp(BacklogPolicy(behind_ms=1500), 40))
+    for second in range(10):
+        flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
+        flights.note((second + 1) * 1000)
+    found = batches(query)
+    for second in range(10, 12):
+        flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
+    flights.note(11_000)
+    found += batches(query, found[-1].end)
+
+    large, read = [(40, True), (40, True), (20, True)], [batch for batch in found if batch.rows]
+    assert [(len(batch.rows), batch.end.backlog) for batch in read] == [*large, *[(5, False)] * 4]
+
+
+def test_a_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStream) -> None:
+    """The watermark is that of the mark."""
+    flights.append(0, (YEAR_MS, "ahead"), (1000, "a"))
+    flights.note(1500)
+
+    assert [batch.watermark for batch in batches(log_query(flights))] == [1499]
+
+
+def test_rows_are_read_while_the_controller_is_away_and_time_follows(
+    flights: NotedStream, controller: Served
+) -> None:
+    """The mark before stays until the controller is back."""
+    query = log_query(flights)
+    flights.append(0, (1000, "a"))
+    flights.note(1500)
+    found = batches(query)
+    controller.stop()
+    flights.append(0, (1600, "b"))
+    found += batches(query, found[-1].end)
+    controller.start()
+    flights.note(2000)
+    found += batches(query, found[-1].end)
+
+    assert names(found) == [["a"], ["b"], []]
+    assert [batch.watermark for batch in found] == [1499, 1499, 1999]
+
+
+def test_the_watermark_never_goes_back_when_a_stream_is_recreated(
+    flights: NotedStream, controller: Served
+) -> None:
+    """The marks of the new stream begin below; they are admitted once they are above."""
+    query = log_query(flights)
+    flights.append(0, (1000, "a"))
+    flights.note(5000)
+    found = batches(query)
+    flights.marks = controller.stream(flights.name)
+    flights.append(0, (5500, "b"))
+    flights.note(1200)
+    found += batches(query, found[-1].end)
+    flights.note(7000)
+    found += batches(query, found[-1].end)
+
+    assert [batch.watermark for batch in found] == [4999, 4999, 6999]
+
+
+def test_a_query_that_is_ahead_of_its_stream_continues_from_the_last_mark(
+    flights: NotedStream, controller: Served
+) -> None:
+    """Its database went back: the watermark waits for later times, and no row comes twice."""
+    query = log_query(flights)
+    flights.append(0, (1000, "a"))
+    flights.note(1500)
+    with controller.going_back():
+        flights.append(0, (2500, "b"))
+        for time in (2600, 2800, 3000):
+            flights.note(time)
+        found = batches(query)
+    for time in (2000, 5000):
+        flights.append(0, (3500, "c"))
+        flights.note(time)
+        found += batches(query, found[-1].end)
+
+    assert names(found) == [["a", "b"], ["c"], ["c"]]
+    assert [batch.watermark for batch in found] == [2999, 2999, 4999]
+
+
+def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(
+    flights: NotedStream, controller: Served
+) -> None:
+    """Order time is far ahead of ship time; a query on the latter waits for it."""
+    flights.marks = controller.stream("flights", "order", "ship")
+    flights.append(0, (1000, "a"))
+    flights.marks.note("w", 9000, {0: 1}, "order")
+    flights.marks.note("w", 1500, {0: 1}, "ship")
+    found = [batches(log_query(flights, domain=domain))[-1] for domain in ("order", "ship")]
+
+    assert [batch.watermark for batch in found] == [8999, 1499]
+
+
+@pytest.mark.parametrize("order", ["share", "time"])
+def test_a_successor_is_read_after_the_end_of_its_predecessor(
+    flights: NotedStream, order: Literal["share", "time"]
+) -> None:
+    """No mark that names it is admitted before; rows beyond the last mark come by order alone."""
+    flights.append(0, (1000, "a"), (1100, "b"), (1200, "c"))
+    flights.note(1050)
+    flights.marks.scale(ScaleEvent({0: 3}, {1: (0,), 2: (0,)}))
+    flights.append(1, (2500, "d"))
+    flights.append(2, (1300, "e"), (2600, "f"))
+    if order == "share":
+        flights.note(2000)
+    found = batches(log_query(flights, Batches(1, order)))
+    before = [batch for batch in found if batch.end.segments.get(0, 0) < 3]
+
+    assert {batch.watermark for batch in before} <= {None, 1049}
+    if order == "time":
+        assert names(found)[:3] == [["a"], ["b"], ["c"]]
+    else:
+        assert found[-1].watermark == 1999
+
+
+def test_a_stream_that_does_not_exist_fails_the_query_at_its_start(
+    flights: NotedStream, controller: Served
+) -> None:
+    """Instead of a watermark that never advances."""
+    flights.append(0, (1000, "a"))
+    query = log_query(flights)
+    controller.call("DELETE", "/flights")
+
+    with pytest.raises(UnknownStream, match="there is no stream 'flights'"):
+        batches(query)
+
+
+def test_a_file_without_a_column_is_named(flights: NotedStream) -> None:
+    """It has the right name and other columns."""
+    flights.append(0, (1000, "a"))
+    flights.append_table(0, pa.table({"time": [1], "x": [1]}))
+
+    with pytest.raises(UnreadableFile, match=r"flights\+0\+0000000001.parquet: has no column name"):
+        batches(log_query(flights))

@@ -1,0 +1,21 @@
+"""The values of a reader's call, from flat names that tests vary one by one."""
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from spark_integration import Noted, WatermarkPolicy
+
+Value = TypeVar("Value")
+
+
+def taken(kind: type[Value], asked: dict[str, Any], **given: object) -> Value:
+    """Return a value of that kind; what `asked` has of its fields is moved into it."""
+    named: Any = kind
+    names = {each.name for each in fields(named)} & asked.keys()
+    return kind(**{**given, **{name: asked.pop(name) for name in names}})
+
+
+def noted_and_policy(asked: dict[str, Any], url: str, stream: str | None = None) -> Noted:
+    """Return the `Noted` of a call, and make its `policy` one argument."""
+    asked["policy"] = taken(WatermarkPolicy, asked)
+    return taken(Noted, asked, url=url, stream=stream)

@@ -1,0 +1,71 @@
+"""Archives of the classes that Spark and Kafka load: with them, they start in half the CPU time.
+
+Java writes one when a program ends, and ignores one that it cannot use, such as another Java's.
+They are made once in an environment, beside the jars. `python -m tests.support.classes` makes them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK = Path(sys.prefix, "classes", "spark.jsa")
+KAFKA = SPARK.with_name("kafka.jsa")
+
+
+def read(archive: Path) -> str:
+    """Return the options that have Java read an archive, if there is one, and not mention it."""
+    return f"-XX:SharedArchiveFile={archive} -Xlog:disable"
+
+
+def make_in_background() -> None:
+    """Make what is missing; what is started meanwhile does without."""
+    if not (SPARK.exists() and KAFKA.exists()):
+        command = ["nice", sys.executable, "-m", "tests.support.classes"]
+        quiet = subprocess.DEVNULL
+        subprocess.Popen(command, cwd=ROOT, stdin=quiet, stdout=quiet, stderr=quiet)
+
+
+def _make(archive: Path, run: Callable[[str, Path], None]) -> None:
+    directory = archive.with_suffix(".making")
+    shutil.rmtree(directory, ignore_errors=True)  # what was cut off
+    directory.mkdir(parents=True)
+    run(f"-XX:ArchiveClassesAtExit={directory / archive.name}", directory)
+    (directory / archive.name).replace(archive)
+    shutil.rmtree(directory)
+
+
+def _count_in_spark(option: str, directory: Path) -> None:
+    os.environ["SPARK_SUBMIT_OPTS"] = option
+    from pyspark import SparkContext  # noqa: PLC0415 - a broker needs none of this
+
+    from tests.support.spark_sessions import start_spark, wait_for_end  # noqa: PLC0415
+
+    session = start_spark()
+    rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    counts = rows.withWatermark("timestamp", "1 second").groupBy("timestamp").count()
+    writer = counts.writeStream.format("parquet").option("path", str(directory / "counts"))
+    query = writer.option("checkpointLocation", str(directory / "checkpoint"))
+    wait_for_end(query.trigger(availableNow=True).start())
+    session.read.parquet(str(directory / "counts")).collect()
+    session.stop()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.communicate()  # Java ends once nothing can be written to it
+
+
+def _start_a_broker(option: str, directory: Path) -> None:
+    from tests.support.kafka import Broker  # noqa: PLC0415 - Spark needs none of this
+
+    with Broker(directory, java_options=option) as broker:
+        broker.create("topic")
+        broker.send("topic", [(0, "value", 0)])
+
+
+if __name__ == "__main__":
+    _make(SPARK, _count_in_spark)
+    _make(KAFKA, _start_a_broker)

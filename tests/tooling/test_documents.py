@@ -1,0 +1,227 @@
+"""The reference, the links and lines of the pages, and the files of the dashboard."""
+
+import importlib
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def reference(root: Path) -> ModuleType:
+    """Load the script that builds it."""
+    spec = spec_from_file_location("reference", root / "docs" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Build it as `./run docs` does, in a process of its own; return its files by name."""
+    target = tmp_path_factory.mktemp("reference")
+    done = subprocess.run(
+        [sys.executable, root / "docs" / "reference.py", target],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {page.name: page.read_text("utf-8") for page in target.iterdir()}
+
+
+def test_every_public_name_is_in_the_reference(
+    reference: ModuleType, pages: dict[str, str]
+) -> None:
+    """On the page of its package."""
+    missing = [
+        f"{package}.{name}"
+        for package in reference.PACKAGES
+        for name in importlib.import_module(package).__all__
+        if f'id="{name}"' not in pages[f"{package}.html"]
+    ]
+
+    assert missing == []
+
+
+def test_the_pages_load_nothing_from_the_network(
+    reference: ModuleType, pages: dict[str, str]
+) -> None:
+    """They can be read on a machine without any."""
+    loads = [load for page in pages.values() for load in reference.loaded_from_elsewhere(page)]
+
+    assert loads == []
+
+
+@pytest.mark.parametrize(
+    "loading",
+    [
+        '<script async src="https://cdn.example/a"></script>',
+        "<link rel=stylesheet href=//cdn.example/a>",
+        "@font-face { src: url('https://cdn.example/a') }",
+        '@import "https://cdn.example/a";',
+        'import("https://cdn.example/a")',
+    ],
+)
+def test_what_a_page_loads_is_found(reference: ModuleType, loading: str) -> None:
+    """A script, a style sheet, a font or a module of another host."""
+    (address,) = reference.loaded_from_elsewhere(f"<p>{loading}</p>")
+
+    assert address.removeprefix("https:") == "//cdn.example/a"
+
+
+def test_a_link_is_not_loaded(reference: ModuleType) -> None:
+    """The reader decides to follow it."""
+    assert reference.loaded_from_elsewhere('<a href="https://pdoc.dev">pdoc</a>') == []
+
+
+# The links of the pages lead to files of this tree, and to headings that are there
+
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)")
+
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def text_of(page: Path) -> str:
+    """Return a page without its code, in which nothing is a link or a heading."""
+    return CODE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what links to the headings of a page end in, as GitHub makes them."""
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text_of(page)))
+    return {each.replace(" ", "-") for each in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """No page that was renamed, and no heading."""
+    broken = [
+        f"{file}#{anchor}"
+        for file, anchor in LINK.findall(text_of(page))
+        if not (target := page.parent / file if file else page).exists()
+        or (anchor and target.suffix == ".md" and anchor not in anchors(target))
+    ]
+
+    assert broken == []
+
+
+# The prose of the pages wraps at 120 columns, so that the diff of a page can be read
+
+
+COLUMNS = 120
+
+FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+
+BLOCK = re.compile(r"`[^`\n]*`")
+
+ITEM = re.compile(r"^(?:[-*+]|\d+\.) +")
+
+
+def too_long(page: str) -> list[str]:
+    """Return the lines that exceed the columns and could be broken.
+
+    Tables, pictures and code may be longer, and so may what has no space outside of code.
+
+    >>> too_long("| " + "a cell " * 20 + "|")
+    []
+    >>> too_long("- " + "x" * 120)
+    []
+    >>> too_long("- x " + "y" * 120) == ["- x " + "y" * 120]
+    True
+    """
+    lines = FENCE.sub("", page).splitlines()
+    long = (line for line in lines if len(line) > COLUMNS)
+    prose = (line for line in long if not line.lstrip().startswith(("|", "![", "#")))
+    return [line for line in prose if " " in ITEM.sub("", BLOCK.sub("code", line).strip())]
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_prose_wraps(page: Path) -> None:
+    """A paragraph is not one line."""
+    assert too_long(page.read_text(encoding="utf-8")) == []
+
+
+# The dashboard's files are read as they are: without a linter, these tests keep them readable
+
+
+FOLDER = ROOT / "controller" / "api" / "pages" / "dashboard"
+
+TEXTS = {each.name: each.read_text("utf-8") for each in FOLDER.iterdir()}
+
+MODULES = sorted(name for name in TEXTS if name.endswith(".js"))
+
+MOST_LINES = 250
+
+MOST_COLUMNS = 120
+
+IMPORT = re.compile(r'^import \{([^}]*)\}\s*from "\./([\w.]+)";$', re.MULTILINE)
+
+EXPORT = re.compile(r"^export (?:async )?(?:const|let|function|class) ([\w$]+)", re.MULTILINE)
+
+
+def imports(module: str) -> dict[str, set[str]]:
+    """Return what a module imports from which others."""
+    found = IMPORT.findall(TEXTS[module])
+    return {other: set(re.findall(r"[\w$]+", names)) for names, other in found}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_files_and_their_lines_are_short(name: str) -> None:
+    """So that a part can be read at once; a tab would hide how long a line is."""
+    lines = TEXTS[name].splitlines()
+
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= MOST_COLUMNS
+    assert "\t" not in TEXTS[name]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_what_others_export_and_it_uses(module: str) -> None:
+    """A name that is missing stops the whole page; each import statement is of that form."""
+    body = IMPORT.sub("", TEXTS[module])
+    exported = {other: set(EXPORT.findall(TEXTS[other])) for other in imports(module)}
+    used = set(re.findall(r"[\w$]+", body))
+
+    assert not re.search(r"^import|\bimport\(", body, re.MULTILINE)
+    assert {other: names - exported[other] for other, names in imports(module).items()} == {
+        other: set() for other in exported
+    }
+    assert set().union(*imports(module).values()) - used == set()
+
+
+def test_whatever_is_exported_is_imported() -> None:
+    """By another module."""
+    exported = {(module, name) for module in MODULES for name in EXPORT.findall(TEXTS[module])}
+    imported = {
+        (other, name)
+        for module in MODULES
+        for other, names in imports(module).items()
+        for name in names
+    }
+
+    assert exported == imported
+
+
+def test_modules_import_in_one_direction_and_are_loaded_at_once() -> None:
+    """No cycle; the page names all of them, so that none is only found in another."""
+    order = TopologicalSorter({module: set(imports(module)) for module in MODULES}).static_order()
+    named = re.findall(r'(?:src|href)="assets/(\w+\.js)"', TEXTS["index.html"])
+
+    assert sorted(order) == sorted(named) == MODULES

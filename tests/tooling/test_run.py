@@ -1,0 +1,406 @@
+"""How ./run makes its environment, finds a Java, and tries properties and releases of Spark."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from spark_integration.session.jars import CHECKSUMS
+from spark_integration.session.versions import NEEDS, OLDEST, release_of
+from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
+
+
+@pytest.fixture
+def clone(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Point the script at an empty clone whose .venv is a link to nothing yet."""
+    (tmp_path / "requirements.lock").write_text("one==1\n")
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    for name in ("LOCK", "VENV", "STAMP", "PYTHON"):
+        place = tmp_path / getattr(run, name).relative_to(run.ROOT)
+        monkeypatch.setattr(run, name, place)
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def installs(
+    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, ...]]:
+    """Record what would be made and installed, without doing it."""
+    done: list[tuple[str, ...]] = []
+
+    def make_venv(_env: object) -> None:
+        done.append(("venv",))
+        (clone / ".venv").mkdir(exist_ok=True)
+
+    monkeypatch.setattr(run, "make_venv", make_venv)
+    monkeypatch.setattr(run, "pip", lambda _env, *arguments: done.append(arguments))
+    monkeypatch.setattr(run, "runs", lambda _env, _probe: (clone / ".venv").exists())
+    return done
+
+
+def test_a_first_run_makes_the_venv_and_installs_by_hash(
+    run: ModuleType, clone: Path, installs: list[tuple[str, ...]]
+) -> None:
+    """First the locked packages, then this project on top of them."""
+    run.install_packages({})
+
+    assert installs == [
+        ("venv",),
+        ("--require-hashes", "-r", str(clone / "requirements.lock")),
+        ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone)),
+    ]
+
+
+@pytest.mark.usefixtures("clone")
+def test_a_second_run_installs_nothing(run: ModuleType, installs: list[tuple[str, ...]]) -> None:
+    """The stamp records that this lock is installed."""
+    run.install_packages({})
+    installs.clear()
+
+    run.install_packages({})
+
+    assert installs == []
+
+
+def test_a_changed_lock_is_installed_into_the_same_venv(
+    run: ModuleType, clone: Path, installs: list[tuple[str, ...]]
+) -> None:
+    """Half a gigabyte is not fetched again for one new version."""
+    run.install_packages({})
+    installs.clear()
+    (clone / "requirements.lock").write_text("one==2\n")
+
+    run.install_packages({})
+
+    assert [words[0] for words in installs] == ["--require-hashes", "--quiet"]
+
+
+def test_a_clone_that_has_moved_gets_a_new_venv(
+    run: ModuleType, clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scripts in a venv name the place they were made for."""
+    run.install_packages({})
+    installs.clear()
+    monkeypatch.setattr(run, "ROOT", clone / "moved")
+    shutil.copytree(clone, clone / "moved", ignore=shutil.ignore_patterns("moved"))
+
+    run.install_packages({})
+
+    assert installs[0] == ("venv",)
+
+
+@pytest.mark.usefixtures("installs")
+def test_an_interrupted_install_is_done_again(
+    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a finished install leaves a stamp."""
+
+    def interrupted(_env: object, *_arguments: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "pip", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        run.install_packages({})
+
+    assert not (clone / ".venv" / "installed.stamp").exists()
+
+
+def test_no_other_spark_or_python_gets_in(run: ModuleType) -> None:
+    """A data engineer's shell often sets SPARK_HOME, which would win over the locked PySpark."""
+    inherited = {
+        "PATH": "/bin",
+        "HOME": "/home/ada",
+        "SPARK_HOME": "/opt/spark",
+        "PYSPARK_PYTHON": "python2",
+        "PYTHONPATH": "/elsewhere",
+    }
+
+    assert run.clean_environment(inherited) == {
+        "PATH": f"{run.BIN}{os.pathsep}/bin",
+        "HOME": "/home/ada",
+        "VIRTUAL_ENV": str(run.VENV),
+        "PYSPARK_PYTHON": str(run.PYTHON),
+        "PYSPARK_DRIVER_PYTHON": str(run.PYTHON),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PIP_USER": "0",
+    }
+
+
+def test_an_old_python_is_refused_with_the_remedy(
+    run: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To start it with a newer one."""
+    with pytest.raises(SystemExit):
+        run.require_python((3, 9))
+
+    assert "needs Python 3.11 or newer and this is 3.9" in capsys.readouterr().err
+
+
+def test_help_names_every_command(run: ModuleType, root: Path, tmp_path: Path) -> None:
+    """Help needs no environment and works from anywhere."""
+    said = subprocess.check_output(
+        [sys.executable, root / "run", "--help"], cwd=tmp_path, text=True
+    )
+
+    assert [name for name in (*run.PROGRAMS, *run.CHORES) if f"\n  {name} " not in said] == []
+
+
+def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
+    """A slip of the pen installs nothing."""
+    command = [sys.executable, str(root / "run"), "tset"]
+
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr.startswith("run: there is no command 'tset'")) == (2, True)
+
+
+# How ./run finds a Java that can run Spark, or makes one that can
+
+
+posix = pytest.mark.skipif(os.name == "nt", reason="the wrapper is a shell script")
+
+
+def script(path: Path, body: str) -> Path:
+    """Write an executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def fake_java(home: Path, release: str) -> Path:
+    """Write a java that claims to be this release, and return its home."""
+    said = f"    java.home = {home}\n    java.specification.version = {release}"
+    script(home / "bin" / "java", f"cat >&2 <<'END'\n{said}\nEND")
+    return home
+
+
+@posix
+def test_java_home_comes_before_the_path(run: ModuleType, tmp_path: Path) -> None:
+    """A user who sets JAVA_HOME means it."""
+    home, other = fake_java(tmp_path / "a home", "17"), fake_java(tmp_path / "other", "21")
+    env = {"JAVA_HOME": str(home), "PATH": f"{other / 'bin'}:{os.defpath}"}
+
+    assert run.find_java(env) == str(home)
+
+
+@posix
+@pytest.mark.parametrize("release", ["11", "1.8"])
+def test_an_old_java_home_gives_way_to_the_path(
+    run: ModuleType, tmp_path: Path, release: str
+) -> None:
+    """Java 11 cannot run Spark, wherever it is; Java 8 called itself 1.8."""
+    old, new = fake_java(tmp_path / "old", release), fake_java(tmp_path / "a new one", "21")
+    env = {"JAVA_HOME": str(old), "PATH": f"{new / 'bin'}:{os.defpath}"}
+
+    assert run.find_java(env) == str(new)
+
+
+@posix
+def test_a_java_that_fails_as_spark_starts_it_does_not_count(
+    run: ModuleType, tmp_path: Path
+) -> None:
+    """A runtime without the vector module refuses to start under Spark."""
+    script(tmp_path / "bin" / "java", "echo 'Module jdk.incubator.vector not found'; exit 1")
+
+    assert run.find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path / "empty")}) is None
+
+
+@posix
+def test_the_wrapper_drops_the_vector_module_and_nothing_else(
+    run: ModuleType, tmp_path: Path
+) -> None:
+    """Arguments keep their order and their spaces, and the path may have its own."""
+    java = script(tmp_path / "it's a runtime" / "java", """printf '<%s>' "$@" """)
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(run.java_wrapper(str(java)))
+    command = ["sh", str(wrapper), "-cp", "a b", run.VECTOR_MODULE, "", "--add-modules=x", "$HOME"]
+
+    said = subprocess.check_output(command, text=True)
+
+    assert said == "<-cp><a b><><--add-modules=x><$HOME>"
+
+
+# What the committed requirement locks promise
+
+
+SPARKS = [f"requirements-spark/{release}.lock" for release in ("3.5", "4.0", "4.1", "4.2")]
+
+LOCKS = ["requirements.lock", "requirements-java.lock", *SPARKS]
+
+
+def pins(lock: Path) -> dict[str, list[str]]:
+    """Return the pinned versions per distribution."""
+    found: dict[str, list[str]] = {}
+    for name, version in re.findall(
+        r"^([\w.-]+)(?:\[.*\])?==(\S+)", lock.read_text(), re.MULTILINE
+    ):
+        found.setdefault(name, []).append(version)
+    return found
+
+
+def declared(root: Path) -> set[str]:
+    """Return every distribution that pyproject.toml asks for."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    groups = [
+        project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"].values(),
+        *project["dependency-groups"].values(),
+    ]
+    return {re.split(r"[^\w.-]", line)[0] for group in groups for line in group}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_index(root: Path, lock: str) -> None:
+    """It installs from whatever index the user has, a mirror included."""
+    assert "://" not in (root / lock).read_text()
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
+    """Pip refuses a lock with a line that has none."""
+    text = re.sub(r"^\s*#.*\n", "", (root / lock).read_text(), flags=re.MULTILINE).replace(
+        "\\\n", ""
+    )
+
+    pinned = r"[\w.-]+(\[.*\])?==\S+( ; [^-]+)?( +--hash=sha256:[0-9a-f]{64})+ *"
+    assert [line for line in text.splitlines() if not re.fullmatch(pinned, line)] == []
+
+
+def test_the_lock_holds_all_that_the_project_asks_for(root: Path) -> None:
+    """A dependency added without `./run lock` is noticed here."""
+    assert declared(root) - pins(root / "requirements.lock").keys() == set()
+
+
+def test_spark_gets_the_pandas_it_knows(root: Path) -> None:
+    """PySpark 4.3 warns about pandas 3."""
+    locked = pins(root / "requirements.lock")
+
+    assert [v.split(".")[0] for v in locked["pyspark"] + locked["pandas"]] == ["4", "2"]
+
+
+# How hard the properties are tried: by profiles of Hypothesis
+
+
+PROFILE = "--hypothesis-profile"
+
+EXAMPLES = {None: 60, "deep": 10_000}
+
+
+def test_properties_are_tried_as_often_as_the_profile_demands(
+    request: pytest.FixtureRequest,
+) -> None:
+    """60 examples of each by default."""
+    asked = request.config.getoption(PROFILE)
+
+    assert settings.default is not None
+    assert settings.default.max_examples == EXAMPLES[asked]
+
+
+def test_the_deep_profile_tries_10_000_examples(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The test above holds for it too, in a process of its own."""
+    name = test_properties_are_tried_as_often_as_the_profile_demands.__name__
+    run = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", f"{PROFILE}=deep"]
+    selected = [f"--basetemp={tmp_path / 'deep'}", f"{request.path}::{name}"]
+
+    done = subprocess.run(
+        [*run, *selected], cwd=request.config.rootpath, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+# How `./run test --spark V` tests one release of Spark, and what the pages state of each
+
+
+@pytest.fixture
+def table() -> dict[str, Any]:
+    """Return what the runs showed."""
+    found: dict[str, Any] = json.loads(TABLE.read_text())
+    return found
+
+
+def test_the_page_has_the_table_that_the_runs_made(table: dict[str, Any]) -> None:
+    """`./run test --spark V` writes it for one release; it is not edited."""
+    text = PAGE.read_text()
+
+    assert rendered(table) in text
+    assert with_table(text, rendered(table)) == text
+
+
+def test_the_table_is_of_the_releases_that_are_installed_here(
+    root: Path, table: dict[str, Any]
+) -> None:
+    """A lock with another PySpark has to be run again."""
+    locks = {lock.stem: lock for lock in (root / "requirements-spark").glob("*.lock")}
+    locked = {release: pins(lock)["pyspark"][0] for release, lock in locks.items()}
+    (newest,) = pins(root / "requirements.lock")["pyspark"]
+
+    expected = {**locked, newest.rpartition(".")[0]: newest}
+    assert {release: each["pyspark"] for release, each in table.items()} == expected
+
+
+def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
+    """By `NEEDS`; what it does not name works with the oldest."""
+    features = {feature for each in table.values() for feature in each["passed"]}
+    kafka = {"read_noted_kafka": NEEDS['read_noted_kafka(marks="ahead")']}
+    needs = {feature: {**NEEDS, **kafka}.get(feature) for feature in features - {"Spark Connect"}}
+    for release, each in table.items():
+        expected = {
+            feature for feature, need in needs.items() if release_of(release) >= (need or OLDEST)
+        }
+        assert {*each["passed"]} - {"Spark Connect"} == expected
+
+
+def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Installed once by its hash alone, so that every other pin stays in one lock."""
+    installed: list[tuple[str, ...]] = []
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(run, "SPARK_LOCKS", tmp_path)
+    monkeypatch.setattr(run, "pip", lambda _env, *words: installed.append(words))
+    lock = tmp_path / "3.5.lock"
+    lock.write_text("pyspark==3.5.9\n")
+    env = {"PATH": "/bin"}
+
+    given = run.install_spark(env, "3.5")
+    run.install_spark(env, "3.5")
+    home = tmp_path / ".venv-spark-3.5"
+    (path,) = home.rglob("usual.pth")
+
+    assert installed == [("--no-deps", "--require-hashes", "-r", str(lock))]
+    assert str(run.VENV / path.parent.relative_to(home)) in path.read_text()
+    assert given["PYSPARK_PYTHON"] == str(home / run.BIN.name / "python")
+
+
+@pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])
+def test_an_unknown_spark_is_refused_with_the_known(
+    run: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is installed."""
+    with pytest.raises(SystemExit):
+        run.chosen_spark(words)
+
+    assert "takes one of 3.5, 4.0, 4.1, 4.2, 4.3." in capsys.readouterr().err
+
+
+def test_the_page_has_the_jars_for_each_spark(root: Path) -> None:
+    """The versions whose checksums are known."""
+    page = (root / "docs" / "reference" / "which-spark.md").read_text()
+    rows = [" | ".join(version for version, _ in jars) for jars in CHECKSUMS.values()]
+
+    assert [row for row in rows if f"| {row} |" not in page] == []

@@ -1,0 +1,405 @@
+"""However a writer's process begins, is replaced or ends, no row is lost."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+
+from noted_time import Accepted, Unreachable
+from noted_time.client import Backoff
+from noted_time.filelog import file_name, segment_directory
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
+from tests.writer_client.scripted import URL, Scripted
+from tests.writer_client.successors import Successors, restoring, steps
+from writer_client import DeliveryTracker, Pace, SegmentLogWriter, WriterClient
+from writer_client.files.segment_files import SegmentFiles
+from writer_client.sending.answers import Answered, Found
+from writer_client.sending.outbox import Outbox
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CRASHING = """
+import os, signal, sys
+from writer_client import SegmentLogWriter, WriterClient
+
+root, url, stream = sys.argv[1:]
+client = WriterClient(url, stream, "UA")
+log = SegmentLogWriter(root, "flights", segments=(0, 1), client=client, event_time="time")
+client.flush()
+log.append([{"time": time} for time in range(1000, 10_000, 1000)], segment=0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def started(root: Path, served: Served, stream: str) -> tuple[WriterClient, SegmentLogWriter]:
+    """Return the client and the log of a process that begins."""
+    client = WriterClient(served.url, stream, "UA")
+    log = SegmentLogWriter(root, "flights", segments=(0, 1), client=client, event_time="time")
+    client.flush()
+    return client, log
+
+
+def crash_after_appending(root: Path, served: Served, stream: str) -> None:
+    """Have a process append nine rows, and be killed before it notes any of them."""
+    command = [sys.executable, "-c", CRASHING, str(root), served.url, stream]
+    crashed = subprocess.run(command, cwd=ROOT, check=False, timeout=PATIENCE_S)
+    assert crashed.returncode == -signal.SIGKILL
+
+
+def test_the_first_note_covers_what_was_appended_before_a_crash(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """Nine rows, a crash before `note_time`, a new process: its mark's cut has the nine rows."""
+    crash_after_appending(tmp_path, served, stream)
+    client, log = started(tmp_path, served, stream)
+    log.note_time(10_000)
+    client.close()
+    marks = served.call("GET", f"/{stream}/marks")["marks"]
+
+    assert [(mark["lower"], mark["cut"]) for mark in marks] == [(10_000, {"0": 9})]
+
+
+@pytest.mark.parametrize("joins_first", [False, True])
+def test_the_upper_is_a_bound_of_what_was_appended_before_a_crash(
+    tmp_path: Path, served: Served, stream: str, *, joins_first: bool
+) -> None:
+    """The rows went up to 9000, and were never noted; a mark at 1000 shows it."""
+    crash_after_appending(tmp_path, served, stream)
+    with WriterClient(served.url, stream, "UA") as client:
+        if joins_first:
+            client.join()
+            client.flush()
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        log.note_time(1000)
+    (mark,) = served.call("GET", f"/{stream}/marks")["marks"]
+
+    shown = {name: mark[name] for name in ("lower", "upper", "cut", "upper_is_bound")}
+    assert shown == {"lower": 1000, "upper": 9000, "cut": {"0": 9}, "upper_is_bound": True}
+
+
+def test_only_what_was_not_noted_before_is_looked_at(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """Past the position that the controller knows, which a writer learns as it begins."""
+    known = []
+
+    def look_up(position: Mapping[int, int]) -> Found:
+        known.append(position)
+        return Found({}, {})
+
+    with WriterClient(served.url, stream, "UA") as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        log.append([{"time": 900}])
+        log.note_time(50)
+    SegmentLogWriter(tmp_path, "flights", event_time="time").append([{"time": 700}])
+    with WriterClient(served.url, stream, "UA") as client:
+        client.begin(look_up)
+        client.flush()
+    files = SegmentFiles(tmp_path, "flights", 0)
+
+    assert (known, files.largest("time", beyond=1)) == ([{0: 1}], 700)
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "largest"),
+    [
+        (pa.int64(), 7_000_001),
+        (pa.timestamp("ms"), 7_000_001),
+        (pa.timestamp("us", "UTC"), 7_001),
+        (pa.timestamp("ns"), 8),
+    ],
+    ids=str,
+)
+def test_the_largest_time_is_found_with_statistics_and_without(
+    tmp_path: Path, kind: pa.DataType, largest: int, *, statistics: bool
+) -> None:
+    """In ms, rounded up, whatever the unit; nulls are not times."""
+    times = pa.array([3, None, 7_000_001, 5], pa.int64()).cast(kind)
+    files = SegmentFiles(tmp_path, "flights", 0)
+    path = segment_directory(tmp_path, "flights", 0) / file_name("flights", 0, 0)
+    pq.write_table(pa.table({"t": times}), path, write_statistics=statistics, row_group_size=2)
+    files.find_end()
+
+    found = [files.largest("t", beyond=beyond) for beyond in (0, 3, 4)]
+    assert (found, files.largest("other", beyond=0)) == ([largest, largest, None], None)
+
+
+def test_times_may_be_aware(tmp_path: Path) -> None:
+    """A `datetime` is noted in Unix ms, wherever a time is accepted."""
+    network = Scripted()
+    noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+    with WriterClient(URL, "s", "UA", transport=network) as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        log.append([{"time": noon}])
+        log.note_time(noon)
+        client.flush()
+        client.note_time(noon, {}, max_time=noon.replace(hour=13))
+
+    noted = [(note["time"], note["max_time"]) for note in network.notes if "time" in note]
+    assert noted == [(1357041600000, 1357041600001), (1357041600000, 1357045200001)]
+
+
+def test_the_time_of_the_unnamed_domain_is_not_that_of_the_only_one_noted(served: Served) -> None:
+    """The stream declares two, and the join says which; of one alone it is that one."""
+    known = []
+    for stream, domains in (("two-domains", ["default", "ingestion"]), ("one", ["ingestion"])):
+        served.create(stream, domains=domains)
+        with WriterClient(served.url, stream, "UA") as former:
+            former.note_time(100, {0: 1}, domain="ingestion")
+            former.flush()
+        with WriterClient(served.url, stream, "UA") as client:
+            client.join()
+            client.flush()
+            known.append((client.known_time(), client.known_time("ingestion")))
+            tracker = DeliveryTracker(client)
+            tracker.note(150)
+            client.flush()
+
+    assert known == [(None, 100), (100, 100)]
+
+
+def test_a_controller_that_does_not_name_the_declared_domains_is_coped_with() -> None:
+    """Then the only one that was noted is taken for the unnamed one."""
+    outbox = Outbox("UA")
+    outbox.join({})
+    accepted = Accepted(None, None, {0: 1}, {"ship_time": 100}, 60_000)
+    outbox.answered(outbox.take(), Answered((accepted,)))
+
+    assert outbox.claims.known_time(None) == 100
+
+
+# The first append of a process, when pandas is still being imported
+
+
+PROGRAM = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from writer_client import SegmentLogWriter
+
+logs = [SegmentLogWriter(sys.argv[1], "flights", segments=[n], event_time="time") for n in range(8)]
+ready = Barrier(len(logs))
+
+
+def append(log):
+    ready.wait()
+    return log.append([{"time": 1, "name": "a"}])
+
+
+with ThreadPoolExecutor(len(logs)) as threads:
+    assert list(threads.map(append, logs)) == [1] * len(logs)
+"""
+
+
+def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
+    """One of them has pyarrow import pandas; the others find it half imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# The laws of fencing, of the real outboxes and the real aggregator over a bad network
+
+
+@given(steps)
+def test_a_session_that_lost_a_name_has_no_note_accepted_again(
+    played: list[tuple[str, int]],
+) -> None:
+    """Whatever answers were lost, requests delayed, and clocks ahead."""
+    assert Successors().play(played).returned() == []
+
+
+@given(steps)
+def test_no_row_is_below_a_lower_and_beyond_its_cut(played: list[tuple[str, int]]) -> None:
+    """Of the rows that a process wrote while it had the name, whichever process takes it over."""
+    assert Successors().play(played).missed() == []
+
+
+@given(steps)
+def test_an_upper_that_is_a_bound_is_one(played: list[tuple[str, int]]) -> None:
+    """The younger process declares the largest time of what the older one wrote."""
+    assert Successors().play(played).beyond() == []
+
+
+@given(restoring)
+def test_a_session_that_lost_a_name_since_a_restore_has_no_note_accepted_again(
+    played: list[tuple[str, int]],
+) -> None:
+    """Whoever takes the name over once more names all from which it was taken before."""
+    assert Successors().play(played).returned() == []
+
+
+RESTORED = [
+    *[("note", 0), ("send", 0), ("take", 5), ("backup", 0)],
+    *[("start", 0), ("note", 0), ("send", 0), ("take", 5)],
+    *[("note", 1), ("send", 1), ("take", 5), ("restore", 0)],
+]
+
+"""A process takes the name over from another, which learns it; the database forgets it."""
+
+
+@given(restoring)
+@example(RESTORED)
+def test_after_a_restore_no_process_is_fenced_by_one_that_it_had_taken_the_name_from(
+    played: list[tuple[str, int]],
+) -> None:
+    """One that ended long ago does not keep the name: the living one takes it over once more."""
+    successors = Successors().play(played).settle()
+
+    assert (successors.noting, successors.fenced & successors.taken) == (
+        [successors.owner],
+        set(),
+    )
+
+
+# However a client or its process ends, nothing is lost silently, and no caller waits long
+
+
+NOBODY = "http://127.0.0.1:9"
+
+SOON = Backoff(first_s=0.01, cap_s=0.05)
+
+AMID_A_CALL = """
+import signal, sys
+from writer_client import Pace, WriterClient
+from noted_time import Rejected
+
+client = WriterClient(sys.argv[1], sys.argv[2], "UA", pace=Pace(linger_ms=60_000))
+signal.signal(signal.SIGTERM, lambda *_: client.close())
+
+class Position(dict):
+    def items(self):
+        signal.raise_signal(signal.SIGTERM)
+        return super().items()
+
+client.join()
+client.flush()
+client.note_time(5, {0: 10})
+try:
+    client.note_time(6, Position({0: 20}))
+except Rejected as error:
+    print(error)
+"""
+
+AMID_A_FLUSH = """
+import os, signal, sys, threading
+from writer_client import WriterClient
+from noted_time import NotedTimeError
+
+client = WriterClient("http://127.0.0.1:9", "s", "UA")
+
+
+def close(*_):
+    try:
+        client.close(0.1)
+    except NotedTimeError as error:
+        print(error)
+
+signal.signal(signal.SIGTERM, close)
+client.note_time(5, {0: 10})
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+try:
+    client.flush(60)
+except NotedTimeError as error:
+    print(error)
+"""
+
+TO_NOBODY = """
+import sys
+from writer_client import WriterClient
+
+for name in sys.argv[1:]:
+    WriterClient("http://127.0.0.1:9", "flights", name).note_time(5, {0: 10})
+"""
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, which must come."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+
+def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> None:
+    """What was noted before is flushed, and the call that was interrupted raises."""
+    done = run(AMID_A_CALL, served.url, stream)
+
+    assert (done.stdout, done.stderr) == (
+        "the client of writer 'UA' was closed during the call\n",
+        "",
+    )
+    assert served.writers(stream)["UA"]["times"] == {"default": 5}
+
+
+def test_a_signal_handler_may_close_amid_a_flush() -> None:
+    """The flush that was interrupted ends, long before its time."""
+    done = run(AMID_A_FLUSH)
+
+    said = [line.partition(":")[0] for line in done.stdout.splitlines()]
+    assert said == ["not durable within 0.1 s", "not durable within 60 s"]
+
+
+def test_a_script_without_a_controller_does_not_look_successful() -> None:
+    """Without any logging set up, what was not sent is on stderr when it ends."""
+    done = run(TO_NOBODY, "UA")
+
+    assert done.stderr.splitlines()[-1].startswith(
+        "writer 'UA' of stream 'flights': notes not delivered to http://127.0.0.1:9: "
+        "1 (last time 5); the last error: no answer from http://127.0.0.1:9/v1/streams"
+    )
+
+
+def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
+    """For any number of clients, each of which reports what it could not send."""
+    began = time.monotonic()
+    one = run(TO_NOBODY, "w0")
+    after_one = time.monotonic()
+    five = run(TO_NOBODY, *(f"w{number}" for number in range(5)))
+    after_five = time.monotonic()
+
+    unsent = [each.stderr.count("not delivered to") for each in (one, five)]
+    assert unsent == [1, 5]
+    # each in turn would take eight seconds more; half of that is left to a busy machine
+    assert after_five - after_one < after_one - began + 4
+
+
+def test_closing_reports_what_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    """For which controller, up to which time, and why."""
+    client = WriterClient(NOBODY, "s", "UA", pace=Pace(backoff=SOON))
+    client.note_time(5, {0: 10})
+    with pytest.raises(Unreachable):
+        client.close(0.1)
+
+    assert "1 (last time 5)" in caplog.records[-1].getMessage()
+
+
+def test_what_was_sent_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that did its work ends in silence."""
+    with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
+        client.note_time(5, {0: 10})
+
+    assert caplog.records == []

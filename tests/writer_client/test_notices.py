@@ -1,0 +1,405 @@
+"""What a writer is notified of: exclusion, the end of its stream, an event too far ahead."""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noted_time import Accepted, InvalidNote, Refused, Rejected
+from noted_time.client import Backoff
+from tests.support.served import Served
+from tests.support.waiting import eventually
+from tests.writer_client.scripted import URL, Scripted, accepted, results
+from writer_client import Exclusion, Flushed, Pace, SegmentLogWriter, WriterClient
+from writer_client.sending.answers import Answered
+from writer_client.sending.outbox import Outbox
+
+SINCE = 1357041600000
+
+EXCLUDED = results(
+    accepted(lower=90, excluded={"reason": "timed_out", "since": SINCE, "lower": 90})
+)
+
+
+def client_of(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
+    """Return the client of the writer that time advances without."""
+    return WriterClient(served.url, stream, "slow", **options)
+
+
+def go_on_without(served: Served, stream: str, *, by_hand: bool = False) -> None:
+    """Have another writer note 90, and wait until a mark is there without the slow one."""
+    served.note(stream, 90, {"1": 9})
+    if by_hand:
+        served.call("DELETE", f"/{stream}/writers/slow")
+    marks = served.call("GET", f"/{stream}/marks?wait_ms=20000&after=1")["marks"]
+    assert [mark["excluded"] for mark in marks] == [["slow"]]
+
+
+def is_because(exclusion: Exclusion | None, reason: str) -> bool:
+    """Whether it has that reason, is recent, and has the lower of the other writer."""
+    assert exclusion is not None
+    ago_ms = time.time_ns() // 1_000_000 - exclusion.since
+    return (exclusion.reason, exclusion.lower, 0 <= ago_ms < 60_000) == (reason, 90, True)
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["timed_out", "removed"])
+def test_an_excluded_writer_is_notified_in_every_way(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture, *, by_hand: bool
+) -> None:
+    """By what flush returns, the state, `on_excluded` and the log; each exclusion once."""
+    excluded: list[Exclusion] = []
+    timeout_ms = 60_000 if by_hand else 1
+    reason = "removed" if by_hand else "timed_out"
+    with client_of(served, stream, timeout_ms=timeout_ms, on_excluded=excluded.append) as client:
+        client.note_time(5, {0: 10})
+        first = client.flush()
+        eventually(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]), 1)
+        go_on_without(served, stream, by_hand=by_hand)
+        flushed = []
+        for noted in (6, 7, 91):
+            client.note_time(noted, {0: 10})
+            flushed.append((client.flush(), client.state))
+        client.note_time(92, {0: 10})
+        back = (client.flush().excluded, client.state)
+
+    assert (first.excluded, back) == (None, (None, "live"))
+    assert [state for _, state in flushed[:2]] == ["excluded", "excluded"]
+    assert is_because(flushed[0][0].excluded, reason)
+    assert excluded == [flushed[0][0].excluded]
+    warnings = [each.getMessage() for each in caplog.records if each.name == "noted_time.writer"]
+    assert len(warnings) == 1
+    assert "is excluded: the watermark has been advancing without it since 20" in warnings[0]
+    assert f"({reason}: " in warnings[0]
+
+
+def test_a_writer_that_joins_below_the_lower_is_notified(served: Served, stream: str) -> None:
+    """If the stream does not let late joiners hold time back."""
+    served.create(stream, returning_writer="exclude")
+    served.note(stream, 90, {"1": 9})
+    with client_of(served, stream) as client:
+        client.note_time(5, {0: 10})
+
+        assert is_because(client.flush().excluded, "returned_late")
+
+
+def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """Three rows below the lower: reported with the next note, and counted."""
+    with client_of(served, stream) as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        log.append([{"time": 8}])
+        log.note_time(50)
+        client.flush()
+        log.append([{"time": at} for at in (40, 30, 60, 45)])
+        log.note_time(70)
+        flushed = client.flush()
+    shown = served.call("GET", f"/{stream}/writers")["writers"][0]["late"]
+    ledger = served.call("GET", f"/{stream}/ledger")
+
+    late = {"rows": 3, "least": 30, "most": 45}
+    named = [(each["writer"], {name: each[name] for name in late}) for each in ledger["late"]]
+    assert (flushed.late_rows, shown) == (3, {"default": late})
+    assert (ledger["entries"], named) == ([], [("slow", late)])
+
+
+def test_late_rows_are_reported_by_the_hours_that_they_belong_to(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """Each window names those of its own, exactly; event times may be finer than a millisecond."""
+    hours = [datetime(2013, 1, 1, hour, 30, 0, 7, tzinfo=UTC) for hour in (8, 9, 9, 11)]
+    with client_of(served, stream) as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        log.note_time(datetime(2013, 1, 1, 8, tzinfo=UTC))
+        client.flush()
+        log.note_time(datetime(2013, 1, 1, 11, tzinfo=UTC))
+        client.flush()
+        log.append([{"time": at} for at in hours])
+        log.note_time(datetime(2013, 1, 1, 12, tzinfo=UTC))
+        client.flush()
+    windows = served.call("GET", f"/{stream}/windows")["windows"]
+
+    found = [[(each["rows"], each["at_most"]) for each in window["late"]] for window in windows]
+    assert found == [[(1, False)], [(2, False)], [], []]
+
+
+def test_a_flush_counts_the_rows_that_came_too_late() -> None:
+    """Beside the lower and the exclusion."""
+    with WriterClient(URL, "s", "UA", transport=Scripted(EXCLUDED)) as client:
+        client.note_time(5, {0: 10})
+        first = client.flush()
+        client.wrote_late(3, 50)
+        client.note_time(96, {0: 13})
+        second = client.flush()
+
+    exclusion = Exclusion("timed_out", SINCE, 90)
+    assert (first, second) == (Flushed(90, exclusion, 0), Flushed(None, None, 3))
+
+
+def note_each(
+    network: Scripted, times: int, on_excluded: Callable[[Exclusion], object]
+) -> list[str]:
+    """Note that many times, one post each; return the state after each."""
+    states: list[str] = []
+    with WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network) as client:
+        for noted in range(times):
+            client.note_time(noted, {0: 10})
+            client.flush()
+            states.append(client.state)
+    return states
+
+
+def test_a_callback_that_fails_is_logged_and_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The sender continues."""
+
+    def fail(_: Exclusion) -> None:
+        raise ZeroDivisionError
+
+    states = note_each(Scripted(EXCLUDED), 2, fail)
+
+    logged = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert (states[-1], logged) == ("live", ["writer 'UA' of stream 's': on_excluded failed"])
+
+
+def test_a_callback_may_note_and_cannot_wait() -> None:
+    """It holds no lock, and runs in the thread that sends."""
+    refused: list[str] = []
+    done = threading.Event()
+
+    def on_excluded(exclusion: Exclusion) -> None:
+        client.note_time((exclusion.lower or 0) + 1, {0: 10})
+        for wait in (client.flush, client.close):
+            with pytest.raises(Rejected) as raised:
+                wait()
+            refused.append(str(raised.value))
+        done.set()
+
+    network = Scripted(EXCLUDED)
+    client = WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network)
+    client.note_time(5, {0: 10})
+    assert done.wait(60)
+    client.flush()
+    client.close()
+
+    sentence = "on_excluded runs where notes are sent: it cannot wait for the client"
+    assert ([note["time"] for note in network.notes], refused) == ([5, 91], [sentence] * 2)
+
+
+# What a sealed stream answers a writer, against the real controller
+
+
+SOON = Backoff(first_s=0.01, cap_s=0.05)
+
+
+def test_a_writer_learns_that_its_stream_is_sealed(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A flush raises it, and the log has it; what was durable before stays so."""
+    caplog.set_level(logging.WARNING)
+    with WriterClient(served.url, stream, "UA", pace=Pace(backoff=SOON)) as client:
+        client.note_time(5, {0: 10})
+        client.flush()
+        served.call("POST", f"/{stream}/seal")
+        client.note_time(6, {0: 11})
+        with pytest.raises(InvalidNote, match="takes no more notes") as caught:
+            client.flush()
+
+    known = served.writers(stream)["UA"]
+    assert (caught.value.status, known["state"], known["position"]) == (
+        "sealed",
+        "finished",
+        {"0": 10},
+    )
+    assert "the stream is sealed and takes no more notes" in caplog.text
+
+
+def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) -> None:
+    """Also repeated after a lost answer; the changes name the operator and the reason."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        client.finish()
+        sealed = [client.seal(), client.seal()]
+
+    last = served.call("GET", f"/{stream}/changes")["changes"][0]
+    assert sealed == [True, True]
+    assert (last["action"], last["comment"]) == ("sealed", "UA, its only writer, has finished")
+
+
+def test_a_writer_among_others_does_not_seal_their_stream(served: Served, stream: str) -> None:
+    """Not even if they are done, or never came."""
+    served.create(stream, expected_writers=["DL"])
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        client.finish()
+        sealed = client.seal()
+
+    assert (sealed, served.call("GET", f"/{stream}")["seal"]) == (False, None)
+
+
+# One event that is dated too far ahead does not stop its stream
+
+
+NOON = 1_357_041_600_000
+
+FAR = 4_000_000_000_000
+
+BOUND = NOON + 3_600_000
+
+OK = Accepted(None)
+
+TOO_FAR = Refused("too_far_ahead", BOUND)
+
+
+def post(outbox: Outbox, *answers: Accepted | Refused) -> list[tuple[object, ...]]:
+    """Have the next batch answered; returns what was posted."""
+    batch = outbox.take()
+    outbox.answered(batch, Answered(answers))
+    return [(p.note.state, p.note.time, dict(p.note.position), p.note.max_time) for p in batch]
+
+
+def test_an_event_too_far_ahead_is_named_and_time_advances(
+    served: Served, stream: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The note is sent again without its `max_time`, and so are those that follow."""
+    with WriterClient(served.url, stream, "UA") as client:
+        log = SegmentLogWriter(tmp_path, stream, client=client, event_time="at")
+        log.append([{"at": NOON}, {"at": FAR}, {"at": NOON + 1}])
+        for at in (NOON, NOON + 5):
+            log.note_time(at)
+            client.flush()
+            log.append([{"at": at + 5}])
+    marks = served.call("GET", f"/{stream}/marks")["marks"]
+
+    assert [(m["lower"], m["cut"], m["upper_is_bound"]) for m in marks] == [
+        (NOON, {"0": 3}, False),
+        (NOON + 5, {"0": 4}, False),
+    ]
+    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= 30]
+    # the offset is named if the note that was refused had a position: one may be sent before
+    assert re.match(
+        rf"writer 'UA' of stream '{stream}': an event was written with the time "
+        r"2096-10-02T07:06:40Z( below the offset 0:3)?: max_time 4000000000000 is ",
+        said,
+    )
+    assert said.endswith(
+        "; until the writer notes a later time it leaves max_time out, "
+        "and the upper of marks is not a bound"
+    )
+
+
+def test_the_largest_time_is_declared_again_once_time_has_passed_the_event() -> None:
+    """Until then a smaller one would not bound what was written."""
+    outbox = Outbox("UA")
+    posted = []
+    for at, answers in ((NOON, [TOO_FAR]), (NOON + 1, [OK]), (FAR, [OK])):
+        outbox.wrote(FAR if at == NOON else at, None, {0: at - NOON})
+        outbox.note(at, {})
+        posted += post(outbox, *answers)
+
+    assert [(at, largest) for _, at, _, largest in posted] == [
+        (NOON, FAR),
+        (NOON + 1, None),
+        (FAR, FAR),
+    ]
+
+
+def test_a_note_is_sent_again_with_the_position_that_is_known_by_then() -> None:
+    """Else it would be refused as behind the note of another domain in the same batch."""
+    outbox = Outbox("UA")
+    outbox.note(NOON, {0: 5}, domain="a", max_time=FAR)
+    outbox.note(NOON, {0: 9}, domain="b")
+    post(outbox, TOO_FAR, OK)
+
+    assert post(outbox, OK) == [("live", NOON, {0: 9}, None)]
+
+
+def test_a_writer_whose_notes_are_all_refused_gives_no_sign_of_life() -> None:
+    """Else one with a wrong clock would hold the watermark as long as its process lives."""
+    outbox = Outbox("UA")
+    outbox.join({0: 5})
+    post(outbox, OK)
+    outbox.note(FAR, {0: 6})
+    post(outbox, TOO_FAR)
+
+    assert (bool(outbox), outbox.state) == (False, "live")
+
+
+def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused() -> None:
+    """What it writes next may be late otherwise."""
+    outbox = Outbox("UA")
+    outbox.join({0: 5})
+    outbox.idle({})
+    post(outbox, OK, OK)
+    outbox.note(FAR, {0: 6})
+    post(outbox, TOO_FAR)
+
+    assert post(outbox, OK) == [("live", None, {0: 6}, None)]
+
+
+def test_a_writer_with_a_wrong_clock_is_excluded(served: Served, stream: str) -> None:
+    """Its timeout runs while its notes are refused, and the others' time advances."""
+    with WriterClient(served.url, stream, "UA", timeout_ms=300) as client:
+        client.join()
+        client.flush()
+        served.note(stream, NOON, {"0": 1})
+
+        def excluded_though_it_notes() -> bool:
+            client.note_time(FAR, {1: 5})
+            with pytest.raises(InvalidNote, match="too_far_ahead"):
+                client.flush()
+            return bool(served.writers(stream)["UA"]["state"] == "excluded")
+
+        eventually(excluded_though_it_notes, expected=True)
+
+
+SECONDS = 1_357_034_400
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged as a warning."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= 30]
+
+
+def test_times_in_seconds_are_doubted_once(caplog: pytest.LogCaptureFixture) -> None:
+    """They are noted all the same: a stream may have any clock."""
+    network = Scripted()
+    with WriterClient(URL, "s", "UA", transport=network) as client:
+        for at in (5, SECONDS, SECONDS + 1):
+            client.note_time(at, {0: 10})
+            client.flush()
+
+    assert [note["time"] for note in network.notes] == [5, SECONDS, SECONDS + 1]
+    said = (
+        "writer 'UA' of stream 's': it noted 1357034400, which is January 1970: are these seconds? "
+        "Times are Unix milliseconds, unless the stream has max_time_ahead_ms: null"
+    )
+    assert warnings(caplog) == [said]
+
+
+def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> None:
+    """Also if the client notes it by itself."""
+    network = Scripted()
+    options: dict[str, Any] = {"pace": Pace(note_period_ms=1), "clock": lambda: SECONDS}
+    with WriterClient(URL, "s", "UA", transport=network, automatically_note_time=True, **options):
+        eventually(lambda: {"time": SECONDS}.items() <= network.notes[-1].items(), expected=True)
+
+    assert ["are these seconds?" in said for said in warnings(caplog)] == [True]
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
+def test_a_time_too_far_ahead_is_asked_for_its_unit(
+    served: Served, stream: str, factor: int, unit: str
+) -> None:
+    """With how far it is beyond what is allowed."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(SECONDS * 1000 * factor, {0: 10})
+        with pytest.raises(InvalidNote, match=rf"time \d+ is \d+ years too far ahead: {unit}\? "):
+            client.flush()

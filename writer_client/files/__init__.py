@@ -1,0 +1,1 @@
+"""The file log, for its writers and its observers; needs pyarrow."""

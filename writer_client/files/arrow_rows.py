@@ -1,0 +1,250 @@
+"""How rows become one Arrow table that fits a segment, and their event times in ms."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, late_by_hour
+
+Rows = Any
+"""A pandas DataFrame, a `pyarrow.Table`, anything else with Arrow's C stream, or dicts."""
+
+_PER_MS = {"us": 1_000, "ns": 1_000_000}
+_SPELLED = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The least and the largest event time of some rows, in ms.
+
+    Finer timestamps are rounded so that the span holds them all: down and up.
+    """
+
+    least: int
+    largest: int
+
+
+def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
+    """Return the rows as a table, in the segment's `schema` if it has one.
+
+    Raises `Rejected` if the rows have other columns, other types, or no common form at all.
+    """
+    table = storable(_table(rows, schema))
+    check_schema(table.schema, schema)
+    return table if schema is None else table.select(schema.names)
+
+
+def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) -> None:
+    """Raise `Rejected` if event times have no zone, unless this is intended.
+
+    It is intended if the schema has such a column, or the rows are an Arrow table; then it is UTC.
+    """
+    for column in columns:
+        if _declares_no_zone(schema, column):
+            continue
+        if _is_pandas(rows):
+            naive = column in rows and getattr(rows[column].dtype, "kind", "") == "M"
+            naive = naive and getattr(rows[column].dtype, "tz", None) is None
+        else:
+            naive = isinstance(rows, Sequence) and any(_is_naive(row, column) for row in rows)
+        if naive:
+            message = (
+                f"event-time column {column!r} has no time zone: make it aware, with tzinfo=UTC or "
+                ".dt.tz_localize(...), or, if it is UTC, give the segment a schema without a zone"
+            )
+            raise Rejected(message)
+
+
+def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
+    """Raise `Rejected` if rows of the schema `found` do not belong to the segment's."""
+    _check_differences([] if wanted is None else _differences(found, wanted))
+
+
+def _check_differences(differences: Sequence[str]) -> None:
+    if differences:
+        raise Rejected(f"the rows differ from the segment's schema: {'; '.join(differences)}")
+
+
+def span_of(table: pa.Table, column: str) -> Span:
+    """Return the span of an event-time column.
+
+    Raises `Rejected` if the column is missing, holds nulls, or is neither int64 (taken as ms)
+    nor a timestamp (any unit; without a zone it is UTC).
+    """
+    if column not in table.column_names:
+        raise Rejected(f"no event-time column {column!r} among {', '.join(table.column_names)}")
+    values = table.column(column)
+    if values.null_count:
+        raise Rejected(f"event-time column {column!r} has {values.null_count} nulls")
+    ends = pc.min_max(values)
+    unit = _unit(column, values.type)
+    least, largest = (pc.cast(ends[end], pa.int64()).as_py() for end in ("min", "max"))
+    per_ms = _PER_MS.get(unit, 1)
+    return Span(least // per_ms, -(-largest // per_ms))
+
+
+@contextmanager
+def opened(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; raises `Rejected` if it is not complete.
+
+    A missing file raises `FileNotFoundError` if it `may_be_gone`.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if may_be_gone and isinstance(error, FileNotFoundError):
+            raise
+        raise Rejected(f"{path} is not a complete Parquet file: {error}") from error
+
+
+def largest_time(file: pq.ParquetFile, column: str) -> int | None:
+    """Return the largest event time of a file in ms, `None` if it has none in that column.
+
+    Finer timestamps are rounded up.
+    """
+    if column not in file.schema_arrow.names:
+        return None
+    unit = _unit(column, file.schema_arrow.field(column).type)
+    found = [_largest_of_group(file, group, column) for group in range(file.num_row_groups)]
+    largest = max((ticks for ticks in found if ticks is not None), default=None)
+    return None if largest is None else -(-largest // _PER_MS.get(unit, 1))
+
+
+def _largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int | None:
+    """Return the largest value of a row group, in ticks of the column's Arrow type."""
+    metadata = file.metadata.row_group(group)
+    kind = file.schema_arrow.field(column).type
+    chunks = (metadata.column(at) for at in range(metadata.num_columns))
+    statistics = next(each.statistics for each in chunks if each.path_in_schema == column)
+    if statistics is not None and statistics.has_min_max and _is_stored_as(kind, statistics):
+        return int(statistics.max_raw)
+    values = file.read_row_group(group, columns=[column]).column(column)
+    ticks: int | None = pc.max(pc.cast(values, pa.int64())).as_py()
+    return ticks
+
+
+def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
+    """Whether the numbers of a column's statistics count in the unit of its Arrow type."""
+    if statistics.physical_type != "INT64":
+        return False
+    stored = json.loads(statistics.logical_type.to_json())
+    return bool(kind == pa.int64() or stored.get("timeUnit") == _SPELLED.get(kind.unit))
+
+
+def rows_below(table: pa.Table, column: str, time: int) -> list[LateRows]:
+    """Return the rows with an event time below `time` (ms), each full hour's by themselves."""
+    values = table.column(column)
+    unit = _unit(column, values.type)
+    ticks = pc.cast(values, pa.int64())
+    # floor(ticks / per_ms) < time exactly if ticks < time * per_ms
+    per_ms = _PER_MS.get(unit, 1)
+    bound = min(max(time * per_ms, MIN_INT64), MAX_INT64)
+    below = pc.filter(ticks, pc.less(ticks, pa.scalar(bound, pa.int64()))).to_pylist()
+    return late_by_hour(tick // per_ms for tick in below)
+
+
+def _unit(column: str, kind: pa.DataType) -> str:
+    if kind == pa.int64():
+        return "ms"
+    if pa.types.is_timestamp(kind):
+        return str(kind.unit)
+    raise Rejected(f"event-time column {column!r} is {kind}, neither int64 (ms) nor a timestamp")
+
+
+def _declares_no_zone(schema: pa.Schema | None, column: str) -> bool:
+    if schema is None or column not in schema.names:
+        return False
+    kind = schema.field(column).type
+    return bool(pa.types.is_timestamp(kind) and kind.tz is None)
+
+
+def _is_naive(row: object, column: str) -> bool:
+    time = row.get(column) if isinstance(row, dict) else None
+    return isinstance(time, datetime) and time.tzinfo is None
+
+
+def _is_pandas(rows: Rows) -> bool:
+    """Whether the rows are a DataFrame; a caller that has one has imported pandas.
+
+    pyarrow imports pandas too, on first use: another thread may be in the middle of that.
+    """
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    return frame is not None and isinstance(rows, frame)
+
+
+def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if _is_pandas(rows):
+        return _from_pandas(rows, schema)
+    if hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pa.RecordBatch):
+        return pa.table(rows)
+    if isinstance(rows, Sequence) and all(isinstance(row, dict) for row in rows):
+        return _from_dicts(rows, schema)
+    kind = type(rows).__name__
+    raise Rejected(f"rows are {kind}, neither a DataFrame, nor an Arrow table, nor a list of dicts")
+
+
+def storable(table: pa.Table) -> pa.Table:
+    """Return the table with seconds as ms, because Parquet has no seconds and reads ms back."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "s":
+            kind = pa.timestamp("ms", field.type.tz)
+            table = table.set_column(index, field.with_type(kind), table.column(index).cast(kind))
+    return table
+
+
+def _from_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
+    """Return the columns of a DataFrame, and its index if that has a name.
+
+    pandas has fewer types than Arrow, so the values are cast to the segment's types if that is
+    lossless.
+    """
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    frame = frame.rename(columns=str)
+    if schema is not None:
+        missing = [f"column {name} is missing" for name in schema.names if name not in frame]
+        unknown = [f"no column {name}" for name in frame.columns if name not in schema.names]
+        _check_differences(unknown + missing)
+    try:
+        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise Rejected(f"the rows have no common form: {error}") from error
+    return table.replace_schema_metadata(None)
+
+
+def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
+    names = dict.fromkeys(name for row in rows for name in row)
+    known = schema.names if schema is not None else list(names)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Rejected(f"the rows differ from the segment's schema: no column {', '.join(unknown)}")
+    try:
+        columns = {name: [row.get(name) for row in rows] for name in known}
+        return pa.table(columns, schema=schema)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise Rejected(f"the rows have no common form: {error}") from error
+
+
+def _differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:
+    types = {field.name: field.type for field in found}
+    said = [f"no column {name}" for name in types if name not in wanted.names]
+    for field in wanted:
+        if field.name not in types:
+            said.append(f"column {field.name} is missing")
+        elif types[field.name] != field.type:
+            said.append(f"column {field.name} is {types[field.name]}, not {field.type}")
+    return said

@@ -1,0 +1,129 @@
+"""Where the segments of a file log end, and its newest event times, at a low cost per look.
+
+Only a directory that may have changed is listed, and only its last file's footer is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+
+from noted_time.filelog import LogDirectories, SegmentDirectory
+from noted_time.observing import Seen
+from noted_time.values import Rejected, Unreachable, checked_name
+from writer_client.files.arrow_rows import largest_time, opened
+
+
+class LogEnds:
+    """The ends of a file log: a call returns them as of now.
+
+    A stream without a directory is empty. A call raises `Unreachable` if the root does not exist or
+    cannot be listed, and `Rejected` naming a file that is foreign or truncated, or the layout of an
+    archive that cannot be read; the next call looks again. Raises `InvalidName` for the stream.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        stream: str,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.root = Path(root)
+        self.stream = checked_name("stream", stream)
+        self._directories = LogDirectories(self.root, stream, monotonic)
+        self._segments: dict[int, _Segment] = {}
+        self._new: list[tuple[int, Path]] = []
+
+    def __call__(self) -> Seen:
+        """Return the ends."""
+        self._look()
+        self._new.clear()
+        return Seen(self.ends)
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """The ends as of the last call."""
+        return {number: each.end for number, each in self._segments.items()}
+
+    def _look(self) -> None:
+        """Find the ends, and add new files to those that were found, with their segments."""
+        if not self.root.is_dir():
+            raise Unreachable(f"{self.root} does not exist")
+        try:
+            found, known = self._directories.segments(), self._segments
+            self._segments = {n: known.get(n) or _Segment(found[n]) for n in found}
+            for number, segment in self._segments.items():
+                self._new += [(number, path) for path in segment.look()]
+        except OSError as error:
+            raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
+
+
+class LogTimes(LogEnds):
+    """What a look finds in a file log: its ends, and the newest event time of each segment.
+
+    `field` is the column with the event times: int64 ms, or a timestamp of any unit. The largest
+    time comes from the statistics in a file's footer, or from its rows if it has none. Each file is
+    read once; the first look reads the footers of all existing files.
+    """
+
+    def __init__(self, root: str | PathLike[str], stream: str, field: str) -> None:
+        super().__init__(root, stream)
+        self._field = field
+
+    def __call__(self) -> Seen:
+        """Return the ends of the segments, and the newest time (ms) in the new files of each.
+
+        Raises as `LogEnds`, and `Rejected` naming a file without such a column; the next call reads
+        what was not read.
+        """
+        self._look()
+        newest: dict[int, int] = {}
+        for segment, path in self._new:
+            time = self._largest_in(path)
+            if time is not None:
+                newest[segment] = max(time, newest.get(segment, time))
+        self._new.clear()
+        return Seen(self.ends, newest, max(newest.values(), default=None))
+
+    def _largest_in(self, path: Path) -> int | None:
+        with suppress(FileNotFoundError), opened(path, may_be_gone=True) as parquet:
+            if self._field not in parquet.schema_arrow.names:
+                raise Rejected(f"{path} has no column {self._field}")
+            return largest_time(parquet, self._field)
+        return None  # removed meanwhile, with its rows
+
+
+class _Segment:
+    """The files of one segment as last listed."""
+
+    __slots__ = ("_directory", "_last", "end")
+
+    def __init__(self, directory: SegmentDirectory) -> None:
+        self._directory = directory
+        self._last: tuple[object, ...] = ()
+        self.end = 0
+
+    def look(self) -> list[Path]:
+        """Find the end, and return the new files in the order of their offsets."""
+        found = []
+        for starts, new in self._directory.changed():
+            self._find_end(starts)
+            found = [self._directory.path / name for name in new]
+        return found
+
+    def _find_end(self, starts: dict[str, int]) -> None:
+        if not starts:
+            self._last, self.end = (), 0
+            return
+        name = max(starts, key=starts.__getitem__)
+        path = self._directory.path / name
+        about = path.stat()
+        last = (name, about.st_ino, about.st_size, about.st_mtime_ns)
+        if last != self._last:
+            with opened(path, may_be_gone=True) as file:
+                self.end = starts[name] + file.metadata.num_rows
+            self._last = last

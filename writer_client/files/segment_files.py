@@ -1,0 +1,198 @@
+"""How one append becomes a Parquet file of a segment: whole, durable, and at the next offset.
+
+The rows go to a hidden file in the segment's directory, which is synced and then *linked* under the
+name of the next offset. A link is atomic and fails if the name is taken, so exactly one of several
+writers, in any process, gets an offset, and a reader sees a file whole or not at all. The others
+look for the new end and try again; the rows need not be written again.
+
+The end that a writer remembers is always the end of some file, so any append since has
+exactly that name, and a stale end cannot overlap anything. The one exception, that the files
+were removed meanwhile, is caught by looking for the remembered file first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noted_time.filelog import SUFFIX, checked_start, file_name, is_hidden, segment_directory
+from noted_time.values import MAX_INT64, Rejected
+from writer_client.files.arrow_rows import check_schema, largest_time, opened, storable
+from writer_client.files.batches import Batch
+
+ROWS_PER_GROUP = 128 * 1024
+WALK = 8
+"""Maximum number of others' appends passed before the directory is listed again."""
+
+
+@dataclass(slots=True)
+class SegmentFiles:
+    """The files of one segment, seen by one writer; `end` is the segment's exclusive end offset."""
+
+    root: Path
+    stream: str
+    segment: int
+    end: int = 0
+    schema: pa.Schema | None = None
+    _last: Path | None = None
+    _directory: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the directory durably, and find where the segment ends."""
+        self._directory = segment_directory(self.root, self.stream, self.segment)
+        _make_directories(self._directory)
+        if self.schema is not None:
+            self.schema = storable(self.schema.empty_table()).schema
+        wanted = self.schema
+        self.find_end()
+        if wanted is not None:
+            check_schema(wanted, self.schema)
+
+    def find_end(self) -> None:
+        """List the directory and read the footer of its last file.
+
+        Raises `Rejected` naming a file that does not belong there or cannot be read.
+        """
+        starts = self._starts()
+        if starts:
+            self._step_to(starts[-1])
+        else:
+            self._last, self.end = None, 0
+
+    def largest(self, column: str, *, beyond: int) -> int | None:
+        """Return the largest value of an event-time column, in ms, in the files past an offset.
+
+        It comes from the statistics in their footers, or from the rows if those have none.
+        `None` if no file has such times. Raises `Rejected` naming a file that cannot be read.
+        """
+        starts = [start for start in self._starts() if start < self.end]
+        past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
+        found = [self._largest_in(self._path(start), column) for start in past]
+        return max((time for time in found if time is not None), default=None)
+
+    def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
+        """Append the rows; with a `batch`, unless a file holds it or a later one of its source.
+
+        Returns whether they were appended; either way the batch is durable and visible on return.
+        That two runs of a program never append the same batch follows from the names: a file that
+        others link after the check takes the next offset, and is checked before it is passed.
+        """
+        if batch is not None:
+            self.find_end()
+            if self.holds(batch):
+                return False
+        with self._hidden_file(table, batch) as hidden:
+            if batch is None and self._last is not None and not self._last.exists():
+                self.find_end()
+            tried = 0
+            while not self._linked(hidden, table.num_rows):
+                tried += 1
+                if batch is None and tried > WALK:
+                    self.find_end()
+                else:
+                    self._step_to(self.end)
+                if batch is not None and self._last is not None and _reaches(self._last, batch):
+                    return False
+                check_schema(table.schema, self.schema)
+        _sync(self._directory)
+        self.schema = self.schema or table.schema
+        return True
+
+    def holds(self, batch: Batch) -> bool:
+        """Whether the newest file of the batch's source holds it or a later batch."""
+        said = (_reaches(self._path(start), batch) for start in reversed(self._starts()))
+        return next((reached for reached in said if reached is not None), False)
+
+    def _linked(self, hidden: Path, rows: int) -> bool:
+        if self.end + rows > MAX_INT64:
+            raise Rejected(f"segment {self.segment} is full: it ends at {self.end}")
+        target = self._path(self.end)
+        try:
+            os.link(hidden, target)
+        except FileExistsError:
+            return False
+        self._last, self.end = target, self.end + rows
+        return True
+
+    def _step_to(self, start: int) -> None:
+        """Continue after the file at `start`."""
+        path = self._path(start)
+        with opened(path) as file:
+            rows, schema = file.metadata.num_rows, file.schema_arrow
+        if not rows:
+            raise Rejected(f"{path} holds no rows, so nothing can follow it")
+        self._last, self.end, self.schema = path, start + rows, schema.remove_metadata()
+
+    def _largest_in(self, path: Path, column: str) -> int | None:
+        with suppress(FileNotFoundError), opened(path, may_be_gone=True) as file:
+            return largest_time(file, column)
+        return None  # removed meanwhile, with its rows
+
+    def _starts(self) -> list[int]:
+        names = (path.name for path in self._directory.iterdir())
+        return sorted(self._start(name) for name in names if not is_hidden(name))
+
+    def _start(self, name: str) -> int:
+        start = checked_start(self._directory / name, self.stream, self.segment)
+        if name != file_name(self.stream, self.segment, start):
+            message = (
+                f"{self._directory / name} is a file of an archive, not an append: use another root"
+            )
+            raise Rejected(message)
+        return start
+
+    def _path(self, start: int) -> Path:
+        return self._directory / file_name(self.stream, self.segment, start)
+
+    @contextmanager
+    def _hidden_file(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
+        """Write the rows to a file that readers skip; it is removed when the block ends.
+
+        Its metadata names the batch. A crash may leave one behind, which is never read and can be
+        removed when it is old.
+        """
+        hidden = self._directory / f".{uuid4().hex}{SUFFIX}.tmp"
+        if batch is not None:
+            table = table.replace_schema_metadata(batch.to_metadata())
+        try:
+            with hidden.open("xb") as file:
+                pq.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
+                file.flush()
+                os.fsync(file.fileno())
+            yield hidden
+        finally:
+            with suppress(FileNotFoundError):
+                hidden.unlink()
+
+
+def _reaches(path: Path, batch: Batch) -> bool | None:
+    """Whether a file holds the batch or a later one of its source; `None` for another source's."""
+    with opened(path) as file:
+        held = Batch.from_metadata(file.metadata.metadata)
+    if held is None or held.source != batch.source:
+        return None
+    return held.number >= batch.number
+
+
+def _make_directories(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    _make_directories(directory.parent)
+    with suppress(FileExistsError):
+        directory.mkdir()
+    _sync(directory.parent)
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

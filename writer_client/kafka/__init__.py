@@ -1,0 +1,1 @@
+"""Kafka, for its producers and its observers; needs confluent-kafka."""

@@ -1,0 +1,144 @@
+"""How far a topic has come by the stamps of its brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+
+from noted_time.kafka.records import TopicReader, log
+from noted_time.observing import BrokerClocks, BrokerLook, Seen
+from noted_time.values import NotObservable, Rejected, Unreachable, late_by_hour, shown_time
+from writer_client.kafka.ends import SameTopic
+from writer_client.sending.clock import unix_ms
+
+STAMPED = "LogAppendTime"
+DOUBT_S = 30.0
+MARGIN_MS = 4_000
+"""What a lag has beyond what replication may take: the change of the replicas in sync."""
+
+
+class KafkaBrokerTimes:
+    """The ends of a topic with LogAppendTime, and each partition's time by its brokers' stamps.
+
+    No record that comes into sight later has a stamp below its partition's time, given that stamps
+    of a partition, and the clocks of brokers and of this machine, are apart by `skew_ms` at most.
+    Records are not read, except new ones whose stamps are in doubt: those below what was noted are
+    counted (`late`), named in the log, and reported to `on_late`, those of each full hour by
+    themselves: their number, least and largest stamp.
+
+    A partition without new records has the time of `clock` (Unix ms) less `lag_ms`: by default one
+    and a half times the brokers' `replica.lag.time.max.ms`, the skew, and four seconds. Raises
+    `NotObservable` at once, or with a later call, if the topic has CreateTime or the lag is less,
+    and `Rejected` if the client may not look these settings up. A lag given is taken as it is
+    if those of the brokers may not be read.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        *,
+        skew_ms: int = 1000,
+        lag_ms: int | None = None,
+        clock: Callable[[], int] = unix_ms,
+        on_late: Callable[[int, int, int], object] | None = None,
+    ) -> None:
+        self.late = 0
+        self._topic = SameTopic(config, topic)
+        self._skew_ms, self._lag_ms = skew_ms, lag_ms
+        self._clock, self._on_late = clock, on_late
+        self._clocks: BrokerClocks | None = None
+        self._in_sync = 1
+        with suppress(Unreachable):
+            self._begin()
+
+    def __call__(self) -> Seen:
+        """Return the ends, the time of each partition that has one, and the largest stamp.
+
+        Raises as `SameTopic.seen`, and `NotObservable` if the topic has CreateTime now.
+        """
+        clocks, now = self._begin(), self._clock()
+        high = self._topic.seen(committed=False)
+        look = self._topic.seen(newest=True)
+        hidden = [number for number, end in look.ends.items() if end and number not in look.newest]
+        recent = self._topic.first_stamps(now - self._skew_ms, hidden)
+        too_few = {number for number, some in high.in_sync.items() if some < self._in_sync}
+        self._check()  # last: what was found before was stamped by brokers
+        seen = BrokerLook(now, too_few, high.ends, look.ends, look.newest, recent)
+        doubts = clocks.take(seen)
+        if doubts:
+            self._read(doubts, clocks)
+        stamps = [stamp.time for stamp in look.newest.values()]
+        if hidden:  # those of the partition are not known, and none is from the future
+            stamps.append(self._clock() + self._skew_ms)
+        return Seen(look.ends, clocks.times(), max(stamps, default=None))
+
+    def _begin(self) -> BrokerClocks:
+        if self._clocks is None:
+            self._check()
+            lag_ms = self._allowed_lag_ms()
+            self._clocks = BrokerClocks(skew_ms=self._skew_ms, lag_ms=lag_ms)
+        return self._clocks
+
+    def _check(self) -> None:
+        settings = self._topic.settings()
+        self._in_sync = int(settings["min.insync.replicas"])
+        if settings["message.timestamp.type"] != STAMPED:
+            raise NotObservable(
+                f"the records of Kafka topic {self._topic.name!r} have the times of their "
+                f"producers: set its message.timestamp.type to {STAMPED}, or observe it by "
+                "timestamp, with a delay"
+            )
+
+    def _allowed_lag_ms(self) -> int:
+        try:
+            brokers = self._topic.broker_settings()
+        except Rejected as error:
+            if self._lag_ms is None:
+                raise Rejected(f"{error}, or give a lag") from error
+            return self._lag_ms
+        slowest = max(int(each["replica.lag.time.max.ms"]) for each in brokers)
+        least = slowest * 3 // 2 + self._skew_ms
+        if self._lag_ms is not None and self._lag_ms < least:
+            raise NotObservable(
+                f"a lag of {self._lag_ms} ms is less than replication may take: at least {least} "
+                f"ms, with replica.lag.time.max.ms={slowest} and the skew"
+            )
+        return least + MARGIN_MS if self._lag_ms is None else self._lag_ms
+
+    def _read(self, doubts: Mapping[int, range], clocks: BrokerClocks) -> None:
+        """Read records whose stamps are in doubt, and count those that are late."""
+        late: list[tuple[int, int, int]] = []
+        newest: dict[int, int] = {}
+        stops = {number: offsets.stop for number, offsets in doubts.items()}
+        with TopicReader(self._topic) as reader:
+            reader.begin({number: offsets.start for number, offsets in doubts.items()})
+            for number, offset, message in reader.read(stops, for_s=DOUBT_S):
+                if offset < stops[number]:
+                    kind, time = message.timestamp()
+                    if kind == TIMESTAMP_LOG_APPEND_TIME:
+                        newest[number] = max(time, newest.get(number, time))
+                    if clocks.noted is not None and time < clocks.noted:
+                        late.append((time, number, offset))
+            if reader.behind(stops):
+                raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
+        for number in doubts:
+            clocks.correct(number, newest.get(number))
+        if late:
+            self._report(late, clocks.noted or 0)
+
+    def _report(self, late: list[tuple[int, int, int]], noted: int) -> None:
+        time, number, offset = min(late)
+        self.late += len(late)
+        if self._on_late is not None:
+            for each in late_by_hour(stamp for stamp, _, _ in late):
+                self._on_late(each.rows, each.least, each.most or each.least)
+        log.warning(
+            "Kafka topic %r: %d records have stamps below %s, which was noted (%d in all). The "
+            "least is %s, of partition %d, offset %d: the clock of a broker is behind",
+            *(self._topic.name, len(late), shown_time(noted), self.late),
+            *(shown_time(time), number, offset),
+        )

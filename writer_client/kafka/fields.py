@@ -1,0 +1,218 @@
+"""The times in the records of a Kafka topic, each of which is read once."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from operator import attrgetter
+from typing import Annotated, Any, Literal
+
+import msgspec
+from confluent_kafka import Message
+
+from noted_time.kafka.records import TopicReader
+from noted_time.observing import Seen
+from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, shown_time, unix_ms_of
+from writer_client.kafka.ends import SameTopic
+from writer_client.sending.clock import unix_ms
+
+TimeOf = Callable[[Message], int | datetime | None]
+Start = Literal["earliest", "latest"]
+
+AHEAD_MS = 3_600_000
+"""A stream takes no times further ahead either, unless its `max_time_ahead_ms` says so."""
+
+
+class RecordTimes:
+    """What observers share that read each record of a topic once, from what was noted.
+
+    `_time_of` returns the time of a record, `None` if it has none, and raises if it cannot be read.
+    The arguments are those of `KafkaFields`.
+    """
+
+    _time_of: Callable[[Message], int | None]
+    _start: Start = "earliest"
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        *,
+        known: Callable[[], Mapping[int, int]] = dict,
+        among: Callable[[], Mapping[int, int]] | None = None,
+        ahead_ms: int | None = AHEAD_MS,
+        clock: Callable[[], int] = unix_ms,
+    ) -> None:
+        """Raises as `SameTopic`."""
+        self._topic = SameTopic(config, topic)
+        self._reader = TopicReader(self._topic)
+        self._known, self._among = known, among
+        self._ahead_ms, self._clock = ahead_ms, clock
+        self._times: dict[int, int] = {}
+        self._reached: dict[int, int] = {}
+        self._largest = LEAST_TIME
+        self._has_skipped = False
+
+    @property
+    def unusable(self) -> int:
+        """How many records were passed over."""
+        return self._reader.unusable
+
+    def _read(self) -> Mapping[int, int]:
+        """Read what is new, for two seconds at most; returns the ends that it reads to.
+
+        `_times` has the largest time found of each partition, and `_reached` the offset of the last
+        record with a time, or where the partition was begun.
+        """
+        ends, latest = self._begin(), LARGEST_TIME
+        if self._ahead_ms is not None:
+            latest = self._clock() + self._ahead_ms
+        time_of, times, reached = self._time_of, self._times, self._reached
+        for partition, offset, message in self._reader.read(ends):
+            try:
+                time = time_of(message)
+            except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
+                self._reader.pass_over(partition, offset, unreadable)
+                continue
+            if time is None:
+                continue
+            if time > latest:
+                self._largest = max(time, self._largest)
+                ahead = f"{shown_time(time)} is ahead of this clock"
+                self._reader.pass_over(partition, offset, Rejected(ahead))
+                continue
+            reached[partition] = offset
+            if time > times.get(partition, LEAST_TIME - 1):
+                times[partition] = time
+        return ends
+
+    def _begin(self) -> Mapping[int, int]:
+        """Begin the partitions that are new, give up those left, and return the ends to read to."""
+        ends, at = self._topic.seen().ends, self._reader.position
+        if self._among is None:
+            known = {} if at else self._known()
+            is_first = not (at or known)
+        else:
+            known, is_first = self._among(), True
+            for partition in self._reader.keep(known):
+                self._times.pop(partition, None)
+                del self._reached[partition]
+            ends = {partition: end for partition, end in ends.items() if partition in known}
+        new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
+        if is_first and self._start == "latest":
+            self._has_skipped |= any(ends[each] for each in new if not new[each])
+            new = {partition: offset or ends[partition] for partition, offset in new.items()}
+        self._reader.begin(new)
+        self._reached |= new
+        return ends
+
+
+class KafkaFields(RecordTimes):
+    """How far a topic was read, and how far the times in its records have come; for an observer.
+
+    `field` is that of a JSON object: ``"departure"``, or ``"flight.departure"`` for one within
+    another. Its values are integers (Unix ms) or ISO 8601 with a zone. Or it is a function of the
+    `Message`, or ``"module:function"`` naming one, that returns an integer, an aware `datetime`, or
+    `None` for a record without a time. Records whose time cannot be read, also because the function
+    raises, are passed over: `unusable` counts them, and a warning names one at most once a minute.
+    So are those whose time is more than `ahead_ms` ahead of `clock` (Unix ms), unless that is
+    `None`: one of them would move its partition's time there for good.
+
+    It begins at `known`, the position that the controller has of the writer when it is first
+    called; if that has none, at the topic's `start`: its ends or its first records. Partitions that
+    are added later are read from their beginning.
+
+    Given `among`, each call reads the partitions that it returns and no others, each from the
+    offset that it is mapped to; if that is 0, from `start`.
+
+    Raises `Rejected` for a function that cannot be imported, and as `SameTopic`.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        field: str | TimeOf,
+        *,
+        known: Callable[[], Mapping[int, int]] = dict,
+        start: Start = "latest",
+        among: Callable[[], Mapping[int, int]] | None = None,
+        ahead_ms: int | None = AHEAD_MS,
+        clock: Callable[[], int] = unix_ms,
+    ) -> None:
+        self._time_of = time_in(field) if isinstance(field, str) else _checked(field)
+        super().__init__(config, topic, known=known, among=among, ahead_ms=ahead_ms, clock=clock)
+        self._start = start
+
+    def __call__(self) -> Seen:
+        """Return how far each partition was read, and the newest time of each with new records.
+
+        The largest is that of all that was read, also of records that were passed over as they are
+        far ahead; `None` if it began at ends, because what lies below is not known.
+
+        It reads to the present ends, or for two seconds: a partition that has more is not idle.
+        Raises as `SameTopic.seen`, and `Unreachable` if Kafka refuses to be read; what was
+        read until then is returned by the next call.
+        """
+        behind = dict.fromkeys(self._reader.behind(self._read()))
+        newest, self._times = self._times, {}
+        largest = self._largest = max((self._largest, *newest.values()))
+        bound = None if self._has_skipped or largest == LEAST_TIME else largest
+        return Seen(dict(self._reader.position), {**behind, **newest}, bound)
+
+
+def time_in(field: str) -> Callable[[Message], int]:
+    """Return what finds the time in a record: a field of JSON, or the function of a module.
+
+    Raises `Rejected` for a function that cannot be imported.
+    """
+    module, colon, name = field.partition(":")
+    if not colon:
+        return _of_json(field)
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return _checked(attrgetter(name)(importlib.import_module(module)))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Rejected(f"the function {field!r} cannot be imported: {error}") from error
+
+
+def timestamp(message: Message) -> int | None:
+    """Return the timestamp of a record, which Kafka gives to each unless it is very old."""
+    kind, time = message.timestamp()
+    return time if kind else None
+
+
+def _of_json(field: str) -> Callable[[Message], int]:
+    kind: Any = (
+        Annotated[int, msgspec.Meta(ge=LEAST_TIME, le=LARGEST_TIME)]
+        | Annotated[datetime, msgspec.Meta(tz=True)]
+    )
+    names = field.split(".")
+    for name in reversed(names):
+        kind = msgspec.defstruct("Object", [("it", kind)], rename={"it": name}, gc=False)
+    decode = msgspec.json.Decoder(kind).decode
+    inside = attrgetter(".".join("it" for _ in names))
+
+    def time_of(message: Message) -> int:
+        time = inside(decode(message.value() or b""))
+        return time if type(time) is int else unix_ms_of(time)
+
+    return time_of
+
+
+def _checked(function: TimeOf) -> Callable[[Message], int]:
+    """Return a function that raises for what is no time."""
+
+    def time_of(message: Message) -> int:
+        given = function(message)
+        if given is None:
+            raise Rejected("the function found none")
+        time = unix_ms_of(given)
+        if not LEAST_TIME <= time <= LARGEST_TIME:
+            raise Rejected(f"{time} is outside int64")
+        return time
+
+    return time_of

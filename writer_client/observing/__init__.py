@@ -1,0 +1,1 @@
+"""Observers: processes that note for a log whose writers do not."""

@@ -1,0 +1,238 @@
+"""Observers: they watch a log, and note what can be concluded from it."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+from abc import abstractmethod
+from collections.abc import Callable
+
+from noted_time.client.repeated_looks import Rounds
+from noted_time.observing import (
+    INGESTION,
+    LEAST_POLL_MS,
+    GrowingEnds,
+    Look,
+    Outcome,
+    Seen,
+    SegmentClocks,
+)
+from noted_time.values import (
+    LARGEST_TIME,
+    Fenced,
+    InvalidNote,
+    NotObservable,
+    Recreated,
+    Rejected,
+    Unreachable,
+)
+from writer_client.client import WriterClient
+from writer_client.sending.clock import unix_ms
+
+log = logging.getLogger("noted_time.observer")
+
+SIGN_OF_LIFE_MS = 10_000
+"""How often an observer whose time does not advance sends a note without a time."""
+
+JOIN_S = 2.0
+"""How long a look waits for the client to join."""
+
+
+def monotonic_ms() -> int:
+    """Return a clock in ms that never goes back."""
+    return clocks.monotonic_ns() // 1_000_000
+
+
+class Observer(Rounds):
+    """Looks every `poll_ms` and notes through a client, which stays the caller's.
+
+    If the log cannot be read now, nothing is noted: the observer holds time back, until it times
+    out. If the log was recreated the observer stops with `Recreated`.
+    """
+
+    def __init__(
+        self, client: WriterClient, poll_ms: int, silence_ms: int, ends: GrowingEnds
+    ) -> None:
+        """Start; without failures it notes after `silence_ms` at the latest."""
+        super().__init__(client.stream, poll_ms)
+        self.client = client
+        self._silence_ms = silence_ms
+        self._ends = ends
+        ends.log = f"the log of stream {client.stream!r}"
+        self._timeout_ms: int | None = None
+        self._check_timeout()
+
+    def look(self) -> None:
+        """Look once, and pass what is due to the client, which joins before the first look.
+
+        What another process noted under the writer's name before the join was accepted lies below
+        what that look sees. Raises `Unreachable` if the log cannot be read now, or the client
+        cannot join, `Recreated` if the log was, `Fenced` if another process took over.
+        """
+        self.client.check()
+        if self.client.takes_over:
+            self._join()
+        self._check_timeout()
+        self._ends.reach(self.client.position)
+        try:
+            self._look()
+        except InvalidNote as error:
+            self._check_ends(error)
+            raise
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Look once."""
+
+    def _join(self) -> None:
+        if self.client.state != "live":
+            self.client.join()
+        try:
+            self.client.flush(JOIN_S)
+        except (Fenced, Unreachable):
+            raise
+        except Rejected as error:
+            raise Unreachable(f"the observer cannot join: {error}") from error
+
+    def _check_timeout(self) -> None:
+        """Warn, once the timeout is known, if normal silence may exceed it."""
+        known = self.client.known_timeout_ms
+        if known != self._timeout_ms and known is not None and known <= self._silence_ms:
+            log.warning(
+                "writer %r of stream %r times out after %d ms and may be silent for %d ms in "
+                "normal operation: give it a longer timeout_ms",
+                self.client.writer,
+                self.client.stream,
+                known,
+                self._silence_ms,
+            )
+        self._timeout_ms = known
+
+    def check_refusals(self) -> None:
+        """Raise if the controller knows ends that the log no longer has.
+
+        The client reports any other refusal, which a later note may resolve.
+        """
+        self._check_ends(self.client.pop_refused())
+
+    def _check_ends(self, error: Rejected | None) -> None:
+        """Raise if a note was refused because the log is shorter than before."""
+        if isinstance(error, InvalidNote) and error.status == "invalid_position":
+            raise Recreated(self._ends.log, str(error)) from error
+
+
+class IngestionNoter(Observer):
+    """Notes ingestion time: whatever was visible in the log at T lies below the ends read after T.
+
+    `ends` returns the ends that it has `Seen`, such as a `LogEnds`. `clock` gives Unix ms. Every
+    `poll_ms` it reads the clock, then the ends, and notes if these changed or `max_lag_ms` have
+    passed, so that time advances on a quiet stream as well (PDP-26). `skew_ms` is how far the clock
+    may be ahead. If the clock steps back, nothing is noted until it has caught up.
+
+    The client's writer must vouch for this domain only (`domains=["ingestion"]`), and the stream's
+    other writers for theirs, or they wait for one another.
+
+    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below 0.
+    A timeout of the writer, its own or the stream's, that is not above `max_lag_ms` + `poll_ms` is
+    logged as a warning: the writer would be excluded on a quiet stream.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        client: WriterClient,
+        ends: Callable[[], Seen],
+        *,
+        domain: str = INGESTION,
+        poll_ms: int = 1000,
+        max_lag_ms: int = 10_000,
+        skew_ms: int = 0,
+        clock: Callable[[], int] = unix_ms,
+    ) -> None:
+        self._step = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
+        super().__init__(client, poll_ms, self._step.silence_ms(), self._step.ends)
+        self._read_ends = ends
+        self._clock = clock
+
+    def _look(self) -> None:
+        note = self._step.take(self._clock, lambda: _reached(self._read_ends).ends)
+        if note is not None and note.time is not None:
+            self.client.note_time(
+                note.time, note.position, domain=note.domain, max_time=note.time - 1
+            )
+
+
+class EventTimeNoter(Observer):
+    """Notes event time for writers that do not: a clock per segment, and the slowest one counts.
+
+    `times` returns what it has `Seen`, such as a `LogTimes` or a `KafkaTimes`.
+
+    A segment's clock is its newest time minus `delay_ms`: a row that is further out of order within
+    its segment is late. A segment without new rows for `idle_timeout_ms` is no longer waited for
+    (0: it always is), even if it is still empty; if no segment is waited for, the observer is idle.
+
+    The writer notes at least every ten seconds, also while it is idle, so give it a timeout above
+    that. Raises `Rejected` if a duration is negative or `poll_ms` below 10.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        client: WriterClient,
+        times: Callable[[], Seen],
+        *,
+        delay_ms: int,
+        idle_timeout_ms: int = 60_000,
+        domain: str | None = None,
+        poll_ms: int = 1000,
+        clock: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        super().__init__(client, poll_ms, SIGN_OF_LIFE_MS + poll_ms, GrowingEnds())
+        if poll_ms < LEAST_POLL_MS:
+            raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {poll_ms}")
+        self._times = times
+        self._domain = domain
+        self._clock = clock
+        self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
+        self._largest: int | None = None
+        self._said_at = clock()
+        client.join()
+
+    def _look(self) -> None:
+        seen = _reached(self._times)
+        ends, now = self._ends.take(seen.ends), self._clock()
+        for segment in seen.ends:
+            self._clocks.add(segment, now=now)
+        if seen.largest is not None:
+            largest = min(seen.largest, LARGEST_TIME)
+            self._largest = max(largest, self._largest or largest)
+        self._say(self._clocks.events(seen.newest, now=now), ends, now)
+
+    def _say(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
+        client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
+        was_idle, is_idle = client.state == "idle", self._clocks.is_idle
+        is_silent = now - self._said_at >= SIGN_OF_LIFE_MS
+        if rose or (is_silent and not is_idle):
+            self._note(ends, now)
+        elif was_idle and not is_idle:
+            client.join(ends)
+        if outcomes[-1:] == ["idle"] or (is_silent and is_idle):
+            self._said_at = now
+            client.idle(ends)
+
+    def _note(self, ends: dict[int, int], now: int) -> None:
+        self._said_at = now
+        client, time, domain = self.client, self._clocks.time, self._domain
+        before = client.known_time(domain)
+        if time is not None and (before is None or time >= before):
+            client.note_time(time, ends, domain=domain, max_time=self._largest)
+        else:  # below what a former process noted: a refused note would not postpone the timeout
+            client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
+
+
+def _reached(look: Callable[[], Seen]) -> Seen:
+    """Return what is seen; raises what ends the observer, `Unreachable` for any other failure."""
+    try:
+        return look()
+    except (Recreated, NotObservable, Unreachable):
+        raise
+    except Exception as error:
+        raise Unreachable(f"the log cannot be read: {error}") from error

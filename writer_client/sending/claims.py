@@ -1,0 +1,322 @@
+"""What one writer has claimed so far, and what is sent with each of its notes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from noted_time.values import (
+    HOUR_MS,
+    MAX_INT64,
+    MIN_INT64,
+    MOST_LATE,
+    UNCHANGED,
+    InvalidNote,
+    LateRows,
+    Note,
+    Rejected,
+    Session,
+    checked_name,
+    join_into,
+    plain_position,
+    reports_of,
+    unnamed_domain,
+)
+
+NOWHERE: Mapping[int, int] = {}
+
+MOST_DOMAINS = 100
+"""Maximum number of domains that a stream declares and a note names."""
+
+
+class HeldBack(NamedTuple):
+    """An event whose time was refused as beyond `bound`; from then on notes leave it out.
+
+    `written` are the offsets, by segment, below which it was written, as far as they are known.
+    """
+
+    domain: str | None
+    time: int
+    bound: int
+    written: Mapping[int, int]
+
+
+class Claims:
+    """A writer's position, and times by domain, none of which goes back.
+
+    `position` is replaced, never changed: notes that wait may share it.
+    """
+
+    def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
+        """Start without claims; `domains` are those vouched for, if they are limited."""
+        self.writer = writer
+        self.position: dict[int, int] = {}
+        self.last_domain = domains[0] if domains else None
+        """The domain last noted, or any declared one: for notes that need one."""
+        self.known_times: Mapping[str, int] = {}
+        """The writer's last time of each domain, as the controller knew it at the last join."""
+        self.known_timeout_ms: int | None = None
+        """The timeout in force for the writer at that join."""
+        self._vouched = None if domains is None else tuple(domains)
+        self._times: dict[str | None, int] = {}
+        self._largest: dict[str | None, int] = {}
+        self._written: dict[str | None, Mapping[int, int]] = {}
+        self._held_back: dict[str | None, int] = {}
+        self.declared_domains: tuple[str, ...] = ()
+        """Those that the stream declares, empty until an answer names them."""
+
+    def time(self, domain: str | None) -> int | None:
+        """Return the last time noted."""
+        return self._times.get(domain)
+
+    def largest(self, domain: str | None) -> int | None:
+        """Return the largest event time to declare.
+
+        `None` if there is none, or if it was refused and the writer's time has not passed it yet: a
+        smaller one does not bound what was written.
+        """
+        held = self._held_back.get(domain)
+        if held is not None and self._times.get(domain, held - 1) < held:
+            return None
+        return self._largest.get(domain)
+
+    def declared(self, note: Note) -> Note:
+        """Return a note with the largest event times as of now, those of all domains.
+
+        They are read when the note is sent, so they bound all rows below its position, even if more
+        were written since the note was created.
+        """
+        max_times: dict[str, int] = {}
+        for each in self._largest.keys() - {note.domain}:
+            name, time = self._name(each), self.largest(each)
+            if name is not None and time is not None:
+                max_times[name] = max(time, max_times.get(name, time))
+        named = dict(islice(sorted(max_times.items()), MOST_DOMAINS))
+        return replace(note, max_time=self.largest(note.domain), max_times=named or None)
+
+    @property
+    def domains(self) -> int:
+        """How many domains a note may declare."""
+        return min(len(self._largest), MOST_DOMAINS)
+
+    def known_time(self, domain: str | None) -> int | None:
+        """Return the last time as of the last join; an older controller names only those noted."""
+        declared = self.declared_domains or tuple(self.known_times)
+        return self.known_times.get(domain or unnamed_domain(declared))
+
+    def _name(self, domain: str | None) -> str | None:
+        if domain is not None:
+            return domain
+        name, declared = unnamed_domain(self.declared_domains), self.declared_domains
+        return name if name in declared or not declared else None
+
+    # Claims of the writer
+
+    def check_time(self, time: int, domain: str | None) -> None:
+        """Raise if a note of that time would go back, or its domain is not vouched for."""
+        check_int64("time", time)
+        self._check_domain(domain)
+        last = self._times.get(domain)
+        if last is not None and time < last:
+            raise InvalidNote(self.writer, "invalid_time", last)
+
+    def note(self, time: int, domain: str | None) -> None:
+        """Record a time that was checked."""
+        self._times[domain] = time
+        self.last_domain = domain
+
+    def declare(
+        self, domain: str | None, event_time: int, written: Mapping[int, int] = NOWHERE
+    ) -> None:
+        """Record the time of an event that was written below these offsets."""
+        check_int64("event time", event_time)
+        self._check_domain(domain)
+        if event_time > self._largest.get(domain, MIN_INT64 - 1):
+            self._largest[domain] = event_time
+            self._written[domain] = written
+
+    def move(self, position: Mapping[int, int]) -> None:
+        """Record a position of the caller's; raises `InvalidNote` if it goes back."""
+        known, offsets = self.position, plain_position(position)
+        behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
+        if behind:
+            raise InvalidNote(self.writer, "invalid_position", behind)
+        self.learn(offsets)
+
+    def reach(self, position: Mapping[int, int]) -> None:
+        """Record a position of the caller's, as far as it is ahead of what is known."""
+        self.learn(plain_position(position))
+
+    # Answers of the controller
+
+    def learn(self, offsets: Mapping[int, int]) -> None:
+        """Record the offsets that are ahead; those behind change nothing."""
+        known = self.position
+        if any(offset > known.get(s, -1) for s, offset in offsets.items()):
+            joined = dict(known)
+            join_into(joined, offsets)
+            self.position = joined
+
+    def keep(self, declared: tuple[str, ...]) -> list[str]:
+        """Forget the domains that the stream does not declare; returns their names."""
+        self.declared_domains = declared
+        unknown = [each for each in self._largest if each is not None and each not in declared]
+        for domain in unknown:
+            del self._largest[domain]
+            self._held_back.pop(domain, None)
+        return unknown
+
+    def is_named(self, domain: str | None, declared: tuple[str, ...]) -> bool:
+        """Whether a domain, as the caller names it, is one that the stream declares."""
+        return self._name(domain) in declared
+
+    def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
+        """Leave out times above the largest allowed, which were refused or will be.
+
+        The next time may be below the one that was noted, so that a wrong time does not spoil later
+        notes. Events cannot be unwritten: until the writer's time has passed the largest event
+        time, no largest time is declared. Returns the events that are left out from now on.
+        """
+        if self._times.get(domain, bound) > bound:
+            del self._times[domain]
+        held = self._held_back
+        beyond = {k: t for k, t in self._largest.items() if t > bound and held.get(k) != t}
+        held |= beyond
+        return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
+
+    def forget(self, domain: str | None, *, instead: str) -> None:
+        """Forget a domain that the stream does not declare, and use another one `instead`."""
+        self._times.pop(domain, None)
+        self._largest.pop(domain, None)
+        self._held_back.pop(domain, None)
+        self.last_domain = instead
+
+    def _check_domain(self, domain: str | None) -> None:
+        if domain is None:
+            return
+        checked_name("domain", domain)
+        if self._vouched is not None and domain not in self._vouched:
+            raise InvalidNote(self.writer, "not_vouched", self._vouched)
+
+
+class Process(NamedTuple):
+    """A process that notes: its session, and its name for people."""
+
+    session: str | None
+    label: str
+
+    @classmethod
+    def own(cls) -> Process:
+        """Return a new session of this process, named by its host and process id."""
+        return cls(secrets.token_hex(8), f"{socket.gethostname()[:100]}:{os.getpid()}")
+
+
+class LateHours:
+    """Late rows that are not reported yet, those of each full hour by themselves.
+
+    There are at most as many as a note takes: those with the least times merge.
+    """
+
+    __slots__ = ("_reports",)
+
+    def __init__(self) -> None:
+        self._reports: dict[tuple[int, int], LateRows] = {}
+
+    def add(self, late: LateRows) -> None:
+        """Add rows that were just written, or that were not reported after all."""
+        reports, most = self._reports, MAX_INT64 if late.most is None else late.most
+        hours = late.least // HOUR_MS, most // HOUR_MS
+        known = reports.get(hours)
+        reports[hours] = late if known is None else known.join(late)
+        if len(reports) > MOST_LATE:
+            first, second = sorted(reports)[:2]
+            self.add(reports.pop(first).join(reports.pop(second)))
+
+    def take(self) -> tuple[LateRows, ...]:
+        """Return all, and forget them."""
+        taken, self._reports = tuple(self._reports.values()), {}
+        return taken
+
+
+class Additions:
+    """What is sent with a writer's notes: its process, its terms, late rows not yet reported.
+
+    The terms are sent with each live note, so that a recreated stream has them too. The process
+    takes over the writer's name until a note was accepted; `took_over` are the sessions that lost
+    the name then.
+    """
+
+    def __init__(
+        self, domains: Sequence[str] | None, timeout_ms: int | None, process: Process | None
+    ) -> None:
+        self.takes_over = process is not None
+        self.took_over: tuple[str, ...] = ()
+        self.held: str | None = None
+        """Why the writer lives and does not note."""
+        self._process = process or Process(None, "")
+        self.total = 0
+        """The number of late rows so far."""
+        self._domains = None if domains is None else tuple(domains)
+        self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
+        self._unreported: defaultdict[str | None, LateHours] = defaultdict(LateHours)
+
+    @property
+    def late_domains(self) -> list[str | None]:
+        """The domains with late rows to report."""
+        return list(self._unreported)
+
+    def add(self, domain: str | None, late: LateRows) -> None:
+        """Count late rows that were just written."""
+        self.total += late.rows
+        self._unreported[domain].add(late)
+
+    def put_on(self, note: Note) -> Note:
+        """Return the note with these additions, which count as reported until taken off."""
+        note = replace(
+            note,
+            late=self._unreported.pop(note.domain, LateHours()).take() or None,
+            session=self._process.session,
+            takes_over=self.takes_over and not self.took_over,
+            took_over=self.took_over or None if self.takes_over else None,
+            label=self._process.label,
+        )
+        if note.state == "live":
+            note = replace(note, domains=self._domains, timeout_ms=self._timeout_ms, held=self.held)
+        return note
+
+    def takes_over_again(self, held: Session) -> bool:
+        """Take the name over once more if it was taken from that session before.
+
+        The controller's database forgot that, so it is that of a backup.
+        """
+        may = held.id in self.took_over and not self.takes_over
+        self.takes_over = self.takes_over or may
+        return may
+
+    def take_off(self, note: Note) -> Note:
+        """Return a note that was not accepted without its late rows; the next note reports them."""
+        for late in reports_of(note.late):
+            self._unreported[note.domain].add(late)
+        return replace(note, late=None)
+
+
+def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the domains that a writer vouches for; raises `Rejected` or `InvalidName`."""
+    if domains is None:
+        return None
+    if isinstance(domains, str) or not domains:
+        raise Rejected(f"domains must be a list of one or more names, not {domains!r}")
+    return tuple(checked_name("domain", domain) for domain in dict.fromkeys(domains))
+
+
+def check_int64(what: str, value: int) -> None:
+    """Raise `Rejected` if a number is not an int64, or either end, which stands for no time."""
+    if not MIN_INT64 < value < MAX_INT64:
+        ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
+        raise Rejected(f"{what} {value} is not an int64{ends}")

@@ -1,0 +1,10 @@
+"""The wall clock of writers and observers."""
+
+from __future__ import annotations
+
+import time
+
+
+def unix_ms() -> int:
+    """Return the wall clock in Unix milliseconds."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,432 @@
+"""Which notes of a producer may leave: those whose events, and all before them, are delivered.
+
+A producer of a log learns an event's offset when its delivery is reported, long after it was
+produced, and a transaction may still take the event back. So the events between two notes form an
+*epoch*, and a note leaves when its epoch and all before it are delivered and committed. Nothing
+here knows the log: Kafka's clients report to it, and so may any other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from itertools import dropwhile
+from typing import Any, Literal
+
+from noted_time.values import (
+    LARGEST_TIME,
+    MIN_INT64,
+    DeliveryFailed,
+    InvalidNote,
+    LateRows,
+    Rejected,
+    Time,
+    behind_of,
+    join_into,
+    unix_ms_of,
+)
+from writer_client.sending.claims import NOWHERE, LateHours, check_int64
+from writer_client.sending.writer import Writer
+
+NEVER = MIN_INT64
+"""Below all event times."""
+
+
+OnFailure = Literal["raise", "hold"]
+"""What `forgive` does with the notes that were held: `raise` drops them, `hold` has them leave.
+
+A program that handles failures in a callback has produced those events again by then. One that
+catches the error calls `forgive` first, produces them again, and then notes again.
+"""
+
+
+class Phase(Enum):
+    """Where a tracker is between transactions."""
+
+    CLEAR = auto()
+    """No transaction is open."""
+    OPEN = auto()
+    """One is open."""
+    UNRESOLVED = auto()
+    """Whether the last one was committed is unknown."""
+
+
+class Epoch:
+    """The events between two notes, or those of one transaction.
+
+    `on_delivery` is the callback for its events with confluent's clients: one object for all, as
+    one for each would keep the garbage collector busy (0.6 µs an event). With other clients, call
+    `delivered` or `failed`. None of them raises. They take no lock, so only one thread at a time
+    may report.
+    """
+
+    __slots__ = (
+        "_tracker",
+        "arrived",
+        "ends",
+        "failures",
+        "is_unplaced",
+        "largest",
+        "late",
+        "note",
+        "on_delivery",
+        "sent",
+    )
+
+    def __init__(self, tracker: DeliveryTracker) -> None:
+        self.on_delivery: Callable[[object | None, Any], None] = self._report
+        self._tracker = tracker
+        self.sent = self.arrived = self.failures = 0
+        self.ends: dict[int, int] = {}
+        self.largest = NEVER
+        self.late = LateHours()
+        self.note: int | None = None
+        self.is_unplaced = False
+
+    def _report(self, error: object | None, message: Any) -> None:  # noqa: ANN401 - confluent's
+        """Record what confluent's client reports of an event."""
+        segment, offset = message.partition(), message.offset()
+        if error is not None:
+            self.failed(error)
+        elif offset is not None and offset >= self.ends.get(segment, 0):
+            self.ends[segment] = offset + 1  # as `delivered`, with a call less for each event
+            self.arrived += 1
+        else:
+            self.delivered(segment, offset)
+
+    def delivered(self, segment: int | None, offset: int | None) -> None:
+        """Record that an event was delivered, with its own offset.
+
+        Kafka does not say the offset (-1001) of an event whose retry met the first attempt.
+        """
+        if segment is None or offset is None or offset < 0:
+            self._tracker.unplaced(self)
+            return
+        if offset >= self.ends.get(segment, 0):
+            self.ends[segment] = offset + 1
+        self.arrived += 1  # last: an epoch that is complete has its ends
+
+    def failed(self, error: object) -> None:
+        """Record that an event was not delivered, and will not be."""
+        self._tracker.fail(self, error)
+
+
+class DeliveryTracker:
+    """Notes time through `client` once what was produced before each note is delivered.
+
+    Ask `produced` for the epoch of each event *before* it is given to the producer, have its
+    delivery reported to that epoch, and call `settle` after deliveries were reported: it notes all
+    that may leave. The laws, for any order of calls from any threads:
+
+    * a note that leaves covers every event produced before it, except aborted ones;
+    * positions and times never go back;
+    * nothing leaves while a transaction is open or its outcome unknown, or while the failure of an
+      event is not forgiven.
+
+    The segments are the log's partitions. Begin the client (`Writer.begin`) at the ends of those
+    that are written to: a position has only what this process wrote. `look_again` is called if an
+    event was delivered at an unknown offset, or below one that was noted: another thread was first,
+    or the log is another one. It has to `begin` the client again, before anything else is noted.
+    Without it, an event at an unknown offset counts as failed.
+    """
+
+    def __init__(
+        self,
+        client: Writer[Any],
+        *,
+        domain: str | None = None,
+        look_again: Callable[[], object] | None = None,
+        on_failure: OnFailure = "hold",
+    ) -> None:
+        self.lock = threading.RLock()
+        """Held by each call; while it is held, no other thread produces or notes."""
+        self._client = client
+        self._domain = domain
+        self._look_again = look_again
+        self.raises = on_failure == "raise"
+        self._open = Epoch(self)
+        self._epochs = deque([self._open])
+        self.phase = Phase.CLEAR
+        self.rests = False
+        """Whether the writer left: `produced` refuses events until that is reset, after a join."""
+        self._doubtful = self._open
+        self._noted: int | None = None
+        self._left: int | None = None
+        self.failed, self._reason = 0, ""
+        self._settled = Epoch(self)
+        self._counted = 0
+        self._late_below = self._bound()
+
+    # Events
+
+    def produced(self, event_time: int | None = None) -> Epoch:
+        """Count an event that is about to be produced, and return the epoch that it belongs to.
+
+        `event_time` in ms counts for the largest event time of the next note. An event below a time
+        noted before, or below the stream's lower, is counted as late. Raises `Rejected` while the
+        writer `rests`.
+        """
+        with self.lock:
+            if self.rests:
+                raise Rejected(f"writer {self._client.writer!r} is idle or finished: join first")
+            epoch = self._open
+            epoch.sent += 1
+            if event_time is not None:
+                if event_time > epoch.largest:  # noqa: PLR1730 - `max` would take twice as long
+                    epoch.largest = event_time
+                if event_time < self._late_below:
+                    epoch.late.add(LateRows(1, event_time, event_time))
+        return epoch
+
+    def refused(self, epoch: Epoch) -> None:
+        """Take back an event that the producer did not accept."""
+        with self.lock:
+            epoch.sent -= 1
+
+    @property
+    def under_way(self) -> int:
+        """How many events are neither delivered nor failed."""
+        with self.lock:
+            return sum(each.sent - each.arrived - each.failures for each in self._epochs)
+
+    # Notes
+
+    @property
+    def time(self) -> int | None:
+        """The last time noted, whether it has left or not, also by an earlier process."""
+        with self.lock:
+            times = (self._open.note, self._noted, self._client.known_time(self._domain))
+        return max((time for time in times if time is not None), default=None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether notes wait for nothing but deliveries."""
+        with self.lock:
+            return len(self._epochs) > 1 and self.phase is Phase.CLEAR and not self.failed
+
+    def note(self, time: Time) -> None:
+        """Promise that all events with a time below `time` were produced by now.
+
+        Of several notes in a transaction the last counts, and covers all of its events. Raises
+        `InvalidNote` if time goes back.
+        """
+        time = unix_ms_of(time)
+        check_int64("time", time)
+        with self.lock:
+            last = self.time
+            if last is not None and time < last:
+                raise InvalidNote(self._client.writer, "invalid_time", last)
+            if self.phase is Phase.OPEN:
+                self._open.note = time
+                return
+            self._noted = time
+            if self._open.sent or len(self._epochs) == 1:
+                self._close(time)
+            else:
+                self._epochs[-2].note = time
+            self.settle()
+
+    def settle(self) -> None:
+        """Note all that may leave; raises what `Writer.note_time` raises."""
+        with self.lock:
+            epochs = self._epochs
+            while self.is_waiting and epochs[0].arrived == epochs[0].sent:
+                self._settle(epochs.popleft())
+            self._late_below = self._bound()
+
+    def _bound(self) -> int:
+        """Return the time below which events are late: readers need not wait for them.
+
+        What failed is produced again before the notes that are held for it leave.
+        """
+        noted, domain = None if self.failed else self._noted, self._domain
+        times = (noted, self._client.known_time(domain), self._client.late_below(domain))
+        return max((time for time in times if time is not None), default=NEVER)
+
+    def ends(self) -> dict[int, int]:
+        """Return the ends of what was delivered and not noted, for `idle` and `finish`.
+
+        Raises `DeliveryFailed` after failures, and `Rejected` in a transaction, before its outcome
+        is known, or while events are under way.
+        """
+        with self.lock:
+            self.check()
+            if self.phase is Phase.OPEN:
+                raise Rejected("a transaction is open: commit or abort it first")
+            if self.phase is Phase.UNRESOLVED:
+                raise Rejected("whether the last transaction was committed is unknown: find out")
+            if self.under_way:
+                raise Rejected(f"{self.under_way} events are not delivered yet: flush first")
+            self._close(None)
+            self.settle()
+            ends = self._settled.ends
+            self._report(self._settled.sent)
+            position = self._client.position
+            return {segment: position[segment] for segment in ends}
+
+    # Transactions
+
+    def begin(self) -> None:
+        """Begin a transaction; what is produced from here on belongs to it.
+
+        If the outcome of the last one was unknown, it was committed: call `abort` first if not.
+        """
+        with self.lock:
+            self._close(None)
+            self.phase = Phase.OPEN
+
+    def commit(self, *, is_certain: bool = True) -> None:
+        """End the transaction; its note leaves when all of its events are delivered.
+
+        If the outcome `is_certain` not, its note is dropped, and the next one covers its events. It
+        leaves after `begin`, or a `commit` or `abort` that is certain, says what the outcome was.
+        """
+        with self.lock:
+            if not is_certain:
+                self._doubtful, self._open.note = self._open, None
+                self._open = Epoch(self)
+                self._epochs.append(self._open)
+                self.phase = Phase.UNRESOLVED
+                return
+            if self.phase is Phase.OPEN:
+                time = self._open.note
+                self._noted = self._noted if time is None else time
+                self._close(time)
+            self.phase = Phase.CLEAR
+            self.settle()
+
+    def abort(self) -> None:
+        """Drop what was produced and noted in the transaction, and what was noted since its commit.
+
+        Clients report offsets of aborted events too, possibly later: they are ignored.
+        """
+        with self.lock:
+            if self.phase is Phase.CLEAR:
+                return
+            aborted = self._doubtful if self.phase is Phase.UNRESOLVED else self._open
+            at = self._epochs.index(aborted)
+            self.failed -= aborted.failures
+            self._epochs[at] = Epoch(self)
+            self._open = self._epochs[-1]
+            for epoch in list(self._epochs)[at:]:
+                epoch.note = None
+            self._noted = self._last_held()
+            self.phase = Phase.CLEAR
+            self.settle()
+
+    # Failures
+
+    def fail(self, epoch: Epoch, error: object) -> None:
+        """Count the failure of an event; `Epoch.failed` calls it."""
+        with self.lock:
+            if epoch in self._epochs:  # else its transaction was aborted
+                self._reason = self._reason if self.failed else str(error)
+                epoch.failures += 1
+                self.failed += 1
+                self._late_below = self._bound()
+
+    def unplaced(self, epoch: Epoch) -> None:
+        """Count an event that was delivered at an unknown offset; `Epoch.delivered` calls it."""
+        if self._look_again is None:
+            self.fail(epoch, "delivered at an unknown offset")
+        else:
+            epoch.is_unplaced = True
+            epoch.arrived += 1
+
+    @property
+    def failure(self) -> DeliveryFailed | None:
+        """The error for events that failed and were not forgiven, `None` without any."""
+        with self.lock:
+            if not self.failed:
+                return None
+            about = self._client.writer, self.failed, self._reason
+            aborts = self.phase is Phase.OPEN
+            return DeliveryFailed(*about, is_aborted=aborts, drops_notes=self.raises)
+
+    def check(self) -> None:
+        """Raise `DeliveryFailed` if events failed and that was not forgiven."""
+        failure = self.failure
+        if failure is not None:
+            raise failure
+
+    def forgive(self) -> None:
+        """Forget failures: the events were produced again by now, or never will be.
+
+        All notes since the first failure wait for what was produced until now, in one note. With
+        `on_failure="raise"` they are dropped: note again once the events were produced again.
+        """
+        with self.lock:
+            held = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
+            kept = () if self.raises else held
+            times = [epoch.note for epoch in kept if epoch.note is not None]
+            for epoch in held:
+                epoch.sent -= epoch.failures
+                epoch.failures, epoch.note = 0, None
+            self.failed = 0
+            if times and self.phase is Phase.OPEN:
+                self._open.note = times[-1]
+            elif times:
+                self._close(times[-1])
+            elif self.raises:
+                self._noted = self._last_held()
+            self.settle()
+
+    def _last_held(self) -> int | None:
+        """Return the last time that is held, or has left."""
+        held = (each.note for each in reversed(self._epochs) if each.note is not None)
+        return next(held, self._left)
+
+    # How epochs end
+
+    def _close(self, note: int | None) -> None:
+        """End the open epoch, unless it is empty, and begin the next."""
+        self._open.note = note
+        if self._open.sent or note is not None:
+            self._open = Epoch(self)
+            self._epochs.append(self._open)
+
+    def _settle(self, epoch: Epoch) -> None:
+        """Add a delivered epoch to what was not noted yet, and note its time."""
+        settled = self._settled
+        if self._look_again is not None and (epoch.is_unplaced or self._goes_back(epoch.ends)):
+            self._look_again()
+        join_into(settled.ends, epoch.ends)
+        settled.sent += epoch.sent
+        settled.largest = max(settled.largest, epoch.largest)
+        for each in epoch.late.take():
+            settled.late.add(each)
+        if epoch.note is not None:
+            self._report(settled.sent)
+            self._client.note_time(epoch.note, NOWHERE, domain=self._domain)
+            self._left = epoch.note
+
+    def _goes_back(self, ends: dict[int, int]) -> bool:
+        """Whether the ends are below those of earlier epochs."""
+        return bool(behind_of(ends, self._client.position) or behind_of(ends, self._settled.ends))
+
+    def count_rows(self) -> None:
+        """Report all rows produced to the client, for the error that says it is fenced."""
+        with self.lock:
+            self._report_rows(self._settled.sent + sum(each.sent for each in self._epochs))
+
+    def _report(self, rows: int) -> None:
+        """Report to the client all that is settled, of which there are that many rows in all.
+
+        Positions are joined: threads may send events in another order than they were counted in.
+        """
+        settled = self._settled
+        if settled.ends or settled.largest != NEVER:
+            largest = None if settled.largest == NEVER else min(settled.largest, LARGEST_TIME)
+            self._client.wrote(largest, domain=self._domain, position=settled.ends, rows=0)
+            settled.ends, settled.largest = {}, NEVER
+        self._report_rows(rows)
+
+    def _report_rows(self, rows: int) -> None:
+        """Report how many rows were written in all, and those settled that are late."""
+        new, self._counted = max(0, rows - self._counted), max(self._counted, rows)
+        if new:
+            self._client.wrote(rows=new)
+        for each in self._settled.late.take():
+            self._client.wrote_late(each.rows, each.least, each.most, domain=self._domain)

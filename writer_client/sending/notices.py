@@ -1,0 +1,160 @@
+"""What a writer client reports by `logging` and to callbacks: each thing once, not each time.
+
+What happens under a lock is only recorded there; `Notices.tell` reports it afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from noted_time.client import Outage
+from noted_time.reading import look_like_seconds, seconds_doubt
+from noted_time.values import Beyond, NotedTimeError, Rejected, Session, shown_time
+from writer_client.sending.claims import HeldBack
+from writer_client.sending.outcome import Exclusion
+
+LATE_PERIOD_S = 60.0
+"""How long late rows are counted after a report before they are reported again."""
+
+_log = logging.getLogger("noted_time.writer")
+
+
+class Notices:
+    """Logs under `noted_time.writer`, about one writer of one stream."""
+
+    def __init__(
+        self, stream: str, writer: str, url: str, on_excluded: Callable[[Exclusion], object] | None
+    ) -> None:
+        self._who = f"writer {writer!r} of stream {stream!r}"
+        self._url = url
+        self._on_excluded = on_excluded
+        self._queue: deque[Callable[[], object]] = deque()
+        self._outage = Outage(self._who)
+        self._refusals: set[object] = set()
+        self._exclusion: object = None
+        self._doubted = False
+        self._late_reported = 0
+        self._late_after = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def tell(self) -> None:
+        """Report what was recorded; without the lock, as handlers and callbacks may be slow."""
+        while self._queue:
+            try:
+                say = self._queue.popleft()
+            except IndexError:  # another thread reports it
+                return
+            with suppress(Exception):  # a handler of the caller's may raise
+                say()
+
+    # Events
+
+    def failed(self, error: NotedTimeError, now: float) -> None:
+        """Report a post that will be retried, once for each kind of failure."""
+        sentence = self._outage.failed(error, now=now)
+        if sentence is not None:
+            self._say("%s; what is noted is kept", sentence)
+
+    def succeeded(self, now: float) -> None:
+        """Report that the outage is over."""
+        sentence = self._outage.answered(now=now)
+        if sentence is not None:
+            self._say("%s", sentence)
+
+    def refused(self, error: Rejected) -> None:
+        """Report a refusal, once of each kind until all is accepted."""
+        kind = (type(error), getattr(error, "status", None))
+        if kind not in self._refusals:
+            self._refusals.add(kind)
+            self._warn("%s: %s", error)
+
+    def accepted(self) -> None:
+        """Report the next refusal again."""
+        self._refusals.clear()
+
+    def noted(self, time: int) -> None:
+        """Warn once of a time that looks like seconds; it is accepted nevertheless."""
+        if look_like_seconds(time) and not self._doubted:
+            self._doubted = True
+            self._warn(
+                "%s: it noted %s Times are Unix milliseconds, unless the stream has "
+                "max_time_ahead_ms: null",
+                seconds_doubt(time),
+            )
+
+    def held_back(self, event: HeldBack) -> None:
+        """Name an event that is dated too far ahead; notes continue without its time."""
+        beyond = Beyond("max_time", event.time).sentence(event.bound)
+        written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
+        self._warn(
+            "%s: an event was written with the time %s%s%s: %s; until the writer notes a later "
+            "time it leaves max_time out, and the upper of marks is not a bound",
+            shown_time(event.time),
+            written and f" below the offset {written}",
+            "" if event.domain is None else f" of {event.domain}",
+            beyond,
+        )
+
+    def excluded(self, exclusion: Exclusion | None) -> None:
+        """Report an exclusion, once."""
+        if exclusion is None or (exclusion.reason, exclusion.since) == self._exclusion:
+            return
+        self._exclusion = (exclusion.reason, exclusion.since)
+        self._warn("%s is excluded: %s", exclusion.sentence)
+        if self._on_excluded is not None:
+            self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
+
+    def taken_again(self, held: Session) -> None:
+        """Report that the controller forgot that this process took the name over."""
+        self._warn(
+            "%s: the controller says that %s has its name, from which this process had taken it: "
+            "its database is that of a backup, or of a standby without the last commits; this "
+            "process takes the name over once more",
+            held.who,
+        )
+
+    def late(self, total: int, now: float) -> None:
+        """Report the number of late rows, at the first and then once in a while."""
+        if total > self._late_reported and now >= self._late_after:
+            self._late_reported = total
+            self._late_after = now + LATE_PERIOD_S
+            self._warn(
+                "%s: %d rows were written below a time that it had noted or that the stream had "
+                "passed: readers may have closed their windows; note only what is complete",
+                total,
+            )
+
+    def closed(self, calls: int, last: int | None, error: BaseException | None, late: int) -> None:
+        """Report what was not sent, and the late rows since the last report."""
+        self.late(late, self._late_after)
+        if calls:
+            self._warn(
+                "%s: notes not delivered to %s: %d (last time %s); the last error: %s",
+                self._url,
+                calls,
+                shown_time(last),
+                error or "no answer in time",
+            )
+
+    def died(self, fault: BaseException) -> None:
+        """Report a fault of the client itself."""
+        say = partial(_log.critical, "%s: its sender failed", self._who, exc_info=fault)
+        self._queue.append(say)
+
+    def _warn(self, message: str, *facts: object) -> None:
+        self._say(message, self._who, *facts)
+
+    def _say(self, message: str, *facts: object) -> None:
+        self._queue.append(partial(_log.warning, message, *facts))
+
+    def _call_back(self, on_excluded: Callable[[Exclusion], object], exclusion: Exclusion) -> None:
+        try:
+            on_excluded(exclusion)
+        except Exception:  # noqa: BLE001 - the sender outlives any callback
+            _log.exception("%s: on_excluded failed", self._who)

@@ -1,0 +1,428 @@
+"""What one writer has noted and the controller has not yet answered, coalesced.
+
+Notes are monotone, so the latest of each domain implies the earlier ones, only less tightly: the
+outbox keeps one note per domain and at most one change of state, whatever the rate. Three rules
+make that sound:
+
+* Every note carries the writer's *whole* position at the time of the call, not only what the caller
+  named then. A domain's note never relies on segments that an earlier, coalesced note named, and a
+  recreated stream gets the whole position with the next note.
+* Notes are sent in the order of their latest calls, so positions rise.
+* A note without time (joined, idle, finished) comes last and is withdrawn by any later one, which
+  implies it: it carries the newer state and a position that reaches it. What is sent is therefore
+  always a tail of what was noted, never a reordering. Only the join of a writer that is not known
+  yet is always sent, because the writer could otherwise be neither idle nor finished.
+
+A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
+be applied twice, which is harmless: notes that repeat a claim are accepted. It is also harmless if
+the first post arrives last, since each post has a higher number (see `exchange`). Late rows may
+then be counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from noted_time.values import (
+    MAX_NOTES_PER_REQUEST,
+    Accepted,
+    Fenced,
+    InvalidNote,
+    LateRows,
+    Note,
+    Refused,
+    Rejected,
+    Session,
+    State,
+    checked_name,
+    gained_by,
+)
+from writer_client.sending.answers import (
+    Answered,
+    Found,
+    can_be_said_otherwise,
+    holder,
+    is_too_far_ahead,
+)
+from writer_client.sending.claims import Additions, Claims, HeldBack, Process, check_int64
+from writer_client.sending.outcome import Exclusion
+from writer_client.sending.waiting import Batch, Pending, WaitingNotes
+
+if TYPE_CHECKING:
+    LookUp = Callable[[Mapping[int, int]], Found]
+
+OFFSETS_PER_REQUEST = 20_000
+"""Keeps a request below the controller's 1 MiB, at no more than 45 bytes an offset."""
+
+OFFSETS_PER_DOMAIN = 6
+"""Number of offsets that take as much room as a largest event time with its domain."""
+
+
+class Outbox:
+    """One writer's unanswered notes; no thread, no clock, no network.
+
+    >>> outbox = Outbox("UA")
+    >>> for time, offset in ((5, 10), (7, 14)):
+    ...     _ = outbox.note(time, {0: offset})
+    >>> outbox.idle({})
+    3
+    >>> batch = outbox.take()
+    >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
+    [(7, {0: 14}, 'live'), (None, {0: 14}, 'idle')]
+    >>> from writer_client.sending.answers import Answered
+    >>> outbox.answered(batch, Answered((Accepted(lower=4), Accepted(lower=4))))
+    []
+    >>> outbox.lower(None), outbox.durable_through
+    (4, 3)
+    """
+
+    def __init__(
+        self,
+        writer: str,
+        domains: Sequence[str] | None = None,
+        timeout_ms: int | None = None,
+        process: Process | None = None,
+    ) -> None:
+        """Start empty, with the writer's own terms, if any; raises `InvalidName`.
+
+        If the `process` is given, it takes over the writer's name.
+        """
+        self.writer = checked_name("writer", writer)
+        self.state: State = "finished"
+        self.excluded: Exclusion | None = None
+        self.claims = Claims(writer, domains)
+        self.written = 0
+        """The number of rows that the caller reported."""
+        self.beginning: tuple[LookUp, ...] = ()
+        """Looks into the log once the batch under way was accepted, before anything else."""
+        self._additions = Additions(domains, timeout_ms, process)
+        self._lowers: dict[str | None, int | None] = {}
+        self._waiting = WaitingNotes()
+        self._in_flight: Batch = ()
+        self.calls = 0
+        """The ticket of the last call."""
+        self._lives = self._known = self._must_join = self._is_awaited = False
+        self.held_back: list[HeldBack] = []
+        """Events whose times are left out from now on, and that were not reported yet."""
+        self._refused: dict[object, Rejected] = {}
+        self._look_ups: list[LookUp] = []
+        self._began: list[LookUp] = []
+        self.taken_again: Session | None = None
+        """A session from which the name is taken over once more, until that was reported."""
+        self._covered = 0
+        self._held: Session | None = None
+
+    # Calls of the writer; each returns a ticket for `durable_through`
+
+    def note(
+        self,
+        time: int,
+        position: Mapping[int, int],
+        *,
+        domain: str | None = None,
+        max_time: int | None = None,
+    ) -> int:
+        """Note that all events with a time of `domain` below `time` lie below the position.
+
+        Raises `InvalidNote` if time or position goes back behind what was noted here before,
+        `Rejected` for numbers outside int64; nothing is noted then.
+        """
+        claims = self.claims
+        claims.check_time(time, domain)
+        if max_time is not None:
+            check_int64("max_time", max_time)
+        known = claims.position
+        claims.move(position)
+        if max_time is not None:
+            claims.declare(domain, max_time, gained_by(position, known))
+        claims.note(time, domain)
+        self.state, self._lives = "live", True
+        self.calls = made = self.calls + 1
+        note = Note(self.writer, time, claims.position, domain)
+        self._waiting.note(note, made, self.written)
+        return made
+
+    def begin(self, look_up: LookUp) -> int:
+        """Join, and look up the ends of the writer's segments before anything else is noted.
+
+        They are looked up after a join without a position was accepted: from then on no other
+        process may note under the writer's name, so its next note covers all that another one
+        noted.
+        """
+        self._look_ups.append(look_up)
+        return self.join({})
+
+    def join(self, position: Mapping[int, int]) -> int:
+        """Note that the writer is live and time must wait for it."""
+        return self._changed("live", position)
+
+    def idle(self, position: Mapping[int, int]) -> int:
+        """Note that time need not wait for the writer until it notes again."""
+        return self._changed("idle", position)
+
+    def finished(self, position: Mapping[int, int]) -> int:
+        """Note that the writer is finished and its position is final."""
+        return self._changed("finished", position)
+
+    def hold(self, reason: str | None) -> int:
+        """Note that the writer is live, and from now on why it does not note, if it does not."""
+        self._additions.held = reason
+        return self._changed("live", {})
+
+    def wrote(
+        self, event_time: int | None, domain: str | None, position: Mapping[int, int]
+    ) -> None:
+        """Remember what was written; the next note covers it.
+
+        This makes a writer that is not live join: time has to wait for what it writes next.
+        """
+        claims, known = self.claims, self.claims.position
+        claims.reach(position)
+        if event_time is not None:
+            claims.declare(domain, event_time, gained_by(position, known))
+        if self.state != "live":
+            self.join({})
+
+    def late(self, domain: str | None, rows: LateRows) -> int:
+        """Count late rows; a note reports them, if necessary one of its own.
+
+        Returns the number of late rows so far.
+        """
+        self._additions.add(domain, rows)
+        if domain not in self._waiting:
+            self._changed("live", {})
+        return self._additions.total
+
+    # Calls of the sender
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def take(self) -> Batch:
+        """Return the next notes to post; they stay the outbox's until answered or put back."""
+        if self._look_ups:
+            return self._begins()
+        each = len(self.claims.position) + OFFSETS_PER_DOMAIN * self.claims.domains
+        room = OFFSETS_PER_REQUEST // (each + 1)
+        room = max(2, min(room, MAX_NOTES_PER_REQUEST))
+        batch, change = self._waiting.take(room)
+        if change is not None:
+            batch += self._as_notes(change, room - len(batch), follows=bool(batch))
+        put_on, declared = self._additions.put_on, self.claims.declared
+        self._in_flight = tuple(replace(each, note=put_on(declared(each.note))) for each in batch)
+        return self._in_flight
+
+    def put_back(self, batch: Batch) -> None:
+        """Take back a batch whose outcome is unknown; what was noted meanwhile continues from it.
+
+        If it was applied, the controller knows the position of its last note and would refuse the
+        earlier ones as behind. So all come back with that position: a weaker claim, but still true.
+        The times that they declare are read when they are sent.
+        """
+        self._in_flight = ()
+        begins = self._ends_beginning()
+        for pending in batch:
+            note = replace(self._additions.take_off(pending.note), position=batch[-1].note.position)
+            if not begins:  # otherwise all notes still wait
+                self._waiting.put_back(replace(pending, note=note))
+
+    def answered(self, batch: Batch, answer: Answered) -> list[InvalidNote]:
+        """Record the outcome of each note of the batch, in order; returns the new refusals."""
+        refused = []
+        self._in_flight = ()
+        held = holder(answer)
+        if held is not None and self._additions.takes_over_again(held):
+            self.put_back(batch)
+            self._look_ups = [*dict.fromkeys([*self._began, *self._look_ups])]
+            self.taken_again = held
+            return []
+        self._held = held
+        if held is not None:
+            self._waiting, self._look_ups, self.beginning = WaitingNotes(), [], ()
+            return []
+        self.claims.declared_domains = answer.declared or self.claims.declared_domains
+        begins = self._ends_beginning()
+        reached = batch[-1].note.position if batch else {}
+        accepted = [result for result in answer.results if isinstance(result, Accepted)]
+        if accepted:
+            self.excluded = next(filter(None, map(Exclusion.of, accepted)), None)
+        joined = any(p.is_change and p.note.state == "live" for p in batch)
+        for pending, result in zip(batch, answer.results, strict=True):
+            if isinstance(result, Accepted):
+                self._accepted(pending.note, result)
+                self._covered = max(self._covered, pending.written)
+            else:
+                note = self._additions.take_off(pending.note)
+                refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
+        self._rejoin(batch, answer)
+        if begins:
+            self._begun(answer.found)
+        return refused
+
+    def dropped(self, error: Rejected) -> None:
+        """Give up the batch under way, which would be refused again."""
+        self._in_flight = ()
+        if self._ends_beginning():
+            self._waiting = WaitingNotes()
+        self.complain(error)
+
+    def complain(self, error: Rejected) -> None:
+        """Return an error to the caller with the next refusals."""
+        self._refused[type(error)] = error
+
+    # Where a process begins, and where it ends
+
+    def _begins(self) -> Batch:
+        """Return a join without a position, which does not wait for other notes."""
+        self.beginning = tuple(self._look_ups)
+        note = self._additions.put_on(Note(self.writer, domain=self.claims.last_domain))
+        self._in_flight = (Pending(note, self.calls, self.calls),)
+        return self._in_flight
+
+    def _ends_beginning(self) -> bool:
+        begins, self.beginning = bool(self.beginning), ()
+        return begins
+
+    def _begun(self, found: tuple[Found, ...]) -> None:
+        """Continue from what was found in the log; empty if the join was refused."""
+        if not found:
+            self._waiting = WaitingNotes()
+        self._began = [*dict.fromkeys([*self._began, *self._look_ups[: len(found)]])]
+        del self._look_ups[: len(found)]
+        for each in found:
+            self.claims.learn(each.position)
+            for domain, time in each.max_times.items():
+                with suppress(InvalidNote):  # of a domain that it does not vouch for
+                    self.claims.declare(domain, time)
+        self._waiting.move(self.claims.position)
+
+    @property
+    def fenced(self) -> Fenced | None:
+        """The error with the process that took over the writer's name, `None` without one."""
+        if self._held is None:
+            return None
+        return Fenced(self.writer, self._held, self.written - self._covered)
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether another process may have the name: none of its notes was accepted yet."""
+        return self._additions.takes_over
+
+    # State
+
+    @property
+    def durable_through(self) -> int:
+        """The last ticket up to which everything was answered (accepted or refused)."""
+        waiting = [*self._waiting.since, *(pending.since for pending in self._in_flight)]
+        return min(waiting, default=self.calls + 1) - 1
+
+    @property
+    def late_rows(self) -> int:
+        """The number of late rows so far."""
+        return self._additions.total
+
+    def lower(self, domain: str | None) -> int | None:
+        """Return the lower of the domain's last mark as of the last answer."""
+        return self._lowers.get(domain)
+
+    def pop_refused(self) -> Rejected | None:
+        """Return the oldest refusal that was not returned yet, `None` if there is none."""
+        return self._refused.pop(next(iter(self._refused))) if self._refused else None
+
+    # How a change of state is sent
+
+    def _changed(self, state: State, position: Mapping[int, int]) -> int:
+        claims = self.claims
+        claims.move(position)
+        self.state = state
+        self._lives = self._lives or state == "live"
+        self.calls = made = self.calls + 1
+        note = Note(self.writer, None, claims.position, None, None, state)
+        self._waiting.change(note, made, self.written)
+        return made
+
+    def _as_notes(self, change: Pending, room: int, *, follows: bool) -> list[Pending]:
+        """Return the change as notes: one for each domain with late rows to report, or one.
+
+        A writer that was live, and is not known yet, joins first: only a member may leave.
+        """
+        domains = self._additions.late_domains
+        live = change.note.state == "live"
+        joins = self._lives and not live and (self._must_join or not (self._known or follows))
+        first = [replace(change, note=replace(change.note, state="live"))] if joins else []
+        named = domains[: room - len(first)] or [self.claims.last_domain]
+        notes = [replace(change.note, domain=each) for each in named]
+        return first + [replace(change, note=note) for note in notes]
+
+    # Effects of an answer
+
+    def _accepted(self, note: Note, result: Accepted) -> None:
+        self._additions.takes_over, self._is_awaited = False, note.state == "live"
+        self._additions.took_over = result.took_over or self._additions.took_over
+        if note.state == "live":
+            self._known, self._must_join = True, False
+            if note.time is None:
+                self.claims.known_times = result.times or {}
+                self.claims.known_timeout_ms = result.timeout_ms
+        if result.position is not None:
+            self.claims.learn(result.position)
+        self._lowers[note.domain] = result.lower
+
+    def _refuse(
+        self, pending: Pending, result: Refused, reached: Mapping[int, int], *, joined: bool
+    ) -> list[InvalidNote]:
+        """Apply a refusal; `reached` is the position of the last note of the batch."""
+        note, status, last = pending.note, result.status, result.last
+        may_join = self._lives and not joined
+        again = pending.is_change and can_be_said_otherwise(note, result, may_join=may_join)
+        if status == "too_far_ahead" and isinstance(last, int):
+            self._take_back(note.domain, last)
+            if (note.time is None or note.time <= last) and _declares(note):
+                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
+                return []
+        elif status == "unknown_domain" and isinstance(last, tuple) and last:
+            unknown = self.claims.keep(last)
+            only_declared = any(name not in last for name in note.max_times or ())
+            if only_declared and self.claims.is_named(note.domain, last):
+                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
+                return self._complain_of(pending, result) if unknown else []
+            self.claims.forget(note.domain, instead=last[0])
+        elif status == "unknown_writer":
+            self._known, self._must_join, self._is_awaited = False, self._lives, False
+        if again:
+            self._waiting.put_back(pending)
+        if again and not _declares(note):
+            return []
+        return self._complain_of(pending, result)
+
+    def _complain_of(self, pending: Pending, result: Refused) -> list[InvalidNote]:
+        note = pending.note
+        first, beyond = note.takes_over, result.beyond
+        refusal = InvalidNote(self.writer, result.status, result.last, beyond, first=first)
+        self._refused[note.domain, note.state] = refusal
+        return [refusal]
+
+    def _take_back(self, domain: str | None, bound: int) -> None:
+        """Leave out times above the bound, also in the notes that wait."""
+        self.held_back += self.claims.take_back(domain, bound)
+
+    def _rejoin(self, batch: Batch, answer: Answered) -> None:
+        """Join without a time if the note that would have joined was too far ahead.
+
+        Only if the controller does not wait for the writer yet: a note that is refused for good
+        does not postpone the timeout, or a writer with a wrong clock would hold the watermark
+        forever.
+        """
+        results = zip(batch, answer.results, strict=True)
+        refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]
+        if refused and self.state == "live" and not (self or self._is_awaited):
+            note = Note(self.writer, None, self.claims.position, None, None, "live")
+            since = min(pending.since for pending in refused)
+            self._waiting.put_back(Pending(note, since, self.calls))
+
+
+def _declares(note: Note) -> bool:
+    return note.max_time is not None or bool(note.max_times)

@@ -1,0 +1,279 @@
+"""When a writer's outbox is posted, and what follows from the outcome of a post.
+
+No thread and no task: `now` is an argument, in seconds of a clock that never goes back.
+The thread or task that posts asks `wait_s`, and calls `settle` with each outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from noted_time.client import Backoff, delay_s, own_chance
+from noted_time.values import (
+    Accepted,
+    ClientFailed,
+    NotAllowed,
+    NotedTimeError,
+    Rejected,
+    SharedName,
+    UnknownStream,
+    Unreachable,
+)
+from writer_client.sending.answers import Answered
+from writer_client.sending.notices import Notices
+from writer_client.sending.outbox import Outbox
+from writer_client.sending.outcome import Flushed
+from writer_client.sending.waiting import Batch
+
+MENDABLE = (UnknownStream, NotAllowed, SharedName)
+"""The refusals that can be resolved while the writer continues; its notes wait for that. The stream
+is created, the token becomes known, or the other process of the same name ends.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a writer posts.
+
+    `linger_ms` is the least time between two posts: more notes coalesce, and marks are that much
+    later. `note_period_ms` is the period of a clock that is noted automatically.
+    `request_timeout_ms` is how long one post may take, and `backoff` when a failed one is repeated.
+    """
+
+    linger_ms: int = 0
+    note_period_ms: int = 1000
+    request_timeout_ms: int = 10_000
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+class HeldClock:
+    """A clock that is noted automatically, held back while the writer writes.
+
+    >>> times = iter([5, 7, 9])
+    >>> clock = HeldClock(lambda: next(times))
+    >>> block = clock.hold()
+    >>> clock.read(), clock.is_held
+    (5, True)
+    >>> clock.release(block)
+    >>> clock.read()
+    9
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._blocks: dict[object, int] = {}
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a block is open."""
+        return bool(self._blocks)
+
+    def hold(self) -> object:
+        """Begin a block, and return it; until it ends, `read` returns at most the current time."""
+        block = object()
+        self._blocks[block] = self._clock()
+        return block
+
+    def release(self, block: object) -> None:
+        """End a block."""
+        del self._blocks[block]
+
+    def read(self) -> int:
+        """Return the time that may be noted now."""
+        return min((self._clock(), *self._blocks.values()))
+
+
+class Posting:
+    """The state of posting one outbox; if threads share it, each call holds a lock.
+
+    `beat` is called each period, before what is noted then is posted. If `idle_after_ms` is
+    given, a live writer that is not called for that long is idle, unless it `is_busy`. `fenced` is
+    called once another process has taken over the writer's name.
+    """
+
+    def __init__(  # noqa: PLR0913 - one for each thing that posting depends on
+        self,
+        outbox: Outbox,
+        pace: Pace,
+        notices: Notices,
+        *,
+        now: float,
+        chance: Callable[[], float] = own_chance,
+        idle_after_ms: int | None = None,
+        beat: Callable[[], None] | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
+        fenced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.outbox = outbox
+        self.notices = notices
+        self.failure: NotedTimeError | None = None
+        self.fault: BaseException | None = None
+        self._pace = pace
+        self._period_s = pace.note_period_ms / 1000
+        self._chance = chance
+        self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
+        self._beat = beat
+        self._is_busy = is_busy
+        self._fenced = fenced
+        self._next_beat = now + self._period_s
+        self._called = now
+        self._failures = 0
+        self._not_before = 0.0
+
+    # When to post
+
+    def called(self, now: float) -> None:
+        """Record that the writer noted or wrote."""
+        self._called = now
+
+    def wait_s(self, now: float) -> float | None:
+        """Return how long there is nothing to post: 0 if there is, `None` until the next call.
+
+        It notes the clock if that is due, and makes an inactive writer idle.
+        """
+        if self.outbox.fenced is not None:
+            return None
+        waits = [self._beat_s(now), self._idle_s(now)]
+        if self.outbox:
+            ready_s = self._not_before - now
+            if ready_s <= 0:
+                return 0.0
+            waits.append(ready_s)
+        return min((max(wait, 0.001) for wait in waits if wait is not None), default=None)
+
+    def hurry(self) -> None:
+        """Post at once, unless the controller is unreachable.
+
+        A controller that does not know the stream is reachable, and asking it again gets a fresh
+        answer.
+        """
+        if not isinstance(self.failure, Unreachable):
+            self.failure = None
+            self._not_before = 0.0
+
+    def _beat_s(self, now: float) -> float | None:
+        if self._beat is None:
+            return None
+        if now >= self._next_beat:
+            self._next_beat = now + self._period_s
+            try:
+                self._beat()
+            except Exception as error:  # noqa: BLE001 - posting outlives errors of the caller's clock
+                self._complain(Rejected(f"the clock could not be noted: {error}"))
+        return self._next_beat - now
+
+    def _idle_s(self, now: float) -> float | None:
+        after_s = self._idle_after_s
+        if after_s is None or self.outbox.state != "live":
+            return None
+        if self._is_busy():
+            self._called = now
+        if now >= self._called + after_s:
+            self.outbox.idle({})
+            return None
+        return self._called + after_s - now
+
+    # The outcome of a post
+
+    def looked_up(self, answer: Answered) -> Answered:
+        """Return the answer with what was found in the log, if it lets the writer begin.
+
+        Reads files, so it is called without the lock.
+        """
+        first = answer.results[0]
+        if not isinstance(first, Accepted):
+            return answer
+        look_ups = self.outbox.beginning
+        return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
+
+    def settle(self, batch: Batch, outcome: Answered | Exception, now: float) -> None:
+        """Record the outcome of a post."""
+        if isinstance(outcome, NotedTimeError):
+            self._failed(batch, outcome, now)
+        elif isinstance(outcome, Exception):
+            sentence = f"{type(outcome).__name__}: {outcome}"
+            self._failed(batch, Unreachable(sentence), now)
+        else:
+            self._answered(batch, outcome, now)
+
+    def _answered(self, batch: Batch, answer: Answered, now: float) -> None:
+        outbox, notices = self.outbox, self.notices
+        refused = outbox.answered(batch, answer)
+        self._failures = 0
+        self.failure = None
+        self._not_before = now + self._pace.linger_ms / 1000
+        notices.succeeded(now)
+        if all(isinstance(result, Accepted) for result in answer.results):
+            notices.accepted()
+        for error in refused:
+            notices.refused(error)
+        if outbox.taken_again is not None:
+            notices.taken_again(outbox.taken_again)
+            outbox.taken_again = None
+        if outbox.fenced is not None:
+            self._fenced()
+            notices.refused(outbox.fenced)
+        while outbox.held_back:
+            notices.held_back(outbox.held_back.pop(0))
+        notices.excluded(outbox.excluded)
+
+    def _failed(self, batch: Batch, error: NotedTimeError, now: float) -> None:
+        if isinstance(error, Rejected) and not isinstance(error, MENDABLE):
+            self.outbox.dropped(error)
+            self.notices.refused(error)
+        else:
+            self.outbox.put_back(batch)
+            self.notices.failed(error, now)
+        self._failures += 1
+        self.failure = error
+        self._not_before = now + delay_s(self._pace.backoff, self._failures, error, self._chance())
+
+    def _complain(self, error: Rejected) -> None:
+        self.outbox.complain(error)
+        self.notices.refused(error)
+
+    # For callers that wait
+
+    def died(self, fault: BaseException) -> None:
+        """Record that the sender ended by a fault of the client itself."""
+        self.fault = fault
+        self.notices.died(fault)
+
+    def check(self) -> None:
+        """Raise `ClientFailed` if the sender failed, `Fenced` if the name was taken over."""
+        if self.outbox.fenced is not None:
+            raise self.outbox.fenced
+        if self.fault is not None:
+            message = (
+                f"the client of writer {self.outbox.writer!r} failed and no longer sends: "
+                f"{type(self.fault).__name__}: {self.fault}"
+            )
+            raise ClientFailed(message) from self.fault
+
+    def is_settled(self, ticket: int) -> bool:
+        """Whether a flush of all calls up to the ticket has an outcome."""
+        if self.fault is not None or isinstance(self.failure, MENDABLE) or self.outbox.fenced:
+            return True
+        return self.outbox.durable_through >= ticket
+
+    def outcome(self, ticket: int, timeout_s: float) -> Flushed:
+        """Return the outcome of all calls up to the ticket; raises as `flush` does."""
+        self.check()
+        outbox = self.outbox
+        refused = outbox.pop_refused()
+        if refused is not None:
+            raise refused
+        if isinstance(self.failure, MENDABLE):
+            raise self.failure
+        if outbox.durable_through < ticket:
+            message = f"not durable within {timeout_s:g} s: {self.failure or 'no answer'}"
+            raise Unreachable(message) from self.failure
+        return Flushed(outbox.lower(outbox.claims.last_domain), outbox.excluded, outbox.late_rows)
+
+    def closed(self) -> None:
+        """Report what was not sent."""
+        outbox = self.outbox
+        unsent = outbox.calls - outbox.durable_through
+        last = outbox.claims.time(outbox.claims.last_domain)
+        self.notices.closed(unsent, last, self.fault or self.failure, outbox.late_rows)
