@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pyspark.sql.datasource import InputPartition
+
 from noted_time import Recreated, Rejected, Unreachable
 from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
-from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery, MarkTask
+from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.log.plan import Watermark
 from spark_integration.marks.feed import ControllerFeed
@@ -185,8 +187,8 @@ class MarksPlanner:
         """See `PlannedReader`."""
         return self.plan(MarksOffset.from_json(start)).to_json()
 
-    def tasks(self, start: Json, end: Json) -> Sequence[MarkTask]:
-        """Return the mark's row; raises as `check_covered`.
+    def tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """Return the mark's row, its value the time in ms; raises as `check_covered`.
 
         Spark has written the batch's end to the offset log by now but not begun to read it, and it
         asks for the first batch of each run: so no row is judged by marks that do not cover it.
@@ -194,7 +196,7 @@ class MarksPlanner:
         ended = MarksOffset.from_json(end)
         self.check_covered(ended)
         ms = Watermark.after(ended.least, strict=self._query.policy.strict).ms
-        return [] if start == end or ms is None else [MarkTask(ms)]
+        return [] if start == end or ms is None else [InputPartition(ms)]
 
     def plan(self, begun: MarksOffset) -> MarksOffset:
         """Return the marks for the next micro-batch.

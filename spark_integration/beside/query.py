@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import InputPartition
-
 from spark_integration.marks.arguments import SAFE, WatermarkPolicy
 
 if TYPE_CHECKING:
@@ -44,10 +42,3 @@ class MarksQuery:
     domain: str | None = None
     policy: WatermarkPolicy = SAFE
     kafka: FromKafka | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MarkTask(InputPartition):
-    """The one row of a micro-batch: the time in ms."""
-
-    mark_ms: int

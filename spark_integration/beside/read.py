@@ -8,14 +8,19 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import StructField, TimestampType
+from pyspark.sql.types import StructField
 
 from noted_time import Rejected
 from spark_integration.beside.query import MarksQuery
 from spark_integration.checkpoint.files import place_of
 from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
 from spark_integration.marks.arguments import SAFE, Noted, WatermarkPolicy, check_promised
-from spark_integration.marks.watermark import IS_MARK, check_no_watermark, events_of_union
+from spark_integration.marks.watermark import (
+    IS_MARK,
+    check_no_watermark,
+    check_time,
+    events_of_union,
+)
 
 
 def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
@@ -97,11 +102,3 @@ def check_events(events: DataFrame, event_time: str) -> None:
         raise Rejected("the events are not read by a streaming source: use spark.readStream")
     check_time(events, event_time)
     check_no_watermark(events)
-
-
-def check_time(events: DataFrame, event_time: str) -> None:
-    """Raise `Rejected` unless the events have that column, a timestamp."""
-    if event_time not in events.columns:
-        raise Rejected(f"the events have no column {event_time}")
-    if not isinstance(events.schema[event_time].dataType, TimestampType):
-        raise Rejected(f"column {event_time} of the events is not a timestamp")

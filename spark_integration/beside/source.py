@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from spark_integration.beside.query import MarksQuery, MarkTask
+from spark_integration.beside.query import MarksQuery
 from spark_integration.marks.watermark import instant
 from spark_integration.session.planned import PlannedReader
 from spark_integration.session.sources import CLIENT, TOKEN, QuerySource
@@ -58,5 +58,4 @@ class MarksReader(PlannedReader["MarksPlanner"]):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the mark's row."""
-        task: MarkTask = partition  # type: ignore[assignment]
-        yield pa.RecordBatch.from_arrays([instant(task.mark_ms)], names=["time"])
+        yield pa.RecordBatch.from_arrays([instant(partition.value)], names=["time"])

@@ -11,8 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from spark_integration.beside.read import check_time
-from spark_integration.marks.watermark import unmoved
+from spark_integration.marks.watermark import check_time, unmoved
 
 Options = Mapping[str, str | int | bool]
 

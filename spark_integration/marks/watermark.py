@@ -9,6 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import TimestampType
 
 from noted_time import Rejected
 
@@ -63,6 +64,14 @@ def _events(rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int
 def _refuse(*_: object, **__: object) -> NoReturn:
     """Take the place of `withWatermark`, for which Spark would fail the query's first batch."""
     raise Rejected(f"the events have the watermark of their writers: {ONLY_ONE}")
+
+
+def check_time(events: DataFrame, event_time: str) -> None:
+    """Raise `Rejected` unless the events have that column, a timestamp."""
+    if event_time not in events.columns:
+        raise Rejected(f"the events have no column {event_time}")
+    if not isinstance(events.schema[event_time].dataType, TimestampType):
+        raise Rejected(f"column {event_time} of the events is not a timestamp")
 
 
 def check_no_watermark(events: DataFrame) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pyspark
 import pytest
 
@@ -17,6 +21,7 @@ from spark_integration.session.versions import (
     require,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 RUNNING = {"3.5.9": (3, 5), "4.0.5": (4, 0), "4.1.4": (4, 1), "4.2.1": (4, 2), "4.3.0": (4, 3)}
 
 
@@ -35,6 +40,18 @@ def test_what_a_spark_lacks_is_refused_in_one_sentence_with_what_it_has(running:
         needed = ".".join(map(str, NEEDS[asked]))
         begin = f"{asked} needs PySpark {needed} or newer, and {running} runs here; with this one, "
         assert sentence == begin + INSTEAD.get(asked, WITH_ALL)
+
+
+def test_what_an_older_spark_can_do_is_imported_without_its_python_sources() -> None:
+    """They came with Spark 4.0, and what they read is not all there is."""
+    older = [name for name in spark_integration.__all__ if name not in NEEDS]
+    program = f"""
+import sys
+sys.modules.update({{"pyspark.sql.datasource": None, "pyspark.sql.streaming.datasource": None}})
+import tests.spark.test_topic_marks
+from spark_integration import {", ".join(older)}
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
 def test_a_spark_older_than_all_is_refused_whatever_is_asked(

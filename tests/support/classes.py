@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,12 +22,16 @@ def read(archive: Path) -> str:
     return f"-XX:SharedArchiveFile={archive} -Xlog:disable"
 
 
-def make_in_background() -> None:
-    """Make what is missing; what is started meanwhile does without."""
-    if not (SPARK.exists() and KAFKA.exists()):
-        command = ["nice", sys.executable, "-m", "tests.support.classes"]
-        quiet = subprocess.DEVNULL
-        subprocess.Popen(command, cwd=ROOT, stdin=quiet, stdout=quiet, stderr=quiet)
+@contextmanager
+def made_in_background() -> Iterator[None]:
+    """Make what is missing, until the end at the latest; what is started meanwhile does without."""
+    if SPARK.exists() and KAFKA.exists():
+        yield
+        return
+    command = ["nice", sys.executable, "-m", "tests.support.classes"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=ROOT, stdin=quiet, stdout=quiet, stderr=quiet):
+        yield
 
 
 def _make(archive: Path, run: Callable[[str, Path], None]) -> None:
