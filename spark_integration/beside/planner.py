@@ -16,10 +16,9 @@ from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.checkpoint.query_progress import QueryProgress
-from spark_integration.log.plan import Watermark
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Json, Restated
+from spark_integration.marks.released import Json, Restated, Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit

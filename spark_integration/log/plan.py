@@ -8,70 +8,18 @@ run again is not planned: it has the offsets of its first run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from noted_time import Mark
 from noted_time.progress import UNKNOWN, Backlog, BacklogState
-from noted_time.values import shown_time, waited_for
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import CatchUp
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Released
-from spark_integration.marks.watermark import is_watermark
+from spark_integration.marks.released import Released, Watermark
 from spark_integration.scan.admission import Unread, shares
 from spark_integration.scan.time_order import rows_by_time
-from spark_integration.scan.time_range import ALL_TIMES, TimeRange
-
-
-@dataclass(frozen=True, slots=True)
-class Watermark:
-    """The watermark of a micro-batch in ms, `None` for none, and why it is that.
-
-    >>> from spark_integration.log.offset import Released
-    >>> Watermark.after(Released("a", 3, 30), strict=True)
-    Watermark(ms=29, because='the cut of mark 3 is read: lower 30, less 1 ms (strict)')
-    >>> Watermark.after(Released("a", 3, 30), strict=True, times=TimeRange(end_at=25))
-    Watermark(ms=25, because='the range is read to its end_at')
-    >>> Watermark.after(Released(), strict=True).ms is None
-    True
-    """
-
-    ms: int | None
-    because: str
-
-    @classmethod
-    def after(
-        cls, released: Released, *, strict: bool, lag_ms: int = 0, times: TimeRange = ALL_TIMES
-    ) -> Watermark:
-        """Return the watermark once a mark was let in, in terms of the event time.
-
-        `lag_ms` is how far that is behind the time of the marks. No row follows the end of a range
-        or of a sealed stream, so `strict` subtracts nothing there.
-        """
-        if times.are_read(released.lower):
-            return cls(times.end_at, "the range is read to its end_at")
-        if released.lower is None:
-            return cls(None, "no mark has its cut read")
-        if released.sealed:
-            return cls(released.lower, "the sealed stream is read to its end")
-        because = f"the cut of mark {released.seq} is read: lower {shown_time(released.lower)}"
-        lower = released.lower - lag_ms
-        if lag_ms:
-            because += f", less {lag_ms} ms (max_event_time_lag_ms)"
-        if not is_watermark(lower):
-            return cls(None, f"{because}, which Spark cannot express")
-        return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
-
-    def waiting_for(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
-        """Return it with what the first of the following marks waits for, if there is one."""
-        for mark in following[:1]:
-            for each in waited_for(position, mark.cut.offsets)[:1]:
-                why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
-                return replace(self, because=f"{self.because}; {why}, read to {each.offset}")
-        return self
 
 
 @dataclass(frozen=True, slots=True)

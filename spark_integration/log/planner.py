@@ -19,7 +19,6 @@ from spark_integration.log.plan import (
     Limit,
     Plan,
     Stage,
-    Watermark,
     in_order_of_time,
     within_range,
 )
@@ -27,7 +26,7 @@ from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Json, Restated
+from spark_integration.marks.released import Json, Restated, Watermark
 from spark_integration.scan.admission import Slice, Unread, check_there, slices, tasks
 from spark_integration.scan.files import Files, LogFile, LogFiles
 from spark_integration.scan.time_range import first_offsets
@@ -223,12 +222,12 @@ class Planner:
     def _watermark(self, offset: LogOffset, *, strict: bool | None = None) -> Watermark:
         """Return the watermark once a batch has ended here."""
         query = self._query
-        return Watermark.after(
-            offset.released(query.domain_name),
-            strict=query.policy.strict if strict is None else strict,
-            lag_ms=query.ingestion.max_event_time_lag_ms or 0,
-            times=offset.times,
-        )
+        released = offset.released(query.domain_name)
+        if offset.times.are_read(released.lower):
+            return Watermark(offset.times.end_at, "the range is read to its end_at")
+        strict = query.policy.strict if strict is None else strict
+        lag_ms = query.ingestion.max_event_time_lag_ms or 0
+        return Watermark.after(released, strict=strict, lag_ms=lag_ms)
 
     # What a batch reads
 

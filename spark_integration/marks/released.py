@@ -1,10 +1,13 @@
-"""The last mark let into a query, as the query's offset log has it, and whose an offset is."""
+"""The last mark let into a query, as its offset log has it, and the watermark that it leads to."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
+from noted_time import Mark
+from noted_time.values import shown_time, waited_for
 from spark_integration.marks.watermark import is_watermark
 
 Json = dict[str, Any]
@@ -36,6 +39,47 @@ class Released:
         if released.lower is None or is_watermark(released.lower):
             return released
         return replace(released, lower=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The watermark of a micro-batch in ms, `None` for none, and why it is that.
+
+    >>> Watermark.after(Released("a", 3, 30), strict=True)
+    Watermark(ms=29, because='the cut of mark 3 is read: lower 30, less 1 ms (strict)')
+    >>> Watermark.after(Released(), strict=True).ms is None
+    True
+    """
+
+    ms: int | None
+    because: str
+
+    @classmethod
+    def after(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
+        """Return the watermark once a mark was let in, in terms of the event time.
+
+        `lag_ms` is how far that is behind the time of the marks. No row follows the end of a sealed
+        stream, so `strict` subtracts nothing there.
+        """
+        if released.lower is None:
+            return cls(None, "no mark has its cut read")
+        if released.sealed:
+            return cls(released.lower, "the sealed stream is read to its end")
+        because = f"the cut of mark {released.seq} is read: lower {shown_time(released.lower)}"
+        lower = released.lower - lag_ms
+        if lag_ms:
+            because += f", less {lag_ms} ms (max_event_time_lag_ms)"
+        if not is_watermark(lower):
+            return cls(None, f"{because}, which Spark cannot express")
+        return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
+
+    def waiting_for(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
+        """Return it with what the first of the following marks waits for, if there is one."""
+        for mark in following[:1]:
+            for each in waited_for(position, mark.cut.offsets)[:1]:
+                why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
+                return replace(self, because=f"{self.because}; {why}, read to {each.offset}")
+        return self
 
 
 class Restated:

@@ -10,12 +10,10 @@ import pytest
 
 from noted_time import Mark, StreamCut
 from spark_integration.beside.admitted import Admitted
-from spark_integration.log.plan import Watermark
 from spark_integration.marks.feed import Marks
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Released
+from spark_integration.marks.released import Released, Watermark
 from spark_integration.marks.watermark import LAST_MS
-from spark_integration.scan.time_range import TimeRange
 
 YEAR_1 = -62_135_596_799_999
 
@@ -163,7 +161,6 @@ LEFT_OUT = (
         (Released("a", 3, 30), {"strict": False}, 30, "lower 30"),
         (Released("a", 3, 30), {"lag_ms": 9}, 20, "less 9 ms .*, less 1 ms"),
         (Released("a", 3, YEAR_1), {"lag_ms": 1}, None, "which Spark cannot express"),
-        (Released("a", 3, 30), {"times": TimeRange(end_at=25)}, 25, "range is read to its end_at"),
         (Released("a", 3, LAST_MS, sealed=True), {}, LAST_MS, "sealed stream is read to its end"),
     ],
 )

@@ -84,16 +84,24 @@ def drawn(page: str) -> dict[str, set[str]]:
     return layers
 
 
-def steps(page: str, walk: str) -> list[str]:
-    """Return the names of the steps that a section numbers."""
-    section = page.partition(f"\n## {walk}\n")[2].partition("\n## ")[0]
-    return STEP.findall(section)
+def section(page: str, walk: str) -> str:
+    """Return the section of that heading."""
+    return page.partition(f"\n## {walk}\n")[2].partition("\n## ")[0]
 
 
-@pytest.mark.parametrize(("walk", "most"), [("One note", 8), ("One removal", 6)])
+@pytest.mark.parametrize(
+    ("walk", "most"), [("One note", 8), ("One removal", 6), ("One mark into a micro-batch", 8)]
+)
 def test_a_walk_is_short(page: str, walk: str, most: int) -> None:
-    """A way through more rooms than that is too long to follow."""
-    assert 0 < len(steps(page, walk)) <= most
+    """A way of more steps than that is too long to follow."""
+    assert 0 < len(STEP.findall(section(page, walk))) <= most
+
+
+def test_a_mark_passes_few_folders_on_its_way_into_a_micro_batch(page: str) -> None:
+    """Its walk names each function that decides about it, and they are in eight folders at most."""
+    named = references(section(page, "One mark into a micro-batch"))
+
+    assert 0 < len({path.rpartition("/")[0] for path, _ in named}) <= 8
 
 
 def removing(file: Path) -> list[str]:
