@@ -117,7 +117,7 @@ class Api(FastAPI):
             described = model.model_json_schema(ref_template=REF)
             schemas |= described.pop("$defs", {})
             schemas[model.__name__] = described
-        del schemas["Note"]["properties"]["timeout_ms"]["default"]  # it marks an absent field
+        del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # it marks an absent field
         _secure(document)
         return document
 

@@ -88,7 +88,7 @@ async def note(client):
 async def shown(client):
     row = (await client.get("/v1/streams/s/writers/w")).json()
     schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
-    described = ["rate" in schemas[name]["properties"] for name in ("Note", "WriterRow")]
+    described = ["rate" in schemas[name]["properties"] for name in ("NoteBody", "WriterRow")]
     page = (await client.get("/")).text
     module = re.search(r'"([^"]+/strip.js)"', page)[1]
     return row["rate"], described, "row.rate" in (await client.get("/" + module)).text

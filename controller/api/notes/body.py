@@ -185,14 +185,14 @@ _is_line = re.compile(LINE).fullmatch
 
 
 @fields_of(noted_time.Note, {name: each[1:] for name, each in NOTE.items()})
-class Note(Request):
+class NoteBody(Request):
     """One writer's claim: all my events with time < `time` lie below `position`."""
 
 
 class NotesBody(Request):
     """1 to 1000 notes."""
 
-    notes: Annotated[list[Note], Field(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
+    notes: Annotated[list[NoteBody], Field(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
 
 
 REQUEST_BODY: dict[str, Any] = {

@@ -71,9 +71,9 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
     shapes = document["components"]["schemas"]
     notes = shapes["NotesBody"]["properties"]["notes"]
 
-    note: dict[str, Any] = shapes["Note"]
+    note: dict[str, Any] = shapes["NoteBody"]
     assert body["content"]["application/json"]["schema"]["$ref"].endswith("/NotesBody")
-    assert notes["items"]["$ref"].endswith("/Note")
+    assert notes["items"]["$ref"].endswith("/NoteBody")
     bounds = (notes["minItems"], notes["maxItems"], note["required"], note["additionalProperties"])
     fields = {"writer", "time", "position", "domain", "max_time", "state", "sequence"}
     fields |= {"domains", "timeout_ms", "late", "session", "takes_over", "label", "max_times"}
