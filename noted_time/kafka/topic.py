@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -280,7 +281,10 @@ class Topic:
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:
-        """Return what is asked for of each partition whose leader answers, -1 if there is none."""
+        """Return what is asked for of each partition whose leader answers, -1 if there is none.
+
+        If a broker ends meanwhile, librdkafka may answer with an invalid offset and no error.
+        """
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not asked:
@@ -291,7 +295,8 @@ class Topic:
         for at, future in futures.items():
             try:
                 there = future.result(max(0.0, deadline - clocks.monotonic()))
-                found[at.partition] = Stamp(there.timestamp, there.offset)
+                if there.offset != OFFSET_INVALID:
+                    found[at.partition] = Stamp(there.timestamp, there.offset)
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS:
                     raise self._failed(error.args[0]) from error

@@ -75,7 +75,7 @@ async def test_nothing_is_lost_or_wrong_after_replicas_and_the_database_end(
     """Every law of `docs/explain/chaos.md` holds, and there was enough to hold it against."""
     verdict = await judged(server, tmp_path, ENDS)
 
-    assert verdict.violations == ()
+    assert not verdict.violations, verdict.violations
     assert verdict.faults == faults_of(ENDS)
     assert least(verdict) > 0
 
@@ -86,7 +86,7 @@ async def test_nothing_is_lost_or_wrong_after_replicas_are_cut_off(
     """An unreachable owner keeps its streams, and callers are notified."""
     verdict = await judged(server, tmp_path, SILENCES)
 
-    assert verdict.violations == ()
+    assert not verdict.violations, verdict.violations
     assert verdict.faults == faults_of(SILENCES)
     assert min(least(verdict), verdict.counts["reported as unreachable: no_owner"]) > 0
 

@@ -1,13 +1,17 @@
 """What observers note of topics on a real broker; each mark is judged against each record."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
 from noted_time import Recreated, Rejected
+from noted_time.kafka import Topic
 from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
@@ -341,3 +345,43 @@ def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
     """And not taken for one that is away."""
     with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
         KafkaEnds(broker.config, "flihgts")
+
+
+class Ending:
+    """The client of a broker that ends, as librdkafka's: it may answer with no offset."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def describe_topics(self, *_: object, **__: object) -> dict[str, Future[Any]]:
+        """Return a topic of one partition."""
+        partition = SimpleNamespace(id=0, isr=[1])
+        return {"topic": _answered(SimpleNamespace(topic_id="id", partitions=[partition]))}
+
+    def list_offsets(
+        self, asked: Iterable[TopicPartition], **_: object
+    ) -> dict[TopicPartition, Future[Any]]:
+        """Return the offset for each partition, and no error."""
+        return {
+            each: _answered(SimpleNamespace(timestamp=-1, offset=self._offset)) for each in asked
+        }
+
+
+def _answered(answer: object) -> Future[Any]:
+    future = Future[Any]()
+    future.set_result(answer)
+    return future
+
+
+@pytest.mark.parametrize(
+    ("offset", "ends", "unknown"),
+    [(7, {0: 7}, frozenset()), (OFFSET_INVALID, {}, frozenset({0}))],
+)
+def test_an_answer_without_an_offset_leaves_the_end_unknown(
+    offset: int, ends: dict[int, int], unknown: frozenset[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken for an end, it would say that the log went back, and end an observer for good."""
+    monkeypatch.setattr("noted_time.kafka.topic.AdminClient", lambda _: Ending(offset))
+    look = Topic({"bootstrap.servers": "127.0.0.1:9"}, "topic").look()
+
+    assert (look.ends, look.unknown) == (ends, unknown)
