@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import against
 from benchmarks.figures import Figure, Run, as_json, lines
 from examples.descendants import end_with_this_process
 
@@ -47,6 +49,15 @@ def bench(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all samples to this file as well.")
     ] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="COMMIT",
+            help=f"Measure the tree of that commit and this one in turn, {against.ROUNDS} times "
+            "each, and show what changed by more than the noise.",
+        ),
+    ] = None,
 ) -> None:
     """Measure noted-time, each figure against a floor that is measured alongside."""
     chosen = names or list(BENCHMARKS)
@@ -54,10 +65,25 @@ def bench(
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
     end_with_this_process()
+    if commit is not None:
+        compare(chosen, commit, quick=quick)
+        return
     figures = measured(chosen, quick=quick)
     typer.echo("\n".join(lines(figures)))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+
+
+def compare(names: list[str], commit: str, *, quick: bool) -> None:
+    """Print what changed since a commit, reporting progress on standard error."""
+    BUILD.mkdir(exist_ok=True)
+    options = ["--quick"] if quick else []
+    try:
+        say = partial(typer.echo, err=True)
+        changes = against.compared(names, commit, BUILD, say, options)
+    except against.NotMeasured as error:
+        raise typer.BadParameter(str(error)) from error
+    typer.echo("\n".join(against.lines(changes, commit)))
 
 
 def measured(names: list[str], *, quick: bool) -> list[Figure]:

@@ -115,9 +115,9 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
         if len(name) > NAME:
             yield name
             name = ""
-        ratio = _digits(figure.ratio.median) if figure.ratio else ""
+        ratio = digits(figure.ratio.median) if figure.ratio else ""
         verdict = ("short" if figure.is_short else "ok") if figure.target else ""
-        yield _line(name, f"{_digits(figure.ours.median)} {figure.unit}", ratio, verdict)
+        yield _line(name, f"{digits(figure.ours.median)} {figure.unit}", ratio, verdict)
         yield from wrap(_below(figure), WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
@@ -150,14 +150,15 @@ def _below(figure: Figure) -> str:
     """Return the floor, the target, the spread of the samples, and the remark."""
     parts = []
     if figure.floor is not None:
-        parts.append(f"floor {_digits(figure.floor.median)} {figure.unit}: {figure.floor_is}")
+        parts.append(f"floor {digits(figure.floor.median)} {figure.unit}: {figure.floor_is}")
     if figure.target is not None:
         parts.append(f"target {figure.target}")
     low, high = figure.ours.spread
     if low != high:
-        parts.append(f"{_digits(low)} to {_digits(high)} {figure.unit}")
+        parts.append(f"{digits(low)} to {digits(high)} {figure.unit}")
     return "; ".join([*parts, *filter(None, [figure.remark])])
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
+    """Return a value with three digits, or as a whole number from 1000 on."""
     return f"{value:,.0f}" if abs(value) >= FAR_FROM_ZERO else f"{value:.3g}"

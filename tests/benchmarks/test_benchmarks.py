@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import (
+    against,
     aggregation,
     heartbeat,
     note_batches,
@@ -14,6 +15,7 @@ from benchmarks import (
     time_windows,
     visible_marks,
 )
+from benchmarks.against import Change, NotMeasured
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult, as_json, lines
 from benchmarks.load import drive
 from benchmarks.processes import controller
@@ -123,3 +125,23 @@ def test_time_windows_are_measured_once_the_reader_has_followed_all_marks(run: R
     figures = time_windows.measure(run, marks=1000, positions=50)
 
     assert [len(figure.ours.values) for figure in figures] == [3, 3]
+
+
+def test_a_change_within_the_spread_of_either_tree_is_noise() -> None:
+    """Only where each run of one tree is above each of the other, the line says so."""
+    noise = Change("notes", Samples((0.10, 0.20, 0.30)), Samples((0.30, 0.40, 0.50)))
+    slower = Change("marks", Samples((10.0, 11.0, 12.0)), Samples((13.0, 14.0, 15.0)))
+
+    assert list(against.lines([noise, slower], "0123456789")) == [
+        "median of 5 runs: the ratio, or the value         012345678      here  change",
+        "notes                                                   0.2       0.4   +100%",
+        "    0.1 to 0.3, 0.3 to 0.5",
+        "marks                                                    11        14    +27%",
+        "    10 to 12, 13 to 15; beyond the noise",
+    ]
+
+
+def test_a_commit_that_git_does_not_know_is_refused(tmp_path: Path) -> None:
+    """Before anything is measured."""
+    with pytest.raises(NotMeasured, match="git knows no commit 'nowhere' here"):
+        against.compared(["aggregation"], "nowhere", tmp_path, lambda _: None, [])

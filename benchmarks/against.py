@@ -1,0 +1,122 @@
+"""Two trees measured in turn: what a change costs, apart from the noise of the machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures import NAME, Samples, digits
+
+ROOT = Path(__file__).parent.parent
+
+ROUNDS = 5
+"""How often each tree is measured: then unchanged code seems changed once in 126 figures."""
+
+
+class NotMeasured(Exception):
+    """A tree cannot be measured; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure of both trees, a value for each run: the ratio to its floor, if it has one.
+
+    >>> Change("notes", Samples((0.20, 0.21)), Samples((0.15, 0.19))).is_beyond_noise
+    True
+    """
+
+    name: str
+    there: Samples
+    here: Samples
+
+    @property
+    def is_beyond_noise(self) -> bool:
+        """Whether every run of one tree is above every run of the other."""
+        (low_there, high_there), (low_here, high_here) = self.there.spread, self.here.spread
+        return low_here > high_there or low_there > high_here
+
+    def lines(self) -> Iterator[str]:
+        """Yield the medians with their change, and below, indented, the least and the greatest."""
+        was, now = self.there.median, self.here.median
+        change = f"{now / was - 1:+.0%}" if was else ""
+        yield _line(self.name[:NAME], digits(was), digits(now), change)
+        spreads = (" to ".join(map(digits, each.spread)) for each in (self.there, self.here))
+        yield f"    {', '.join(spreads)}{'; beyond the noise' if self.is_beyond_noise else ''}"
+
+
+@contextmanager
+def tree_at(commit: str, build: Path) -> Iterator[Path]:
+    """Unpack the tree of a commit for a while; raises `NotMeasured` if git knows no such commit."""
+    words = ["git", "-C", str(ROOT), "archive", commit]
+    archived = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - git
+    if archived.returncode:
+        raise NotMeasured(
+            f"git knows no commit {commit!r} here: {archived.stderr.decode().strip()}"
+        )
+    with tempfile.TemporaryDirectory(dir=build) as directory:
+        with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
+            archive.extractall(directory, filter="data")
+        yield Path(directory)
+
+
+def compared(
+    names: Iterable[str],
+    commit: str,
+    build: Path,
+    say: Callable[[str], None],
+    options: Sequence[str],
+) -> list[Change]:
+    """Measure benchmarks in both trees, in turn; raises `NotMeasured`.
+
+    Both run with the packages that are installed here.
+    """
+    values: dict[str, tuple[list[float], list[float]]] = {}
+    with tree_at(commit, build) as there:
+        for name in names:
+            for turn in range(ROUNDS):
+                for side, tree in enumerate((there, ROOT)):
+                    say(f"{name}, {turn + 1} of {ROUNDS}: {'here' if side else commit}")
+                    for figure, value in _run(name, tree, options).items():
+                        values.setdefault(figure, ([], []))[side].append(value)
+    both = {name: each for name, each in values.items() if all(each)}
+    return [
+        Change(name, Samples(tuple(there)), Samples(tuple(here)))
+        for name, (there, here) in both.items()
+    ]
+
+
+def _run(name: str, tree: Path, options: Sequence[str]) -> Mapping[str, float]:
+    """Return the figures of one run in a tree, by name."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        words = [sys.executable, "-m", "benchmarks", name, "--json", file.name, *options]
+        env = {**os.environ, "PYTHONPATH": str(tree)}  # before what is installed
+        ran = subprocess.run(  # noqa: S603 - our own program
+            words, cwd=tree, env=env, capture_output=True, text=True, check=False
+        )
+        if ran.returncode:
+            where = "here" if tree == ROOT else "there"
+            raise NotMeasured(f"benchmark {name} fails {where}: {ran.stderr.splitlines()[-1]}")
+        figures = json.load(file)
+    return {
+        each["name"]: each["median"] if each["ratio"] is None else each["ratio"] for each in figures
+    }
+
+
+def lines(changes: Iterable[Change], commit: str) -> Iterator[str]:
+    """Yield the lines of all figures under a head."""
+    yield _line(f"median of {ROUNDS} runs: the ratio, or the value", commit[:9], "here", "change")
+    for change in changes:
+        yield from change.lines()
+
+
+def _line(name: str, was: str, now: str, change: str) -> str:
+    return f"{name:<{NAME}} {was:>9} {now:>9} {change:>7}".rstrip()
