@@ -322,7 +322,7 @@ class Aggregator:
             self.domains.restore(member, record)
         heard = max((member.noted_at for member in self._members.values()), default=0)
         for domain in self.domains:
-            domain.restored(heard)
+            domain.restored(heard, self.settings.writer_timeout_ms)
 
     def scale(self, event: ScaleEvent) -> None:
         """Apply a scale event.

@@ -241,10 +241,11 @@ class Domain:
         elif record.excluded != "removed":
             self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
 
-    def restored(self, heard: int) -> None:
+    def restored(self, heard: int, timeout_ms: int) -> None:
         """Repair, once all members are restored, what a removed member may have declared.
 
-        `heard` is when any member last noted: those that are behind had been overtaken by then.
+        `heard` is when any member last noted: those that are behind had been overtaken by then, and
+        may time out earlier than they were queued for.
         """
         self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
@@ -254,9 +255,11 @@ class Domain:
             self.withdraw()
             if not is_spoilt:
                 self.upper = upper
+        passed = max(self._peak, self.lower)  # who noted the last lower may be forgotten
         for track in self.tracks():
-            if track.time < self._peak:
+            if track.time < passed:
                 track.lead = heard
+        self.timeouts.change_all([*self.holders.values(), *self.late.values()], timeout_ms)
 
     # Advancing
 

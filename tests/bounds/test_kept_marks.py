@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.aggregation import operations
@@ -411,6 +411,22 @@ def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> 
     return marks
 
 
+OVERTAKEN: list[Step] = [
+    *[("b", 0, 0, 0, "live"), ("a", 0, 0, 0, "live"), ("a", 0, 0, 10, "live")],
+    *[("a", 1, 0, 0, "idle"), ("b", 0, 0, 0, "live"), ("a", 0, 0, 10, "restart")],
+    *[("a", 0, 0, 0, "live"), ("a", 1, 0, 0, "live")],
+]
+"""A member is overtaken before a restart, and due to time out when it is over."""
+
+LEADERLESS: list[Step] = [
+    *[("c", 1, 0, 0, "live"), ("a", 0, 0, 0, "live"), ("c", 0, 0, 0, "finished")],
+    *[("a", 0, 0, 2, "restart"), ("b", 0, 0, 8, "live"), ("b", 2, 0, 0, "live")],
+]
+"""A member is behind one that finished, and is forgotten, before a restart."""
+
+
+@example(history=OVERTAKEN, returning="hold")
+@example(history=LEADERLESS, returning="hold")
 @given(history=steps, returning=st.sampled_from(("hold", "exclude")))
 def test_to_forget_changes_no_mark(history: list[Step], returning: ReturningWriter) -> None:
     """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""
