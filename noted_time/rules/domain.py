@@ -255,9 +255,10 @@ class Domain:
             self.withdraw()
             if not is_spoilt:
                 self.upper = upper
-        passed = max(self._peak, self.lower)  # who noted the last lower may be forgotten
+        if self._peak < self.lower:  # who noted the last lower was forgotten
+            self._peak, self._leader = self.lower, Track(Member(""), Lead())
         for track in self.tracks():
-            if track.time < passed:
+            if track.time < self._peak:
                 track.lead = heard
         self.timeouts.change_all([*self.holders.values(), *self.late.values()], timeout_ms)
 

@@ -425,8 +425,17 @@ LEADERLESS: list[Step] = [
 """A member is behind one that finished, and is forgotten, before a restart."""
 
 
+RETURNED: list[Step] = [
+    *[("c", 1, 0, 0, "live"), ("a", 0, 0, 0, "live"), ("c", 0, 0, 0, "finished")],
+    *[("a", 0, 0, 2, "restart"), ("b", 0, 0, 6, "live"), ("c", 0, 0, 0, "live")],
+    *[("b", 0, 0, 2, "live"), ("c", 1, 0, 0, "live")],
+]
+"""The one that finished comes back to where it was, and leads nobody anew."""
+
+
 @example(history=OVERTAKEN, returning="hold")
 @example(history=LEADERLESS, returning="hold")
+@example(history=RETURNED, returning="exclude")
 @given(history=steps, returning=st.sampled_from(("hold", "exclude")))
 def test_to_forget_changes_no_mark(history: list[Step], returning: ReturningWriter) -> None:
     """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""
