@@ -195,13 +195,17 @@ class Domain:
         """
         self.take_times_back()
         if self.highest < self._peak:
-            self._peak, self._leader = self.highest, Track(Member(""), Lead())
+            self._lead_by_nobody(self.highest)
             for track in self._standing():
                 if track.time == self._peak:
                     track.lead = self._leader.lead
         largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
         if largest < self.upper:
             self.upper, self.is_unbounded = largest, True
+
+    def _lead_by_nobody(self, time: int) -> None:
+        """Take for the highest time one that no known member noted."""
+        self._peak, self._leader = time, Track(Member(""), Lead())
 
     def begin_again(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
         """Forget a member's times, so that it may note any time; returns its new track.
@@ -242,10 +246,11 @@ class Domain:
             self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
 
     def restored(self, heard: int, timeout_ms: int) -> None:
-        """Repair, once all members are restored, what a removed member may have declared.
+        """Find out, once all members are restored, who was overtaken, and what is no bound.
 
-        `heard` is when any member last noted: those that are behind had been overtaken by then, and
-        may time out earlier than they were queued for.
+        A removed member may have declared more than the others. `heard` is when any member last
+        noted: those that are behind had been overtaken by then, and may time out earlier than they
+        were queued for.
         """
         self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
@@ -256,7 +261,7 @@ class Domain:
             if not is_spoilt:
                 self.upper = upper
         if self._peak < self.lower:  # who noted the last lower was forgotten
-            self._peak, self._leader = self.lower, Track(Member(""), Lead())
+            self._lead_by_nobody(self.lower)
         for track in self.tracks():
             if track.time < self._peak:
                 track.lead = heard
