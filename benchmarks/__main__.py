@@ -66,6 +66,8 @@ def bench(
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
     end_with_this_process()
     if commit is not None:
+        if json_file is not None:
+            raise typer.BadParameter("--json is of one tree, and --against measures two")
         compare(chosen, commit, quick=quick)
         return
     figures = measured(chosen, quick=quick)

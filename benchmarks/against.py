@@ -48,7 +48,7 @@ class Change:
         """Yield the medians with their change, and below, indented, the least and the greatest."""
         was, now = self.there.median, self.here.median
         change = f"{now / was - 1:+.0%}" if was else ""
-        yield _line(self.name[:NAME], digits(was), digits(now), change)
+        yield _line(self.name, digits(was), digits(now), change)
         spreads = (" to ".join(map(digits, each.spread)) for each in (self.there, self.here))
         yield f"    {', '.join(spreads)}{'; beyond the noise' if self.is_beyond_noise else ''}"
 
@@ -62,7 +62,7 @@ def tree_at(commit: str, build: Path) -> Iterator[Path]:
         raise NotMeasured(
             f"git knows no commit {commit!r} here: {archived.stderr.decode().strip()}"
         )
-    with tempfile.TemporaryDirectory(dir=build) as directory:
+    with tempfile.TemporaryDirectory(prefix="against-", dir=build) as directory:
         with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
             archive.extractall(directory, filter="data")
         yield Path(directory)
@@ -87,10 +87,13 @@ def compared(
                     say(f"{name}, {turn + 1} of {ROUNDS}: {'here' if side else commit}")
                     for figure, value in _run(name, tree, options).items():
                         values.setdefault(figure, ([], []))[side].append(value)
-    both = {name: each for name, each in values.items() if all(each)}
+    for figure, (was, now) in values.items():
+        if not (was and now):
+            say(f"only {'here' if now else f'at {commit}'}: {figure}")
     return [
-        Change(name, Samples(tuple(there)), Samples(tuple(here)))
-        for name, (there, here) in both.items()
+        Change(figure, Samples(tuple(was)), Samples(tuple(now)))
+        for figure, (was, now) in values.items()
+        if was and now
     ]
 
 
@@ -104,7 +107,8 @@ def _run(name: str, tree: Path, options: Sequence[str]) -> Mapping[str, float]:
         )
         if ran.returncode:
             where = "here" if tree == ROOT else "there"
-            raise NotMeasured(f"benchmark {name} fails {where}: {ran.stderr.splitlines()[-1]}")
+            why = ran.stderr.strip().rpartition("\n")[2] or f"status {ran.returncode}"
+            raise NotMeasured(f"benchmark {name} fails {where}: {why}")
         figures = json.load(file)
     return {
         each["name"]: each["median"] if each["ratio"] is None else each["ratio"] for each in figures
