@@ -43,7 +43,7 @@ def test_what_a_spark_lacks_is_refused_in_one_sentence_with_what_it_has(running:
 
 
 def test_what_an_older_spark_can_do_is_imported_without_its_python_sources() -> None:
-    """They came with Spark 4.0, and what they read is not all there is."""
+    """Spark has Python sources since 4.0, and not all of this package needs them."""
     older = [name for name in spark_integration.__all__ if name not in NEEDS]
     program = f"""
 import sys
