@@ -28,7 +28,7 @@ class PlayedTransport(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written = b""
+        self.parts: list[bytes] = []
         self.is_closed = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - asyncio's
@@ -37,7 +37,12 @@ class PlayedTransport(asyncio.Transport):
 
     def write(self, data: Any) -> None:  # noqa: ANN401 - asyncio's
         """Keep it."""
-        self.written += bytes(data)
+        self.parts.append(bytes(data))
+
+    @property
+    def written(self) -> bytes:
+        """All that was written so far."""
+        return b"".join(self.parts)
 
     def close(self) -> None:
         """Record that it was closed."""
@@ -201,6 +206,29 @@ async def test_a_connection_in_use_is_not_closed() -> None:
         await controller.close()
 
     assert (statuses, was_closed) == ([200] * 4, False)
+
+
+async def test_an_answer_is_sent_whole() -> None:
+    """Head and body are one packet; what the caller waits for before its body is not held."""
+    controller = Controller(MemoryStore())
+    connection = await served(controller)
+    transport: Any = connection._network
+    head, body = post(NOTE)[: -len(NOTE)], NOTE
+    try:
+        connection.data_received(post(NOTE))
+        await answered(transport, 1)
+        connection.data_received(head.replace(b"Host", b"Expect: 100-continue\r\nHost"))
+        await until(lambda: len(transport.parts) > 1)
+        connection.data_received(body)
+        await until(lambda: len(transport.parts) > 2)
+    finally:
+        connection.connection_lost(None)
+        await controller.close()
+
+    first, meanwhile, last = transport.parts
+    assert first.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert meanwhile == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert [first[-2:], last[-2:]] == [b"]}", b"]}"]
 
 
 @pytest.mark.parametrize(
