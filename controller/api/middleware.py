@@ -28,6 +28,7 @@ Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
 CLOSE = ((b"connection", b"close"),)
+UNHEARD = suppress(ClientDisconnect)
 
 
 class Middleware:
@@ -51,7 +52,7 @@ class Middleware:
             await self._app(scope, receive, send)
             return
         connection = scope.setdefault("state", {}).get("connection")
-        with connection or nullcontext(), suppress(ClientDisconnect):
+        with connection or nullcontext(), UNHEARD:
             await self._admit(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,9 +86,12 @@ class Middleware:
             await answer.with_headers(CLOSE).send(send)
         else:
             scope["state"]["call"] = Call(need.stream, holder, info.remote)
-            await self._serve(scope, receive, send, body)
+            is_of_notes = need.right == "write"
+            await self._serve(scope, receive, send, body, is_of_notes=is_of_notes)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, body: bytes, *, is_of_notes: bool
+    ) -> None:
         """Serve an admitted request with its whole body."""
         call: Call = scope["state"]["call"]
         if scope["path"] == forwarding.PATH:
@@ -96,8 +100,6 @@ class Middleware:
             await self._app(scope, _given(body), send)
             return
         else:
-            notes = f"/v1/streams/{call.stream}/notes"
-            is_of_notes = scope["path"] == notes and scope["method"] == "POST"
             if is_of_notes and scope["query_string"]:  # frames of notes have no place for it
                 await unknown_parameters(scope["query_string"]).send(send)
                 return

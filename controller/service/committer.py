@@ -129,6 +129,7 @@ class Committer:
 
     async def start(self) -> None:
         """Take a first turn and begin to commit; raises `StoreUnavailable`."""
+        self._loop = asyncio.get_running_loop()
         await self._turn()
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
@@ -152,7 +153,7 @@ class Committer:
         """
         self.check()
         self._check_room(notes)
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Outcome] = self._loop.create_future()
         self._queue.append(Job(work, answer, notes))
         self._notes_waiting += notes
         self._work.set()

@@ -157,7 +157,7 @@ class Controller:
             status = "accepted"
             if isinstance(result, Refused):
                 status, refused = result.status, refused + count
-            self.metrics.notes.labels(status).inc(count)
+            self.metrics.notes(status).inc(count)
         return refused
 
     async def put_stream(

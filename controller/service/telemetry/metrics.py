@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import itemgetter
@@ -72,10 +73,11 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(refused_calls)
-        self.notes = Counter(
+        notes = Counter(
             "noted_time_notes", "Notes answered, by status", ["status"], registry=self.registry
         )
-        self.notes.labels("accepted")  # shown from the start
+        self.notes = cache(notes.labels)
+        self.notes("accepted")  # shown from the start
         self.commit_seconds = Histogram(
             "noted_time_commit_seconds",
             "Time of one group commit",
