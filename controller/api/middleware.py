@@ -16,6 +16,7 @@ from controller.api.gate import audit
 from controller.api.gate.access import AccessDenied, Gate, Need, RequestInfo, attempt, needed
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.notes.route import answer_notes
+from controller.api.routes.readers import answer_marks
 from controller.api.sockets.connections import Connection
 from controller.api.wire.answers import Answer, answer_of
 from controller.api.wire.problems import problem, problem_of, unknown_parameters
@@ -34,7 +35,7 @@ UNHEARD = suppress(ClientDisconnect)
 class Middleware:
     """ASGI: admits each request by the gate, then answers it here or by the stream's owner.
 
-    `POST /v1/streams/{stream}/notes` is answered without the app behind, for speed.
+    Notes, and requests for marks, are answered without the app behind, for speed.
     """
 
     def __init__(
@@ -116,10 +117,12 @@ class Middleware:
             return problem_of(failure)
 
     async def _answer_here(self, request: StreamRequest) -> Answer:
-        scope, body = request.scope, request.body
         if request.is_of_notes:
-            return await answer_notes(self._controller, scope["state"]["call"], body)
-        return await answer_of(self._app, dict(scope), _given(body))
+            return await answer_notes(self._controller, request.call, request.body)
+        marks = await answer_marks(self._controller, request)
+        if marks is not None:
+            return marks
+        return await answer_of(self._app, dict(request.scope), _given(request.body))
 
 
 def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:

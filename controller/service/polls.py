@@ -7,7 +7,9 @@ from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, count, islice
+from time import monotonic
 from typing import Literal, NamedTuple, TypeAlias
 
 from controller.aggregation.shares import NOBODY, Asker, Shares
@@ -18,8 +20,8 @@ from noted_time import CompleteWindow, Mark, MarkHistory
 from noted_time.reading import Tiling, check_time, check_windows, complete_windows
 from noted_time.values import NotCompleteYet
 
-_Poll: TypeAlias = tuple[int, int, asyncio.Future[None]]
-"""What a poll waits for, its number, and what wakes it."""
+_Poll: TypeAlias = tuple[int, int, asyncio.Future[bool]]
+"""What a poll waits for, its number, and what wakes it: true if that came, false if time is up."""
 
 NOBODY_WAITS: Mapping[tuple[str, str], list[_Poll]] = {}
 
@@ -60,19 +62,18 @@ class LongPollNotifier:
         """
         if self._shut_down:
             return False
-        woken = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[bool] = loop.create_future()
+        time_up = loop.call_later(seconds, partial(_answer, woken, came=False))
         poll = awaited.least, next(self._numbers), woken
         queues = self._waiting.setdefault(awaited.stream_id, defaultdict(list))
         insort(queues[awaited.domain, awaited.field], poll)
         self._count += 1
         try:
-            async with asyncio.timeout(seconds):
-                await woken
-        except TimeoutError:
-            return False
+            return await woken and not self._shut_down
         finally:
+            time_up.cancel()
             self._forget(awaited, poll)
-        return not self._shut_down
 
     def appended(self, stream_id: str, domain: str, mark: Mark) -> None:
         """Wake the polls that a new mark answers."""
@@ -107,8 +108,7 @@ class LongPollNotifier:
     def _wake_some(self) -> None:
         for _ in range(min(AT_A_TIME, len(self._due))):
             *_, woken = self._due.popleft()
-            if not woken.done():
-                woken.set_result(None)
+            _answer(woken, came=True)
         if self._due:
             asyncio.get_running_loop().call_soon(self._wake_some)
 
@@ -174,13 +174,13 @@ class LongPolls:
 
         It does not wait after the last mark of a sealed stream, nor if the seq is above the last.
         """
-        deadline = _now() + wait_ms / 1000
+        deadline = monotonic() + wait_ms / 1000
         while True:
             stream = self._stream(name)
             history = stream.history(domain)
             is_over = history.last_seq != after or stream.final_cut is not None
             awaited = _awaited(stream, domain, "seq", after + 1)
-            if is_over or not await self._notified(awaited, deadline - _now(), asker):
+            if is_over or not await self._notified(awaited, deadline - monotonic(), asker):
                 running = stream.aggregator.domains[awaited.domain]
                 return NewMarks(stream, history, running.is_quiet)
 
@@ -191,7 +191,7 @@ class LongPolls:
 
         Raises `NotCompleteYet` and `ImplausibleTime` too.
         """
-        deadline = _now() + wait_ms / 1000
+        deadline = monotonic() + wait_ms / 1000
         while True:
             stream = self._stream(name)
             history = stream.history(domain)
@@ -202,7 +202,7 @@ class LongPolls:
             except NotCompleteYet:
                 is_over = stream.final_cut is not None
                 awaited = _awaited(stream, domain, "lower", complete_to)
-                if is_over or not await self._notified(awaited, deadline - _now(), asker):
+                if is_over or not await self._notified(awaited, deadline - monotonic(), asker):
                     raise
 
     async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
@@ -220,7 +220,7 @@ class LongPolls:
 
         It does not wait on a sealed stream. Raises `ImplausibleTime` too.
         """
-        deadline = _now() + wait_ms / 1000
+        deadline = monotonic() + wait_ms / 1000
         while True:
             stream = self._stream(name)
             history = stream.history(domain)
@@ -234,7 +234,7 @@ class LongPolls:
                 awaited = _awaited(stream, domain, "seq", history.last_seq + 1)
             else:
                 awaited = _awaited(stream, domain, "lower", tiling.first_end(after))
-            if is_over or not await self._notified(awaited, deadline - _now(), asker):
+            if is_over or not await self._notified(awaited, deadline - monotonic(), asker):
                 return CompleteWindows(stream, chain(first, found))
 
     async def _notified(self, awaited: Awaited, seconds: float, asker: Asker) -> bool:
@@ -253,5 +253,6 @@ def _awaited(
     return Awaited(stream.id, stream.settings.domain_or_default(domain), field, least)
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+def _answer(woken: asyncio.Future[bool], *, came: bool) -> None:
+    if not woken.done():
+        woken.set_result(came)

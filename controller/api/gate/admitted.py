@@ -40,6 +40,18 @@ class StreamRequest(NamedTuple):
     body: bytes
     is_of_notes: bool
 
+    @property
+    def call(self) -> Call:
+        """Who calls."""
+        call: Call = self.scope["state"]["call"]
+        return call
+
+    def is_to(self, method: str, below: str) -> bool:
+        """Whether it has that method, and the path `below` the stream's."""
+        scope = self.scope
+        found = scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{below}"
+        return bool(found)
+
     def header(self, name: bytes) -> bytes:
         """Return the value of a header, empty if it is not there."""
         return next((value for each, value in self.scope["headers"] if each == name), b"")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, Field, ValidationError
 
 from controller.aggregation import operations
 from controller.aggregation.groups import GroupRow, OwnBacklog
+from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.shown.order import behind, reader_lags, segment_times
 from controller.aggregation.stream import StreamState
+from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import shapes
 from controller.api.wire.answer_shapes import made_of
+from controller.api.wire.answers import NOT_MINE, Answer
 from controller.api.wire.bounded import EncodedMarks, page_of
-from controller.api.wire.problems import PROBLEMS
+from controller.api.wire.problems import PROBLEMS, problem_of
 from controller.api.wire.reader_answers import (
     CompleteWindowAnswer,
     CompleteWindowsPage,
@@ -27,10 +32,10 @@ from controller.api.wire.reader_answers import (
     SegmentTimesAnswer,
     windows_of,
 )
-from controller.api.wire.replies import reply, shape
+from controller.api.wire.replies import encode, reply, shape
 from controller.service.controller import Controller
 from controller.service.long_reads import in_slices
-from noted_time import BacklogPolicy, Rejected, TimeWindow
+from noted_time import BacklogPolicy, NotedTimeError, Rejected, TimeWindow
 from noted_time.client import position_from_wire
 from noted_time.reading import Tiling
 from noted_time.values import MAX_INT64
@@ -38,33 +43,73 @@ from noted_time.values import MAX_INT64
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
 GROUP = "/reader-groups/{group}"
 READER = GROUP + "/readers/{reader}"
-Wait = Annotated[int, Query(ge=0, le=30_000)]
+Wait = Annotated[int, Field(ge=0, le=30_000)]
 encoded_marks = EncodedMarks()
 PathName = Annotated[shapes.Name, Path()]
 
 
+class MarksQuery(BaseModel):
+    """Which marks are asked for, and how long to wait for the first."""
+
+    domain: shapes.Name | None = None
+    after: Annotated[int, Field(ge=0, le=MAX_INT64)] = 0
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 1000
+    wait_ms: Wait = 0
+
+
 @router.get("/marks", response_model=shape(MarksAnswer), operation_id="listMarks")
-async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
+async def list_marks(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    *,
-    domain: shapes.Name | None = None,
-    after: Annotated[int, Query(ge=0, le=MAX_INT64)] = 0,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    wait_ms: Wait = 0,
+    asked: Annotated[MarksQuery, Query()],
 ) -> Response:
     """Return the marks after a seq; waits up to `wait_ms` for the first.
 
     The answer ends after `limit` marks or 4 MiB; `has_more` is true if more follow.
     """
+    return reply(await marks_after(controller, call._replace(stream=stream), asked))
+
+
+async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
+    """Answer a request for marks as `list_marks` does, `None` if it is for others or not right.
+
+    Thousands of readers may wait for one mark, and FastAPI takes nine tenths of each answer's time.
+    """
+    asked = _marks_asked(request)
+    if asked is None:
+        return None
+    try:
+        return Answer.of(200, encode(await marks_after(controller, request.call, asked)))
+    except NotOwner:
+        return NOT_MINE
+    except NotedTimeError as refusal:
+        return problem_of(refusal)
+
+
+def _marks_asked(request: StreamRequest) -> MarksQuery | None:
+    if not request.is_to("GET", "marks"):
+        return None
+    query = request.scope["query_string"].decode("latin-1")
+    given = parse_qsl(query, keep_blank_values=True)
+    named: dict[str, Any] = dict(given)
+    if len(named) != len(given) or not named.keys() <= MarksQuery.model_fields.keys():
+        return None
+    try:
+        return MarksQuery.model_validate(named)
+    except ValidationError:
+        return None
+
+
+async def marks_after(controller: Controller, call: Call, asked: MarksQuery) -> MarksAnswer:
+    """Return the marks after a seq, once there is one or the time is up."""
     found = await controller.polls.marks(
-        stream, domain, after=after, wait_ms=wait_ms, asker=call.asker
+        call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, asker=call.asker
     )
-    is_ahead = after > found.history.last_seq
-    marks = encoded_marks.following(found.history, after)
-    page, state = await page_of(marks, limit), found.stream
-    answer = MarksAnswer(
+    is_ahead = asked.after > found.history.last_seq
+    marks = encoded_marks.following(found.history, asked.after)
+    page, state = await page_of(marks, asked.limit), found.stream
+    return MarksAnswer(
         stream_id=state.id,
         scale_events=len(state.scale_events),
         sealed=state.final_cut is not None,
@@ -74,7 +119,6 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
         has_more=page.has_more,
         ahead_of_stream=is_ahead,
     )
-    return reply(answer)
 
 
 @router.post("/time-window", response_model=shape(TimeWindow), operation_id="getTimeWindow")

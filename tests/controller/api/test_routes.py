@@ -1,5 +1,12 @@
 from typing import Any
 
+import pytest
+
+from controller.api import middleware
+from controller.api.gate.admitted import StreamRequest
+from controller.api.routes.readers import answer_marks
+from controller.api.wire.answers import Answer
+from controller.service.controller import Controller
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller
 
@@ -307,3 +314,45 @@ async def test_metrics_count_notes_marks_and_holders(call: Caller) -> None:
         'noted_time_lower{domain="default",stream="s"} 5.0',
     }
     assert wanted - set(answer.text.splitlines()) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "way"),
+    [
+        (f"{S}/marks", "short"),
+        (f"{S}/marks?after=1&limit=1&wait_ms=0&domain=default", "short"),
+        (f"{S}/marks?after=7", "short"),
+        (f"{S}/marks?domain=absent", "short"),
+        ("/v1/streams/absent/marks", "short"),
+        (f"{S}/marks?limit=0", "long"),
+        (f"{S}/marks?after=1&after=2", "long"),
+        (f"{S}/marks?after=", "long"),
+        (f"{S}/marks?afetr=1", "long"),
+        (f"{S}/marks?wait_ms=1e3", "long"),
+        (f"{S}/marks?domain=..", "long"),
+        (f"{S}/marks/", "long"),
+    ],
+)
+async def test_marks_are_answered_alike_with_the_framework_and_without_it(
+    call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, way: str
+) -> None:
+    """What is right takes the short way; the framework names what is not."""
+    taken: list[str] = []
+
+    async def watched(controller: Controller, request: StreamRequest) -> Answer | None:
+        answer = await answer_marks(controller, request)
+        taken.append("long" if answer is None else "short")
+        return answer
+
+    async def never(_: Controller, __: StreamRequest) -> None:
+        return None
+
+    await call.note(NOTE, NOTE | {"time": 6, "position": {"0": 11, "3": 7}})
+    monkeypatch.setattr(middleware, "answer_marks", watched)
+    first = await call.client.get(path)
+    monkeypatch.setattr(middleware, "answer_marks", never)
+    second = await call.client.get(path)
+
+    assert taken == [way]
+    assert (first.status_code, first.content) == (second.status_code, second.content)
+    assert first.headers == second.headers
