@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import against
+from benchmarks import against, page
 from benchmarks.figures import Figure, Run, as_json, lines
 from examples.descendants import end_with_this_process
 
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "batches": "note_batches",
     "postgres-batches": "postgres_batches",
     "visible": "visible_marks",
+    "readers": "waiting_readers",
     "aggregation": "aggregation",
     "heartbeat": "heartbeat",
     "windows": "time_windows",
@@ -49,6 +50,10 @@ def bench(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all samples to this file as well.")
     ] = None,
+    for_page: Annotated[
+        bool,
+        typer.Option("--page", help="Write the table of docs/explain/speed.md from this run."),
+    ] = False,
     commit: Annotated[
         str | None,
         typer.Option(
@@ -64,16 +69,20 @@ def bench(
     unknown = [name for name in chosen if name not in ALL]
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
+    if for_page and (quick or names):
+        raise typer.BadParameter("the page has all benchmarks, measured in full")
     end_with_this_process()
     if commit is not None:
-        if json_file is not None:
-            raise typer.BadParameter("--json is of one tree, and --against measures two")
+        if json_file is not None or for_page:
+            raise typer.BadParameter("--json and --page are of one tree, --against measures two")
         compare(chosen, commit, quick=quick)
         return
     figures = measured(chosen, quick=quick)
     typer.echo("\n".join(lines(figures)))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+    if for_page:
+        page.write(as_json(figures))
 
 
 def compare(names: list[str], commit: str, *, quick: bool) -> None:

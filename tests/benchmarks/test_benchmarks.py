@@ -11,9 +11,11 @@ from benchmarks import (
     aggregation,
     heartbeat,
     note_batches,
+    page,
     single_notes,
     time_windows,
     visible_marks,
+    waiting_readers,
 )
 from benchmarks.against import Change, NotMeasured
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult, as_json, lines
@@ -106,6 +108,13 @@ def test_marks_are_measured_from_a_note_to_a_waiting_reader(run: Run) -> None:
     assert [len(figure.ours.values) for figure in figures] == [3, 3]
 
 
+def test_a_mark_is_measured_for_each_of_many_readers(run: Run) -> None:
+    """By the CPU time of the controller."""
+    (figure,) = waiting_readers.measure(run, readers=40)
+
+    assert len(figure.ours.values) == 2
+
+
 def test_aggregation_is_measured_at_every_size(run: Run) -> None:
     """Three figures for each size but the least, which is the floor."""
     figures = aggregation.measure(run, sizes=(4, 16), notes=64)
@@ -145,3 +154,25 @@ def test_a_commit_that_git_does_not_know_is_refused(tmp_path: Path) -> None:
     """Before anything is measured."""
     with pytest.raises(NotMeasured, match="git knows no commit 'nowhere' here"):
         against.compared(["aggregation"], "nowhere", tmp_path, lambda _: None, [])
+
+
+def test_the_page_of_speed_has_the_figures_that_are_kept_beside_it() -> None:
+    """The table is as `./run bench --page` wrote it, and has every benchmark of a run."""
+    figures = json.loads(page.FIGURES.read_text())
+    text = page.PAGE.read_text()
+
+    assert page.filled(text, figures) == text
+    assert len([*page.table(figures)]) == len(figures) + 2
+    assert text.count(page.BEGIN) == 1
+
+
+def test_a_table_has_a_row_for_each_figure() -> None:
+    """What was measured and its spread, the floor, the ratio and the aim, as far as there are."""
+    pair = Samples((2.0, 4.0)), Samples((1.0, 1.0))
+    short = Figure("notes", "µs", *pair, "a bare app", Target("ratio", "at most", 2), "SQLite")
+
+    *_, with_floor, alone = page.table(as_json([short, Figure("gap", "ms", Samples((7.0,)))]))
+    assert with_floor == (
+        "| notes; SQLite | 3 µs (2 to 4) | 1 µs: a bare app | **3** | ratio ≤ 2, **missed** |"
+    )
+    assert alone == "| gap | 7 ms | | | |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -48,7 +49,7 @@ encoded_marks = EncodedMarks()
 PathName = Annotated[shapes.Name, Path()]
 
 
-class MarksQuery(BaseModel):
+class MarksQuery(BaseModel, frozen=True):
     """Which marks are asked for, and how long to wait for the first."""
 
     domain: shapes.Name | None = None
@@ -76,7 +77,8 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
 
     Thousands of readers may wait for one mark, and FastAPI takes nine tenths of each answer's time.
     """
-    asked = _marks_asked(request)
+    query = request.scope["query_string"]
+    asked = _marks_asked(query) if request.is_to("GET", "marks") else None
     if asked is None:
         return None
     try:
@@ -87,11 +89,10 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
         return problem_of(refusal)
 
 
-def _marks_asked(request: StreamRequest) -> MarksQuery | None:
-    if not request.is_to("GET", "marks"):
-        return None
-    query = request.scope["query_string"].decode("latin-1")
-    given = parse_qsl(query, keep_blank_values=True)
+@lru_cache(maxsize=16)
+def _marks_asked(query: bytes) -> MarksQuery | None:
+    """Return what a query asks for, which is the same for all that wait for the next mark."""
+    given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     named: dict[str, Any] = dict(given)
     if len(named) != len(given) or not named.keys() <= MarksQuery.model_fields.keys():
         return None

@@ -1,7 +1,8 @@
 """OpenTelemetry spans of group commits; those of calls are the framework's own.
 
-Notes are answered in front of the framework, and many share one commit, so the span to look at is
-the commit: how long it took and how much it wrote. Without the extra `otel` there are no spans.
+Notes and requests for marks are answered in front of the framework, and many notes share one
+commit, so the span to look at is the commit: how long it took and how much it wrote. Without the
+extra `otel` there are no spans.
 """
 
 from __future__ import annotations

@@ -1,0 +1,47 @@
+"""The table of docs/explain/speed.md, which is made of the figures of one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.figures import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+PAGE = Path(__file__).parent.parent / "docs" / "explain" / "speed.md"
+FIGURES = PAGE.with_suffix(".json")
+BEGIN, END = "<!-- `./run bench --page` writes this table. -->\n\n", "\n<!-- Its end. -->"
+
+
+def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the table of figures, as `--json` writes them."""
+    yield "| what | measured | floor | ratio | aim |"
+    yield "|---|--:|--:|--:|--:|"
+    for each in figures:
+        samples, unit = each["samples"], each["unit"]
+        measured = f"{digits(each['median'])} {unit}"
+        if len(samples) > 1:
+            measured += f" ({digits(min(samples))} to {digits(max(samples))})"
+        floor = each["floor_is"] and f"{digits(each['floor_median'])} {unit}: {each['floor_is']}"
+        ratio = "" if each["ratio"] is None else f"**{digits(each['ratio'])}**"
+        aim = f"{each['target']}{'' if each['ok'] else ', **missed**'}" if each["target"] else ""
+        what = "; ".join(filter(None, (each["name"], each["remark"])))
+        cells = (what, measured, floor, ratio, aim)
+        yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
+
+
+def filled(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
+    """Return the page with the table of these figures."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    lines = "\n".join(table(figures))
+    return f"{before}{BEGIN}{lines}\n{END}{after}"
+
+
+def write(figures: list[dict[str, Any]]) -> None:
+    """Keep the figures of a run beside the page, and write its table."""
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+    PAGE.write_text(filled(PAGE.read_text(), figures))

@@ -1,0 +1,85 @@
+"""The CPU time of a mark for each of many readers that wait for it, on connections of their own.
+
+The floor is that of as many requests to a bare server.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Run, Samples, Target
+from benchmarks.load import Connection, get
+from benchmarks.processes import bare_server, controller
+from benchmarks.single_notes import BARE, create_stream
+from benchmarks.stored import sqlite_url
+from benchmarks.visible_marks import PARKED_S, STREAM, Reader, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.processes import Server
+
+READERS = 1000
+ASKING = 16  # or a process would need more files than it may open by default
+MARKS_AT_ONCE = 5
+"""How many marks are a sample, as the system counts CPU time by hundredths of a second."""
+
+
+def measure(run: Run, readers: int = READERS) -> list[Figure]:
+    """Have each mark answer all readers, then ask the bare server as often; a few times."""
+    database = sqlite_url(run.directory / "readers.db")
+    ours, floor = [], []
+    with bare_server() as bare, controller(database) as server, ExitStack() as open_:
+
+        def connected(port: int) -> Connection:
+            return open_.enter_context(closing(Connection(port)))
+
+        create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
+        turns, writer = Turns(1), connected(server.port)
+        waiting = [Reader(connected(server.port)) for _ in range(readers)]
+        asking = [connected(bare.port) for _ in range(min(readers, ASKING))]
+        writer.ask(turns.join())
+        for repeat in range(run.repeats(full=7, quick=2)):
+            run.say(f"a mark for {readers} readers, repeat {repeat + 1}")
+            ours.append(_us(server, readers, lambda: _mark(waiting, turns, writer)))
+            floor.append(_us(bare, readers, lambda: _requests(asking, readers)))
+    return [
+        Figure(
+            f"CPU of a mark for each of {readers:,} waiting readers",
+            "µs",
+            Samples(tuple(ours)),
+            Samples(tuple(floor)),
+            BARE,
+            Target("value", "at most", 40),
+            "each note a mark, each reader a long poll on its own connection",
+        )
+    ]
+
+
+def _mark(waiting: list[Reader], turns: Turns, writer: Connection) -> None:
+    for reader in waiting:
+        reader.wait()
+    time.sleep(PARKED_S)
+    if waiting[0].seq:  # the first mark is there
+        writer.ask(turns.next())
+    for reader in waiting:
+        reader.take()
+
+
+def _requests(asking: list[Connection], count: int) -> None:
+    for first in range(0, count, len(asking)):
+        some = asking[: count - first]
+        for connection in some:
+            connection.socket.sendall(get("/"))
+        for connection in some:
+            connection.wait()
+
+
+def _us(server: Server, readers: int, once: Callable[[], None]) -> float:
+    """Return the CPU time of the server for each reader, in µs."""
+    before = server.cpu_seconds()
+    for _ in range(MARKS_AT_ONCE):
+        once()
+    return (server.cpu_seconds() - before) / MARKS_AT_ONCE / readers * 1e6
