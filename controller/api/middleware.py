@@ -29,7 +29,7 @@ Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
 CLOSE = ((b"connection", b"close"),)
-UNHEARD = suppress(ClientDisconnect)
+UNHEARD = suppress(ClientDisconnect)  # one for all requests: it has no state
 
 
 class Middleware:

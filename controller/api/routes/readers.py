@@ -49,7 +49,7 @@ encoded_marks = EncodedMarks()
 PathName = Annotated[shapes.Name, Path()]
 
 
-class MarksQuery(BaseModel, frozen=True):
+class MarksAsked(BaseModel, frozen=True):
     """Which marks are asked for, and how long to wait for the first."""
 
     domain: shapes.Name | None = None
@@ -63,7 +63,7 @@ async def list_marks(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    asked: Annotated[MarksQuery, Query()],
+    asked: Annotated[MarksAsked, Query()],
 ) -> Response:
     """Return the marks after a seq; waits up to `wait_ms` for the first.
 
@@ -90,19 +90,19 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
 
 
 @lru_cache(maxsize=16)
-def _marks_asked(query: bytes) -> MarksQuery | None:
+def _marks_asked(query: bytes) -> MarksAsked | None:
     """Return what a query asks for, which is the same for all that wait for the next mark."""
     given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     named: dict[str, Any] = dict(given)
-    if len(named) != len(given) or not named.keys() <= MarksQuery.model_fields.keys():
+    if len(named) != len(given) or not named.keys() <= MarksAsked.model_fields.keys():
         return None
     try:
-        return MarksQuery.model_validate(named)
+        return MarksAsked.model_validate(named)
     except ValidationError:
         return None
 
 
-async def marks_after(controller: Controller, call: Call, asked: MarksQuery) -> MarksAnswer:
+async def marks_after(controller: Controller, call: Call, asked: MarksAsked) -> MarksAnswer:
     """Return the marks after a seq, once there is one or the time is up."""
     found = await controller.polls.marks(
         call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, asker=call.asker
