@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parent.parent / "docs" / "explain" / "speed.md"
 FIGURES = PAGE.with_suffix(".json")
-BEGIN, END = "<!-- `./run bench --page` writes this table. -->\n\n", "\n<!-- Its end. -->"
+BEGIN, END = "<!-- `./run bench --page` writes this table. -->", "<!-- Its end. -->"
 
 
 def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -34,14 +34,14 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def filled(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
-    """Return the page with the table of these figures."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    """Return the page with the table of these figures; raises `ValueError` if it has no place."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
     lines = "\n".join(table(figures))
-    return f"{before}{BEGIN}{lines}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{lines}\n\n{END}{after}"
 
 
 def write(figures: list[dict[str, Any]]) -> None:
     """Keep the figures of a run beside the page, and write its table."""
-    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
     PAGE.write_text(filled(PAGE.read_text(), figures))
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")

@@ -163,7 +163,18 @@ def test_the_page_of_speed_has_the_figures_that_are_kept_beside_it() -> None:
 
     assert page.filled(text, figures) == text
     assert len([*page.table(figures)]) == len(figures) + 2
-    assert text.count(page.BEGIN) == 1
+
+
+def test_what_stands_around_the_table_stays() -> None:
+    """And a page without a place for it is left as it is."""
+    text = f"# Speed\n\n{page.BEGIN}\n\n{page.END}\n\n## Kafka\n"
+    once = page.filled(text, [])
+
+    assert once.startswith(f"# Speed\n\n{page.BEGIN}\n\n| what | measured |")
+    assert once.endswith(f"|\n\n{page.END}\n\n## Kafka\n")
+    assert page.filled(once, []) == once
+    with pytest.raises(ValueError, match="unpack"):
+        page.filled(text.replace(page.END, ""), [])
 
 
 def test_a_table_has_a_row_for_each_figure() -> None:
