@@ -29,7 +29,7 @@ Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
 CLOSE = ((b"connection", b"close"),)
-UNHEARD = suppress(ClientDisconnect)  # one for all requests: it has no state
+IGNORE_DISCONNECT = suppress(ClientDisconnect)  # it has no state, so all requests share it
 
 
 class Middleware:
@@ -53,7 +53,7 @@ class Middleware:
             await self._app(scope, receive, send)
             return
         connection = scope.setdefault("state", {}).get("connection")
-        with connection or nullcontext(), UNHEARD:
+        with connection or nullcontext(), IGNORE_DISCONNECT:
             await self._admit(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,12 +87,9 @@ class Middleware:
             await answer.with_headers(CLOSE).send(send)
         else:
             scope["state"]["call"] = Call(need.stream, holder, info.remote)
-            is_of_notes = need.right == "write"
-            await self._serve(scope, receive, send, body, is_of_notes=is_of_notes)
+            await self._serve(scope, receive, send, body)
 
-    async def _serve(
-        self, scope: Scope, receive: Receive, send: Send, body: bytes, *, is_of_notes: bool
-    ) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
         """Serve an admitted request with its whole body."""
         call: Call = scope["state"]["call"]
         if scope["path"] == forwarding.PATH:
@@ -101,10 +98,12 @@ class Middleware:
             await self._app(scope, _given(body), send)
             return
         else:
+            request = StreamRequest(call.stream, scope, body)
+            is_of_notes = request.is_of_notes
             if is_of_notes and scope["query_string"]:  # frames of notes have no place for it
                 await unknown_parameters(scope["query_string"]).send(send)
                 return
-            answering = self._answer(StreamRequest(call.stream, scope, body, is_of_notes))
+            answering = self._answer(request)
             # an old note does no harm, see decision 9; any other request ends with its caller
             answer = await (answering if is_of_notes else _while_connected(receive, answering))
         await answer.send(send)

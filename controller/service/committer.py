@@ -129,7 +129,7 @@ class Committer:
 
     async def start(self) -> None:
         """Take a first turn and begin to commit; raises `StoreUnavailable`."""
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()  # to look it up is a call of the system
         await self._turn()
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")

@@ -125,7 +125,7 @@ class Accepted:
     took_over: tuple[str, ...] | None = None
 
     @property
-    def is_all_in_lower(self) -> bool:
+    def says_only_lower(self) -> bool:
         """Whether there is no more to say of the note than the lower."""
         return self.exclusion is None and self.timeout_ms is None and self.took_over is None
 

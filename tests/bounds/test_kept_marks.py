@@ -430,7 +430,7 @@ RETURNED: list[Step] = [
     *[("a", 0, 0, 2, "restart"), ("b", 0, 0, 6, "live"), ("c", 0, 0, 0, "live")],
     *[("b", 0, 0, 2, "live"), ("c", 1, 0, 0, "live")],
 ]
-"""The one that finished comes back to where it was, and leads nobody anew."""
+"""The member that finished notes again at its last time, and no other falls behind it by that."""
 
 
 @example(history=OVERTAKEN, returning="hold")

@@ -205,7 +205,7 @@ def built(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, s
         f'#!/bin/sh\necho "$1"\ncase $1 in test) exit {test};; check) exit {check};; esac\n'
     )
     (directory / "run").chmod(0o755)
-    there = directory / "bin"  # what a build installs where it is missing: not from a test
+    there = directory / "bin"  # a build installs what is missing of these; a test installs nothing
     there.mkdir()
     for name in ("nginx", "caddy", "prometheus", "chromium"):
         (there / name).write_text("#!/bin/sh\n")

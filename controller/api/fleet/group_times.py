@@ -10,8 +10,8 @@ import msgspec
 
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.gate.admitted import StreamRequest
-from controller.api.wire.answers import NOT_MINE, Answer
-from controller.api.wire.problems import problem_of
+from controller.api.wire.answers import Answer
+from controller.api.wire.problems import refusal_of
 from controller.api.wire.reader_answers import states_of, windows_of
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
@@ -67,8 +67,14 @@ class GroupTimes:
             return await self._here(asked)
         path = f"/v1/streams/{asked.stream}/reader-groups/{asked.group}"
         shown = [] if authorization is None else [(b"authorization", authorization.encode())]
-        scope = {"method": "GET", "raw_path": path.encode(), "query_string": b"", "headers": shown}
-        request = StreamRequest(asked.stream, scope, b"", is_of_notes=False)
+        scope = {
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": shown,
+        }
+        request = StreamRequest(asked.stream, scope, b"")
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await self._by_owner(request, lambda _: self._here(asked))
@@ -80,10 +86,8 @@ class GroupTimes:
         try:
             stream = self._controller.stream(asked.stream)
             group = stream.groups[asked.group]
-        except NotOwner:
-            return NOT_MINE
-        except NotedTimeError as error:
-            return problem_of(error)
+        except (NotedTimeError, NotOwner) as error:
+            return refusal_of(error)
         found = {"windows": windows_of(stream, group), "states": states_of(stream, group)}
         return Answer.of(OK, msgspec.json.encode(found))
 

@@ -38,7 +38,6 @@ class StreamRequest(NamedTuple):
     stream: str
     scope: Scope
     body: bytes
-    is_of_notes: bool
 
     @property
     def call(self) -> Call:
@@ -51,6 +50,11 @@ class StreamRequest(NamedTuple):
         scope = self.scope
         found = scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{below}"
         return bool(found)
+
+    @property
+    def is_of_notes(self) -> bool:
+        """Whether it brings notes."""
+        return self.is_to("POST", "notes")
 
     def header(self, name: bytes) -> bytes:
         """Return the value of a header, empty if it is not there."""

@@ -21,8 +21,8 @@ from controller.api.gate.admitted import Call
 from controller.api.gate.audit import Attempt
 from controller.api.notes.body import decode, faults
 from controller.api.notes.outcomes import AcceptedAnswer, answer_to
-from controller.api.wire.answers import NOT_MINE, Answer
-from controller.api.wire.problems import invalid_request, problem, problem_of
+from controller.api.wire.answers import Answer
+from controller.api.wire.problems import invalid_request, problem, refusal_of
 from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable
@@ -86,7 +86,7 @@ def _refusal(failure: Exception) -> Answer:
         return invalid_request(faults(b"", failure))
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
         return problem(400, "malformed_json", f"body: {failure}")
-    return NOT_MINE if isinstance(failure, NotOwner) else problem_of(failure)
+    return refusal_of(failure)
 
 
 def _answer(controller: Controller, stream: str, results: Results) -> Answer:
@@ -95,7 +95,7 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     The domains that the stream declares are named once, if a note joined or was of another.
     """
     first = results[0]
-    if len(results) == 1 and type(first) is Accepted and first.is_all_in_lower:
+    if len(results) == 1 and type(first) is Accepted and first.says_only_lower:
         controller.count_notes(((first, 1),))
         return _accepted(first.lower)
     runs = [(result, len(list(alike))) for result, alike in groupby(results)]
@@ -103,7 +103,7 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     encoded = b"[%b]" % b",".join(_encoded(runs))
     names_domains = any(_concerns_domains(result) for result, _ in runs)
     if not (refused or names_domains):
-        return Answer.of(200, b'{"refused":0,"results":%b}' % encoded)
+        return _all_accepted(encoded)
     beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
     if names_domains:
         beside["domains"] = controller.stream(stream).settings.domains
@@ -115,8 +115,11 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
 @lru_cache(maxsize=16)
 def _accepted(lower: int | None) -> Answer:
     """Return the answer to one note, which is the same to all until the next mark: 4 µs less."""
-    result = _encoder.encode(AcceptedAnswer("accepted", lower))
-    return Answer.of(200, b'{"refused":0,"results":[%b]}' % result)
+    return _all_accepted(_encoder.encode([AcceptedAnswer("accepted", lower)]))
+
+
+def _all_accepted(results: bytes) -> Answer:
+    return Answer.of(200, b'{"refused":0,"results":%b}' % results)
 
 
 def _concerns_domains(result: Accepted | Refused) -> bool:

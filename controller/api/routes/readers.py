@@ -18,9 +18,9 @@ from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import shapes
 from controller.api.wire.answer_shapes import made_of
-from controller.api.wire.answers import NOT_MINE, Answer
+from controller.api.wire.answers import Answer
 from controller.api.wire.bounded import EncodedMarks, page_of
-from controller.api.wire.problems import PROBLEMS, problem_of
+from controller.api.wire.problems import PROBLEMS, refusal_of
 from controller.api.wire.reader_answers import (
     CompleteWindowAnswer,
     CompleteWindowsPage,
@@ -74,10 +74,10 @@ async def list_marks(
 
 
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
-    """Answer a request for marks as `list_marks` does, `None` if that has to.
+    """Answer a request for marks as `list_marks` does; `None` if only FastAPI can answer it.
 
     Thousands of readers may wait for one mark, and FastAPI takes nine tenths of each answer's time.
-    It explains what is not right in a query, and makes the spans of calls.
+    But FastAPI says what is wrong with a query, and makes the spans of calls.
     """
     if traces.are_made() or not request.is_to("GET", "marks"):
         return None
@@ -86,10 +86,8 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
         return None
     try:
         return Answer.of(200, encode(await marks_after(controller, request.call, asked)))
-    except NotOwner:
-        return NOT_MINE
-    except NotedTimeError as refusal:
-        return problem_of(refusal)
+    except (NotedTimeError, NotOwner) as refusal:
+        return refusal_of(refusal)
 
 
 @lru_cache(maxsize=16)

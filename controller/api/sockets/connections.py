@@ -18,7 +18,6 @@ it waits for anything else, and reports each part of it by `received`.
 
 import asyncio
 import re
-from collections.abc import Iterable
 from typing import Any
 
 PIECE = 16 * 1024
@@ -77,17 +76,13 @@ class Connection(asyncio.Protocol):
         else:
             self._send()
 
-    def writelines(self, parts: Iterable[bytes]) -> None:
-        """Send the parts together."""
-        self.write(b"".join(parts))
-
     def close(self) -> None:
         """Send what is held, then close."""
         self._send()
         self._network.close()
 
     def _send(self) -> None:
-        """Send what is held, unless the caller hung up, which would be a long traceback."""
+        """Send what is held; to a caller that hung up nothing, which would log a traceback."""
         if self._unsent:
             self._sending.cancel()
             if not self._network.is_closing():

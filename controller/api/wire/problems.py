@@ -141,6 +141,11 @@ def problem_of(error: Exception) -> Answer:
     return problem(status, code, str(error), **facts)
 
 
+def refusal_of(error: Exception) -> Answer:
+    """Return the answer to a request that the service refused: only an owner answers for others."""
+    return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
+
+
 def invalid_request(found: Sequence[Found]) -> Answer:
     """Return the problem of a request in which fields do not fit: where each is, and why."""
     detail = "; ".join(f"{where}: {what}" for where, what in found[:SHOWN])
@@ -165,14 +170,10 @@ def install(app: FastAPI) -> None:
         return answer
 
     async def refused(_: Request, error: Exception) -> Response:
-        return problem_of(error).to_response()
+        return refusal_of(error).to_response()
 
-    async def misdirected(_: Request, __: Exception) -> Response:
-        return NOT_MINE.to_response()
-
-    app.add_exception_handler(NotedTimeError, refused)
-    app.add_exception_handler(StoreUnavailable, refused)
-    app.add_exception_handler(NotOwner, misdirected)
+    for kind in (NotedTimeError, StoreUnavailable, NotOwner):
+        app.add_exception_handler(kind, refused)
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 
