@@ -43,5 +43,5 @@ def filled(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
 
 def write(figures: list[dict[str, Any]]) -> None:
     """Keep the figures of a run beside the page, and write its table."""
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")  # first: a run takes ten minutes
     PAGE.write_text(filled(PAGE.read_text(), figures))
-    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
