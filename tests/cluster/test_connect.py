@@ -25,6 +25,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.flights.query import started
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from spark_integration import (
@@ -45,7 +46,7 @@ from tests.support.kafka import Broker
 from tests.support.noted_stream import NotedStream, table
 from tests.support.queries import per_second, rows_of
 from tests.support.served import Served
-from tests.support.spark_sessions import started, wait_for_end
+from tests.support.spark_sessions import wait_for_end
 from tests.support.waiting import PATIENCE_S, eventually, wait_until
 from writer_client import WriterClient
 

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
+from examples.flights.query import connected
 from spark_integration.log.options import Option
 from tests.support.bundles import noted_and_policy
 from tests.support.hourly_log import HourlyLog
@@ -17,7 +18,6 @@ from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.spark_sessions import connected
 
 
 @pytest.fixture(scope="session")

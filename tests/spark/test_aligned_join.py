@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 
+from examples.flights.query import connected, started
 from spark_integration import Align, Batches, Noted, read_noted_log
 from tests.support.aligned import put_alignment
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
-from tests.support.spark_sessions import connected, started, wait_for_end
+from tests.support.spark_sessions import wait_for_end
 
 pytestmark = pytest.mark.spark
 

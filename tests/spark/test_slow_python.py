@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.support.spark_sessions import UNCONNECTED, started
+from examples.flights.query import UNCONNECTED, started
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Given:
         """Return what it failed with."""
         return self.error
 
-    def awaitTermination(self, timeout: int) -> bool:  # noqa: ARG002, N802 - Spark's name
+    def awaitTermination(self) -> bool:  # noqa: N802 - Spark's name
         """Raise what it failed with."""
         assert self.error is not None
         raise self.error

@@ -11,13 +11,13 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from examples.flights.query import connected
 from spark_integration import KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.spark_sessions import connected
 from tests.support.waiting import eventually
 
 START_MS = 1_357_000_000_000

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
+from examples.flights.query import connected
 from spark_integration import BatchRead, Columns, Noted
 from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
-from tests.support.spark_sessions import connected
 
 HOUR = 3_600_000
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.support.spark_sessions import started, wait_for_end
+from examples.flights.query import started
+from tests.support.spark_sessions import wait_for_end
 
 
 class QueryOutput:

@@ -128,7 +128,6 @@ def test_a_new_field_of_the_note_is_on_the_page_by_ten_edits(root: Path, tmp_pat
         env=os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
 

@@ -210,7 +210,7 @@ def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

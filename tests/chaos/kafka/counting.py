@@ -15,9 +15,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from examples.flights.query import started
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.kafka import connector
-from tests.support.spark_sessions import start_spark, started
+from tests.support.spark_sessions import start_spark
 
 RESTS_S = (0.0, 0.0, 0.5)
 """How long a batch that is written is not committed, so that some kills come in between."""

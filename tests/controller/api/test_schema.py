@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.support.http import Caller
 from tests.support.processes import ServeProcess, environment
+from tests.support.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 
@@ -113,7 +114,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
             env=environment(SCHEMATHESIS_HOOKS="tests.controller.api.schema_hooks"),
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=PATIENCE_S,
             check=False,
         )
 

@@ -69,6 +69,10 @@ def other_process(url: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture
-def b_alone(make: MakeReplica) -> PostgresStore:
-    """A replica that has nothing, beside one in another process."""
+def b_alone(make: MakeReplica, other_process: subprocess.Popen[str]) -> PostgresStore:
+    """A replica that has nothing, beside one in another process.
+
+    It begins last: the other has a short lease, and would end a session that waits for its start.
+    """
+    assert other_process.poll() is None
     return make("http://b")

@@ -17,10 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.adaptive import Mode, run_adaptively
+from examples.flights.query import connected, started
 from noted_time import BacklogPolicy
 from spark_integration import Batches, CatchUp, Noted, WatermarkPolicy, read_noted_log
 from tests.support.queries import per_second
-from tests.support.spark_sessions import connected, start_spark, started
+from tests.support.spark_sessions import start_spark
 
 
 def stop_when_asked(stop: Path, stopping: threading.Event) -> None:

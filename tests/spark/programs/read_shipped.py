@@ -12,8 +12,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from examples.flights.query import connected
 from spark_integration import Noted, read_complete, read_noted_log
-from tests.support.spark_sessions import SETTINGS, connected
+from tests.support.spark_sessions import SETTINGS
 
 
 def session(given: dict[str, Any]) -> SparkSession:
