@@ -52,13 +52,12 @@ class NotedSoFar(NamedTuple):
     """What a look at a topic may ask: how far it was noted, and which partitions to read.
 
     `known` returns the position that the controller has of the writer, and `among` the partitions
-    to read if that is not all of them. `late` takes the number of records that were stamped below
-    what was noted, and their least and largest stamp.
+    to read if that is not all of them. `client_of` returns the client that notes a partition.
     """
 
     known: Known = dict
     among: Known | None = None
-    late: Callable[[int, int, int], object] | None = None
+    client_of: Callable[[int], writer_client.WriterClient | None] = lambda _: None
 
 
 Look = Callable[[Mapping[str, Any], str, NotedSoFar], Looks]
@@ -99,7 +98,7 @@ class Observed:
             lambda client: look(
                 config,
                 self.topic,
-                NotedSoFar(known=lambda: client.position, late=client.wrote_late),
+                NotedSoFar(known=lambda: client.position, client_of=lambda _: client),
             ),
             noter,
         )
@@ -122,7 +121,11 @@ class Observed:
             config,
             self.topic,
             writers,
-            lambda known: look(config, self.topic, NotedSoFar(among=known)),
+            lambda known: look(
+                config,
+                self.topic,
+                NotedSoFar(among=known, client_of=lambda each: observer.client_of(each)),  # noqa: PLW0108 - it is being made
+            ),
             lambda client, view: noter(client, view, view.clock),
             group=self.group,
             poll_ms=noting.poll,
@@ -279,7 +282,7 @@ def broker_time(
     of.observe(
         noting,
         lambda config, topic, noted: writer_client.KafkaBrokerTimes(
-            config, topic, skew_ms=skew, lag_ms=lag, on_late=noted.late
+            config, topic, skew_ms=skew, lag_ms=lag, client_of=noted.client_of
         ),
         noting.event_time(),
     )
@@ -315,6 +318,7 @@ def _reading(field: str, start: Literal["earliest", "latest"], ahead_ms: int | N
             known=noted.known,
             among=noted.among,
             ahead_ms=ahead_ms,
+            client_of=noted.client_of,
         )
 
     return look

@@ -123,9 +123,8 @@ def test_stamps_below_what_was_noted_are_counted_and_named(
     broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As by a new leader whose clock is behind: here the producer stamps for a moment."""
-    told = []
     with WriterClient(served.url, topic, "observer") as client:
-        times = KafkaBrokerTimes(broker.config, topic, on_late=lambda *rows: told.append(rows))
+        times = KafkaBrokerTimes(broker.config, topic, client_of=lambda _: client)
         noter = observer(client, times)
         noter.look()
         broker.send(topic, [(0, "a", 0), (1, "b", 0)])
@@ -134,8 +133,9 @@ def test_stamps_below_what_was_noted_are_counted_and_named(
         broker.send(topic, [(1, "late", 1_357_034_400_000), (1, "late", 1_357_034_400_001)])
         stamp_by(broker, topic, "LogAppendTime")
         look_until(noter, unix_ms() - 50_000)
+        reported = client.flush(PATIENCE_S).late_rows
 
-    assert (times.late, told) == (2, [(2, 1_357_034_400_000, 1_357_034_400_001)])
+    assert (times.late, reported) == (2, 2)
     assert f"Kafka topic '{topic}': 2 records have stamps below" in caplog.text
     assert "2013-01-01T10:00:00Z, of partition 1, offset 1" in caplog.text
 

@@ -446,6 +446,63 @@ def test_rows_below_a_time_noted_are_late_and_idle_is_not_waited_for(
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
+def test_rows_below_the_last_time_are_reported_without_a_further_note(
+    served: Served, topic: str, start: Start
+) -> None:
+    """By `flush`, and by `idle` and the end."""
+    with start() as producer:
+        producer.note_time(NOON)
+        for count, leave in enumerate((producer.flush, producer.idle, producer.finish), 1):
+            producer.produce("a", event_time=NOON - 1)
+            leave(60)
+            assert producer.flush(60).late_rows == count
+            assert served.get(f"{topic}/writers/berlin")["late"]["default"]["rows"] == count
+
+
+def test_a_clock_that_was_set_back_leaves_no_silent_loss(
+    broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the program stamps by it is late and reported; what the producer stamps is not late."""
+    now, noted = NOON, f"{topic}/writers/berlin"
+    with start(auto=ClockNotes(0, 5, lambda: now)) as producer:
+        assert eventually(lambda: served.get(noted)["times"], {"default": NOON})
+        now = NOON - 30_000
+        for _ in range(500):
+            producer.produce("a", event_time=now)
+        assert producer.flush(60).late_rows == 500
+        producer.produce("a", event_time=None)
+        assert eventually(lambda: sum(served.get(noted)["position"].values()), 501)
+        assert (producer.flush(60).late_rows, producer.time) == (500, NOON)
+        now = NOON + 10
+        producer.produce("a", event_time=None)
+        assert eventually(lambda: served.get(noted)["times"], {"default": NOON + 10})
+
+    stamps = sorted(record.time for record in broker.records(topic))
+    assert stamps[-2:] == [NOON, NOON + 10]
+    assert caplog.text.count("its clock is 30.0 s behind the last time that it noted") == 1
+
+
+def test_a_clock_that_was_years_ahead_is_noted_again_once_it_is_right(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Its time was refused, so it is none that was noted."""
+    now, noted = 100 * NOON, f"{topic}/writers/berlin"
+    with start(auto=ClockNotes(0, 5, lambda: now)) as producer:
+        wait_until(lambda: producer.client.pop_refused() is not None)
+        now = NOON
+        assert eventually(lambda: served.get(noted)["times"], {"default": NOON})
+        producer.produce("a", event_time=None)
+        producer.flush(60)
+
+    assert [record.time for record in broker.records(topic)] == [NOON]
+
+
+def test_an_event_without_a_time_needs_a_clock(start: Start) -> None:
+    """That is `auto`."""
+    with start() as producer, pytest.raises(Rejected, match="only a producer with auto stamps"):
+        producer.produce("a", event_time=None)
+
+
 def test_an_event_of_another_thread_beside_idle_is_waited_for(
     served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from noted_time.client import Backoff
 from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
-from tests.support.waiting import wait_until
+from tests.support.waiting import eventually, wait_until
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
 
@@ -199,6 +200,30 @@ def test_the_clock_noted_stands_while_events_are_written(served: Served, stream:
         noted = served.writers(stream)["UA"]["times"]
 
     assert noted == {"default": 1000}
+
+
+def test_a_clock_that_goes_back_leaves_a_writer_that_lives(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It notes the last time again, also that of a former process, and warns once each time."""
+    now, said = [100_000], "its clock is 30.0 s behind the last time that it noted"
+    options: dict[str, Any] = {
+        "automatically_note_time": True,
+        "pace": Pace(note_period_ms=5),
+        "clock": lambda: now[0],
+    }
+
+    def reached(offset: int) -> object:
+        row = served.writers(stream).get("UA")
+        return row and row["position"] == {"0": offset} and row["times"]
+
+    for process in (1, 2):
+        with WriterClient(served.url, stream, "UA", **options) as client:
+            for offset in (10 * process, 10 * process + 5):
+                client.wrote(position={0: offset})
+                assert eventually(partial(reached, offset), {"default": 100_000})
+                now[0] = 70_000
+        assert caplog.text.count(said) == process
 
 
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
@@ -12,6 +14,7 @@ from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import BrokerClocks, BrokerLook, Seen
 from noted_time.values import NotObservable, Rejected, Unreachable, late_by_hour, shown_time
 from writer_client.kafka.ends import SameTopic
+from writer_client.kafka.fields import ClientOf, nobody
 from writer_client.sending.clock import unix_ms
 
 STAMPED = "LogAppendTime"
@@ -26,8 +29,8 @@ class KafkaBrokerTimes:
     No record that comes into sight later has a stamp below its partition's time, given that stamps
     of a partition, and the clocks of brokers and of this machine, are apart by `skew_ms` at most.
     Records are not read, except new ones whose stamps are in doubt: those below what was noted are
-    counted (`late`), named in the log, and reported to `on_late`, those of each full hour by
-    themselves: their number, least and largest stamp.
+    counted (`late`), named in the log, and reported as late rows by the client that `client_of`
+    returns for their partition, those of each full hour by themselves.
 
     A partition without new records has the time of `clock` (Unix ms) less `lag_ms`: by default one
     and a half times the brokers' `replica.lag.time.max.ms`, the skew, and four seconds. Raises
@@ -44,12 +47,12 @@ class KafkaBrokerTimes:
         skew_ms: int = 1000,
         lag_ms: int | None = None,
         clock: Callable[[], int] = unix_ms,
-        on_late: Callable[[int, int, int], object] | None = None,
+        client_of: ClientOf = nobody,
     ) -> None:
         self.late = 0
         self._topic = SameTopic(config, topic)
         self._skew_ms, self._lag_ms = skew_ms, lag_ms
-        self._clock, self._on_late = clock, on_late
+        self._clock, self._client_of = clock, client_of
         self._clocks: BrokerClocks | None = None
         self._in_sync = 1
         with suppress(Unreachable):
@@ -133,9 +136,11 @@ class KafkaBrokerTimes:
     def _report(self, late: list[tuple[int, int, int]], noted: int) -> None:
         time, number, offset = min(late)
         self.late += len(late)
-        if self._on_late is not None:
-            for each in late_by_hour(stamp for stamp, _, _ in late):
-                self._on_late(each.rows, each.least, each.most or each.least)
+        for partition, records in groupby(sorted(late, key=itemgetter(1)), itemgetter(1)):
+            client = self._client_of(partition)
+            if client is not None:
+                for each in late_by_hour(stamp for stamp, _, _ in records):
+                    client.wrote_late(each.rows, each.least, each.most)
         log.warning(
             "Kafka topic %r: %d records have stamps below %s, which was noted (%d in all). The "
             "least is %s, of partition %d, offset %d: the clock of a broker is behind",

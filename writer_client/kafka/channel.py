@@ -36,7 +36,7 @@ from writer_client.client import WriterClient
 from writer_client.kafka.ends import TopicEnds
 from writer_client.sending.answers import Found
 from writer_client.sending.clock import unix_ms
-from writer_client.sending.delivery import DeliveryTracker, Epoch, OnFailure, Phase
+from writer_client.sending.delivery import DeliveryTracker, OnFailure, Phase
 
 BEGIN_S = 10.0
 """How long a producer waits for Kafka, and for the controller, before its first event."""
@@ -169,16 +169,13 @@ class Channel:
 
     # Events
 
-    def produced_again(self, stamp: int) -> Epoch:
-        """Count an event once the controller waits again for the writer, which rests."""
-        while True:
-            with self._membership:
-                if self.tracker.rests:
-                    self.client.join()
-                    self.client.flush(BEGIN_S)
-                    self.tracker.rests = False
-            with suppress(Rejected):  # another thread had it rest again
-                return self.tracker.produced(stamp)
+    def join_again(self) -> None:
+        """Have the controller wait again for the writer, if it rests."""
+        with self._membership:
+            if self.tracker.rests:
+                self.client.join()
+                self.client.flush(BEGIN_S)
+                self.tracker.rests = False
 
     def rest(self, until: float, leave: Callable[[], Left]) -> Left:
         """Deliver all events, and `leave`, which asks the controller not to wait.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import attrgetter
@@ -14,15 +15,24 @@ from confluent_kafka import Message
 
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import Seen
-from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, shown_time, unix_ms_of
+from noted_time.values import LARGEST_TIME, LEAST_TIME, LateRows, Rejected, shown_time, unix_ms_of
+from writer_client.client import WriterClient
 from writer_client.kafka.ends import SameTopic
+from writer_client.sending.claims import LateHours
 from writer_client.sending.clock import unix_ms
 
 TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]
 
+ClientOf = Callable[[int], WriterClient | None]
+"""Returns the client that notes a partition, by which its late rows are reported."""
+
 AHEAD_MS = 3_600_000
 """A stream takes no times further ahead either, unless its `max_time_ahead_ms` says so."""
+
+
+def nobody(_: int) -> None:
+    """Return no client: nothing is reported as late."""
 
 
 class RecordTimes:
@@ -34,6 +44,7 @@ class RecordTimes:
 
     _time_of: Callable[[Message], int | None]
     _start: Start = "earliest"
+    _client_of: ClientOf = staticmethod(nobody)
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
         self,
@@ -54,6 +65,7 @@ class RecordTimes:
         self._reached: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
+        self._late: defaultdict[int, LateHours] = defaultdict(LateHours)
 
     @property
     def unusable(self) -> int:
@@ -69,6 +81,7 @@ class RecordTimes:
         ends, latest = self._begin(), LARGEST_TIME
         if self._ahead_ms is not None:
             latest = self._clock() + self._ahead_ms
+        late_below = self._late_below()
         time_of, times, reached = self._time_of, self._times, self._reached
         for partition, offset, message in self._reader.read(ends):
             try:
@@ -86,7 +99,30 @@ class RecordTimes:
             reached[partition] = offset
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
+            if time < late_below[partition]:
+                self._late[partition].add(LateRows(1, time, time))
+        self._report_late()
         return ends
+
+    def _late_below(self) -> dict[int, int]:
+        """Return the time of each partition below which its next records are late.
+
+        They are new to the notes, too, which reach no further than what was read.
+        """
+        bounds = dict.fromkeys(self._reader.position, LEAST_TIME)
+        for partition in bounds:
+            client = self._client_of(partition)
+            bound = None if client is None else client.late_below()
+            bounds[partition] = LEAST_TIME if bound is None else bound
+        return bounds
+
+    def _report_late(self) -> None:
+        for partition, hours in self._late.items():
+            client = self._client_of(partition)
+            if client is not None:
+                for late in hours.take():
+                    client.wrote_late(late.rows, late.least, late.most)
+        self._late.clear()
 
     def _begin(self) -> Mapping[int, int]:
         """Begin the partitions that are new, give up those left, and return the ends to read to."""
@@ -127,6 +163,9 @@ class KafkaFields(RecordTimes):
     Given `among`, each call reads the partitions that it returns and no others, each from the
     offset that it is mapped to; if that is 0, from `start`.
 
+    Given `client_of`, which returns the client that notes a partition, records whose time readers
+    need no longer wait for are counted, and reported by it as late rows.
+
     Raises `Rejected` for a function that cannot be imported, and as `SameTopic`.
     """
 
@@ -141,10 +180,11 @@ class KafkaFields(RecordTimes):
         among: Callable[[], Mapping[int, int]] | None = None,
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
+        client_of: ClientOf = nobody,
     ) -> None:
         self._time_of = time_in(field) if isinstance(field, str) else _checked(field)
         super().__init__(config, topic, known=known, among=among, ahead_ms=ahead_ms, clock=clock)
-        self._start = start
+        self._start, self._client_of = start, client_of
 
     def __call__(self) -> Seen:
         """Return how far each partition was read, and the newest time of each with new records.

@@ -8,6 +8,7 @@ import time as clocks
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
@@ -18,7 +19,7 @@ from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka.channel import SLICE_S, Channel, Headers, log
 from writer_client.sending.clock import unix_ms
-from writer_client.sending.delivery import OnFailure
+from writer_client.sending.delivery import Epoch, OnFailure, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
 
 POLL_EVERY = 64
@@ -34,7 +35,8 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 class ClockNotes:
     """The clock that a producer notes: `clock()` less `delay_ms`, every `period_ms`.
 
-    Events are to be stamped with this clock, and produced within `delay_ms` of that.
+    Events are to be stamped with this clock, and produced within `delay_ms` of that. Those that the
+    producer stamps (`event_time=None`) need no delay.
     """
 
     delay_ms: int = 0
@@ -42,8 +44,8 @@ class ClockNotes:
     clock: Callable[[], Time] = unix_ms
 
     def now_ms(self) -> int:
-        """Return the time to note now."""
-        return unix_ms_of(self.clock()) - self.delay_ms
+        """Return the clock in Unix ms."""
+        return unix_ms_of(self.clock())
 
 
 class KafkaNotedProducer(Closing):
@@ -158,13 +160,16 @@ class KafkaNotedProducer(Closing):
         self,
         value: str | bytes | None,
         *,
-        event_time: Time,
+        event_time: Time | None,
         key: str | bytes | None = None,
         headers: Headers | None = None,
         partition: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> None:
         """Produce an event; waits only while librdkafka's queue is full.
+
+        With `auto`, `event_time=None` stamps it with the clock, or with the last time noted where
+        the clock is behind that: such an event is never late.
 
         `on_delivery(error, message)` is called with the outcome; what it raises is logged. Raises,
         before anything is sent, `Fenced` if another process took over, `DeliveryFailed` (see
@@ -174,7 +179,7 @@ class KafkaNotedProducer(Closing):
 
         The first event after `idle` or `finish` joins again, as creating the producer does.
         """
-        stamp = event_time if type(event_time) is int else unix_ms_of(event_time)
+        stamp = event_time if type(event_time) is int else self._time_of(event_time)
         tracker = self._tracker
         if (
             tracker.failed
@@ -187,10 +192,7 @@ class KafkaNotedProducer(Closing):
         if size > limits.light or headers or not limits.earliest <= stamp <= limits.latest:
             limits.check(stamp, value, key, headers)
         part = -1 if partition is None else partition
-        try:
-            epoch = self._produced(stamp)
-        except Rejected:
-            epoch = self._channel.produced_again(stamp)
+        epoch, stamp = self._count(stamp, is_now=event_time is None)
         deliver: OnDelivery = epoch.on_delivery
         asked = on_delivery or self._on_delivery
         if asked is not None:
@@ -238,6 +240,7 @@ class KafkaNotedProducer(Closing):
         """
         until = clocks.monotonic() + timeout
         self._channel.deliver(until)
+        self._tracker.report()
         return self.client.flush(max(0.0, until - clocks.monotonic()))
 
     def forgive(self) -> None:
@@ -315,6 +318,24 @@ class KafkaNotedProducer(Closing):
         except NotedTimeError as error:
             log.warning("%s", error)
 
+    def _time_of(self, event_time: Time | None) -> int:
+        """Return an event's time, that of the clock for `None`; raises `Rejected` without one."""
+        if event_time is not None:
+            return unix_ms_of(event_time)
+        if self._auto is None:
+            raise Rejected("event_time is missing: only a producer with auto stamps events")
+        return self._auto.now_ms()
+
+    def _count(self, stamp: int, *, is_now: bool) -> tuple[Epoch, int]:
+        """Count an event once the writer has joined, and return its epoch and its time."""
+        while True:
+            try:
+                if is_now:
+                    return self._tracker.stamped(partial(self._time_of, None))
+                return self._produced(stamp), stamp
+            except Resting:
+                self._channel.join_again()
+
     def _check_phase(self) -> None:
         """Raise as `check`, and for an event outside a transaction if there are any."""
         self.check()
@@ -370,9 +391,9 @@ class KafkaNotedProducer(Closing):
             holds = self._tracker.rests or self._channel.is_held or self._tracker.failed
             if holds or self._closed or self._channel.fault:
                 return
-            time, last = self._auto.now_ms(), self._tracker.time
-            if last is None or time >= last:
-                self._tracker.note(time)
+            time, last = self._auto.now_ms() - self._auto.delay_ms, self._tracker.time
+            self.client.clock_behind(0 if last is None else last - time)
+            self._tracker.note(time if last is None else max(time, last))
 
 
 def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:

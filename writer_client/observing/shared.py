@@ -91,6 +91,11 @@ class SharedObserver(Rounds):
         """Return the partitions observed here, with the offset that was noted of each, or 0."""
         return {p: each.client.position.get(p, 0) for p, each in self._ready().items()}
 
+    def client_of(self, partition: int) -> WriterClient | None:
+        """Return the client that notes a partition, `None` if it is not observed here."""
+        observer = self._observers.get(partition)
+        return None if observer is None else observer.client
+
     def begin(self) -> Sequence[int]:
         """Have time wait for all writers, whichever process is to have them.
 

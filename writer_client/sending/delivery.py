@@ -42,6 +42,10 @@ catches the error calls `forgive` first, produces them again, and then notes aga
 """
 
 
+class Resting(Rejected):
+    """The writer is idle or finished: it has to join before it produces."""
+
+
 class Phase(Enum):
     """Where a tracker is between transactions."""
 
@@ -165,12 +169,12 @@ class DeliveryTracker:
         """Count an event that is about to be produced, and return the epoch that it belongs to.
 
         `event_time` in ms counts for the largest event time of the next note. An event below a time
-        noted before, or below the stream's lower, is counted as late. Raises `Rejected` while the
+        noted before, or below the stream's lower, is counted as late. Raises `Resting` while the
         writer `rests`.
         """
         with self.lock:
             if self.rests:
-                raise Rejected(f"writer {self._client.writer!r} is idle or finished: join first")
+                raise Resting(f"writer {self._client.writer!r} is idle or finished: join first")
             epoch = self._open
             epoch.sent += 1
             if event_time is not None:
@@ -179,6 +183,17 @@ class DeliveryTracker:
                 if event_time < self._late_below:
                     epoch.late.add(LateRows(1, event_time, event_time))
         return epoch
+
+    def stamped(self, clock: Callable[[], int]) -> tuple[Epoch, int]:
+        """Count an event of the present, and return its epoch and its time.
+
+        That is the clock's, or the last time noted while the clock is behind it: so no event that
+        is stamped here is below a note, however long it is under way. Raises as `produced`.
+        """
+        with self.lock:
+            now, last = clock(), self.time
+            stamp = now if last is None else max(now, last)
+            return self.produced(stamp), stamp
 
     def refused(self, epoch: Epoch) -> None:
         """Take back an event that the producer did not accept."""
@@ -197,7 +212,8 @@ class DeliveryTracker:
     def time(self) -> int | None:
         """The last time noted, whether it has left or not, also by an earlier process."""
         with self.lock:
-            times = (self._open.note, self._noted, self._client.known_time(self._domain))
+            known = self._client.known_time(self._domain)
+            times = (self._open.note, self._last_noted(), known)
         return max((time for time in times if time is not None), default=None)
 
     @property
@@ -236,14 +252,27 @@ class DeliveryTracker:
                 self._settle(epochs.popleft())
             self._late_below = self._bound()
 
+    def _last_noted(self) -> int | None:
+        """Return the last time noted, unless it has left and was refused as too far ahead."""
+        has_left = self._noted == self._left
+        return self._client.noted_time(self._domain) if has_left else self._noted
+
     def _bound(self) -> int:
         """Return the time below which events are late: readers need not wait for them.
 
         What failed is produced again before the notes that are held for it leave.
         """
-        noted, domain = None if self.failed else self._noted, self._domain
-        times = (noted, self._client.known_time(domain), self._client.late_below(domain))
+        noted = None if self.failed else self._last_noted()
+        times = (noted, self._client.late_below(self._domain))
         return max((time for time in times if time is not None), default=NEVER)
+
+    def report(self) -> None:
+        """Report what was delivered and not noted: late rows are known without a further note."""
+        with self.lock:
+            if self.phase is Phase.CLEAR:
+                self._close(None)
+                self.settle()
+                self._report(self._settled.sent)
 
     def ends(self) -> dict[int, int]:
         """Return the ends of what was delivered and not noted, for `idle` and `finish`.

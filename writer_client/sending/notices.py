@@ -37,6 +37,7 @@ class Notices:
         self._refusals: set[object] = set()
         self._exclusion: object = None
         self._doubted = False
+        self._is_behind = False
         self._late_reported = 0
         self._late_after = 0.0
 
@@ -87,6 +88,16 @@ class Notices:
                 "max_time_ahead_ms: null",
                 seconds_doubt(time),
             )
+
+    def clock_behind(self, ms: int) -> None:
+        """Warn that the clock is behind what was noted, once until it has caught up."""
+        if ms > 0 and not self._is_behind:
+            self._warn(
+                "%s: its clock is %.1f s behind the last time that it noted, which it notes until "
+                "the clock has passed it: events that are stamped below it are late",
+                ms / 1000,
+            )
+        self._is_behind = ms > 0
 
     def held_back(self, event: HeldBack) -> None:
         """Name an event that is dated too far ahead; notes continue without its time."""

@@ -287,10 +287,10 @@ class Writer(ABC, Generic[Network]):
     def late_below(self, domain: str | None = None) -> int | None:
         """Return the time below which rows written now are late, by own notes or the lower.
 
-        `None` if nothing is late yet.
+        A former process's notes count, too, once the client has joined. `None` if nothing is late.
         """
-        named = self._named(domain)
-        bounds = (self._outbox.claims.time(named), self._outbox.lower(named))
+        claims, named = self._outbox.claims, self._named(domain)
+        bounds = (claims.time(named), claims.known_time(named), self._outbox.lower(named))
         return max((bound for bound in bounds if bound is not None), default=None)
 
     @property
@@ -302,6 +302,10 @@ class Writer(ABC, Generic[Network]):
     def takes_over(self) -> bool:
         """Whether no note was accepted yet; until then another process may have the name."""
         return self._outbox.takes_over
+
+    def noted_time(self, domain: str | None = None) -> int | None:
+        """Return the last time noted here that was not refused as too far ahead, if any."""
+        return self._outbox.claims.time(self._named(domain))
 
     def known_time(self, domain: str | None = None) -> int | None:
         """Return the writer's last time of a domain at its last join, `None` before the first."""
@@ -343,12 +347,20 @@ class Writer(ABC, Generic[Network]):
             message = f"the client of writer {self._outbox.writer!r} was closed during the call"
             raise Rejected(message)
 
+    def clock_behind(self, ms: int) -> None:
+        """Log that the clock is so far behind what was noted, once until it has caught up."""
+        self._notices.clock_behind(ms)
+
     def _fenced(self) -> None:
         self.is_fenced = True
 
     def _note_clock(self) -> None:
-        outbox, domain = self._outbox, self._named(None)
-        last, time = outbox.claims.time(domain), self._clock.read()
-        if outbox.state == "live" and (last is None or time >= last):
-            outbox.note(time, NOWHERE, domain=domain)
-            self._notices.noted(time)
+        """Note the clock, or the last time again while it is behind that: a sign of life."""
+        outbox, domain, time = self._outbox, self._named(None), self._clock.read()
+        if outbox.state != "live":
+            return
+        noted = outbox.claims.time(domain), outbox.claims.known_time(domain)
+        last = max((time, *(each for each in noted if each is not None)))
+        self._notices.clock_behind(last - time)
+        outbox.note(last, NOWHERE, domain=domain)
+        self._notices.noted(last)
