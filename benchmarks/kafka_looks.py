@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.records import BATCH, SETTINGS
-from noted_time.kafka.topic import FATAL_ONLY
 from writer_client import KafkaEnds, KafkaFields, KafkaTimes
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import time
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.flights.data import HOUR_MS
 from examples.flights.replay import EVENT_TIME, STREAM, table
+from examples.flights.starting import started
 from noted_time.client import position_from_wire
 from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
 
@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from spark_integration.log.options import Option
 
 
-Result = TypeVar("Result")
-
 HOUR = "1 hour"
 LONG_AGO_S = 1_000_000_000
-UNCONNECTED = "failed to connect back"
-"""What the error has in it when Spark did not wait long enough for Python."""
 
 # Spark judges late rows by the watermark of the batch before last, as long as data keep coming; in
 # a live stream an empty batch follows each pause, and then by the last. Off, it is always the last,
@@ -219,42 +215,3 @@ def running(
         run.take_progress(json.loads(progress.json) for progress in query.recentProgress)
     finally:
         query.stop()
-
-
-def connected(start: Callable[[], Result]) -> Result:
-    """Return what `start` returns; it is called again if Python did not connect back to Spark.
-
-    Spark waits ten seconds for each Python process that it starts, which no setting changes and a
-    busy machine exceeds.
-
-    >>> from itertools import count
-    >>> calls = count()
-    >>> def start() -> int:
-    ...     if next(calls) == 0:
-    ...         raise PySparkException("Python worker failed to connect back.")
-    ...     return next(calls)
-    >>> connected(start)
-    2
-    """
-    try:
-        return start()
-    except PySparkException as error:
-        if UNCONNECTED not in str(error):
-            raise
-    return start()
-
-
-def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Return the query that `start` starts, once its sources have their Python processes.
-
-    It is started again if one of these did not connect back; how else it fails is its own.
-    """
-    return connected(lambda: _initialized(start()))
-
-
-def _initialized(query: StreamingQuery) -> StreamingQuery:
-    while query.status["message"].startswith("Initializing"):
-        time.sleep(LOOK_S)
-    if UNCONNECTED in str(query.exception()):
-        query.awaitTermination()
-    return query

@@ -10,7 +10,8 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from noted_time.client.closing import Closing
-from noted_time.kafka.topic import Topic, client_of
+from noted_time.kafka.connecting import client_of
+from noted_time.kafka.topic import Topic
 from noted_time.values import Recreated, Unreachable
 
 log = logging.getLogger("noted_time.observer")

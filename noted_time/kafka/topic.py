@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,26 +16,22 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (
-    AdminClient,
     ConfigResource,
     NewTopic,
     OffsetSpec,
     ResourceType,
 )
 
+from noted_time.kafka.connecting import Cluster
 from noted_time.observing import Stamp
 from noted_time.values import NotedTimeError, Recreated, Rejected, Unreachable
 
 TIMEOUT_S = 10.0
 Of = TypeVar("Of")
-Client = TypeVar("Client")
 
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LARGEST = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-
-FATAL_ONLY = 2
-"""The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
 
 LEADERLESS = frozenset(
     {
@@ -56,24 +52,8 @@ A new leader withholds them until it knows that they do not go back (KIP-207).
 """
 
 FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-OF_THE_CONNECTION = ("bootstrap.servers", "metadata.broker.list", "client.id", "log_level")
-SECURITY = ("sasl.", "ssl.", "security.", "enable.ssl", "oauth")
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id of brokers that give none (before Kafka 2.8)."""
-
-
-def connection(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of any client of librdkafka that concern its connection."""
-    own = {k: v for k, v in config.items() if k in OF_THE_CONNECTION or k.startswith(SECURITY)}
-    return {"log_level": FATAL_ONLY, **own}
-
-
-def client_of(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    """Return a client of librdkafka; raises `Rejected` if that refuses the configuration."""
-    try:
-        return kind(dict(config))
-    except (KafkaException, TypeError, ValueError) as error:
-        raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +108,9 @@ class Topic:
         """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
         self.name = name
         self._id: str | None = None
-        self._servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
-        if not self._servers:
-            raise Rejected("the Kafka configuration names no bootstrap.servers")
-        self.connection: Mapping[str, Any] = connection(config)
+        self._cluster = Cluster(config)
+        self.connection = self._cluster.settings
         """What of the configuration any client of librdkafka takes."""
-        self._admin = client_of(AdminClient, self.connection)
 
     def look(
         self, *, committed: bool = False, newest: bool = False, timeout_s: float = TIMEOUT_S
@@ -182,7 +159,7 @@ class Topic:
         """Create it with one partition; raises `Unreachable` if that cannot be done now."""
         new = NewTopic(self.name, 1, config=dict(settings))
         try:
-            self._admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
+            self._cluster.admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
         except KafkaException as error:
             how = f"grant DESCRIBE and CREATE, or create it with one partition and {dict(settings)}"
             why = f"cannot be created: {error.args[0].str()}; {how}"
@@ -226,7 +203,7 @@ class Topic:
     def broker_settings(self, *, timeout_s: float = TIMEOUT_S) -> list[Mapping[str, str]]:
         """Return the settings of each broker that is there."""
         try:
-            brokers = self._admin.list_topics(self.name, timeout_s).brokers
+            brokers = self._cluster.admin.list_topics(self.name, timeout_s).brokers
         except KafkaException as error:
             raise self._failed(error.args[0]) from error
         kind = ResourceType.BROKER
@@ -234,9 +211,9 @@ class Topic:
 
     def _settings(self, kind: ResourceType, name: str, timeout_s: float) -> Mapping[str, str]:
         asked = ConfigResource(kind, name)
-        future = self._admin.describe_configs([asked], request_timeout=timeout_s)[asked]
+        future = self._cluster.admin.describe_configs([asked], request_timeout=timeout_s)[asked]
         try:
-            found = future.result(timeout_s + 1.0)
+            found = self._cluster.answer(future, timeout_s + 1.0)
         except KafkaException as error:
             if error.args[0].code() in FORBIDDEN:
                 raise Rejected(
@@ -244,8 +221,6 @@ class Topic:
                     "grant it the operation DESCRIBE_CONFIGS"
                 ) from error
             raise self._failed(error.args[0]) from error
-        except TimeoutError as error:
-            raise Unreachable(f"no Kafka broker answers at {self._servers}") from error
         return {each.name: each.value for each in found.values()}
 
     def _described(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
@@ -257,18 +232,16 @@ class Topic:
         try:
             return self._describe(timeout_s / 2)
         except Unreachable:
-            self._admin = AdminClient(dict(self.connection))
+            self._cluster.connect()
             return self._describe(timeout_s / 2)
 
     def _describe(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
         asked = TopicCollection([self.name])
-        futures = self._admin.describe_topics(asked, request_timeout=timeout_s)
+        futures = self._cluster.admin.describe_topics(asked, request_timeout=timeout_s)
         try:
-            found = futures[self.name].result(timeout_s + 1.0)
+            found = self._cluster.answer(futures[self.name], timeout_s + 1.0)
         except KafkaException as error:
             raise self._failed(error.args[0]) from error
-        except TimeoutError as error:
-            raise Unreachable(f"no Kafka broker answers at {self._servers}") from error
         topic_id = str(found.topic_id)
         in_sync = {each.id: len(each.isr) for each in found.partitions}
         return None if topic_id == NO_ID else topic_id, in_sync
@@ -290,7 +263,9 @@ class Topic:
         if not asked:
             return {}
         deadline = clocks.monotonic() + timeout_s
-        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
+        futures = self._cluster.admin.list_offsets(
+            asked, isolation_level=level, request_timeout=timeout_s
+        )
         found: dict[int, Stamp] = {}
         for at, future in futures.items():
             try:
@@ -307,8 +282,8 @@ class Topic:
     def _failed(self, error: KafkaError) -> NotedTimeError:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return Rejected(
-                f"there is no Kafka topic {self.name!r} at {self._servers}: create it, or correct "
-                "the name"
+                f"there is no Kafka topic {self.name!r} at {self._cluster.servers}: create it, or "
+                "correct the name"
             )
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return Rejected(
@@ -316,8 +291,8 @@ class Topic:
                 "DESCRIBE"
             )
         if error.code() == KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's own codes begin so
-            return Unreachable(f"no Kafka broker answers at {self._servers}")
-        return Unreachable(f"Kafka at {self._servers}, topic {self.name!r}: {error.str()}")
+            return self._cluster.away()
+        return Unreachable(f"Kafka at {self._cluster.servers}, topic {self.name!r}: {error.str()}")
 
 
 def _offsets(found: Mapping[int, Stamp]) -> dict[int, int]:

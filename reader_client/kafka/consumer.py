@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from noted_time.client.closing import Closing
-from noted_time.kafka.topic import Topic, client_of
+from noted_time.kafka.connecting import client_of
+from noted_time.kafka.topic import Topic
 from noted_time.values import NotedTimeError, Rejected, TimeWindow, Unreachable
 from reader_client.client import ReaderClient
 

@@ -21,11 +21,11 @@ from spark_integration.complete.window import (
     complete_window,
     log,
 )
+from spark_integration.kafka.client import client_config
 from spark_integration.kafka.records import (
     KAFKA_TIME,
     KafkaRecords,
     checked_options,
-    client_config,
     is_committed,
     timed,
 )

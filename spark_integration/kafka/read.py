@@ -14,12 +14,11 @@ from noted_time.values import checked_name, unnamed_domain
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.beside.read import check_events, events_under, marks_of
 from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.kafka.client import CLIENT, client_config
 from spark_integration.kafka.records import (
-    CLIENT,
     LIMITS,
     KafkaRecords,
     checked_options,
-    client_config,
     is_committed,
     timed,
 )

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
+from spark_integration.kafka.client import CLIENT
 from spark_integration.marks.watermark import check_time, unmoved
 
 Options = Mapping[str, str | int | bool]
@@ -18,14 +19,11 @@ Options = Mapping[str, str | int | bool]
 LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """The options of Spark's Kafka source that leave rows to later micro-batches."""
 
-CLIENT = "kafka."
-"""How the names begin of options that are settings of Kafka's own client."""
-
-TAKEN = ("kafka.bootstrap.servers", "subscribe", "subscribePattern", "assign")
+TAKEN = ("kafka.bootstrap.servers", "subscribe")
 """The options that the call sets itself."""
 
-SAME = ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm")
-"""The settings that have the same name and values in Kafka's Java client and in librdkafka."""
+UNNAMED = ("subscribePattern", "assign")
+"""The options that say without names which topics are read."""
 
 KAFKA_TIME = "timestamp"
 """The column of Kafka's own timestamps, which are -1 ms in a record that has none."""
@@ -38,8 +36,8 @@ class KafkaRecords:
     `bootstrap` is ``host:port``, with commas between several. `parse` makes events of the source's
     rows (`key`, `value`, `topic`, `partition`, `offset`, `timestamp`, …). `options` are those of
     Spark's Kafka source; `failOnDataLoss` stays true. `client` has the settings with which
-    confluent-kafka connects, where `options` has `kafka.` settings of Java that it does not
-    understand, such as `sasl.jaas.config`.
+    confluent-kafka connects, where `options` has `kafka.` settings that are Java's alone: a
+    `sasl.jaas.config` of PLAIN or SCRAM, and stores of the type PEM, need none.
     """
 
     topic: str | Sequence[str]
@@ -65,11 +63,15 @@ def checked_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
     Raises `Rejected` for those of `TAKEN`, and the `taken`, which the function `by` sets.
     """
     own = (*TAKEN, *taken)
-    known = {each.lower(): each for each in (*LIMITS, *own, "startingOffsets", "failOnDataLoss")}
+    named = (*LIMITS, *own, *UNNAMED, "startingOffsets", "failOnDataLoss")
+    known = {each.lower(): each for each in named}
     chosen: dict[str, Any] = {}
     for name, value in options.items():
         lower = name.lower()
         chosen[known.get(lower, lower if lower.startswith(CLIENT) else name)] = value
+    for name in UNNAMED:
+        if name in chosen:
+            raise Rejected(f"option {name}: name the topics in {by}, each of them has a stream")
     for name in own:
         if name in chosen:
             raise Rejected(f"option {name} is set by {by}, which has arguments for it")
@@ -85,33 +87,6 @@ def is_committed(options: Mapping[str, Any]) -> bool:
     (True, False)
     """
     return str(options.get("kafka.isolation.level")).strip().lower() == "read_committed"
-
-
-def client_config(
-    bootstrap: str, options: Mapping[str, Any], client: Mapping[str, str] | None
-) -> dict[str, str]:
-    """Return the configuration with which confluent-kafka connects as Spark does.
-
-    >>> client_config("b:9092", {"kafka.security.protocol": "SSL"}, {"ssl.ca.location": "/ca.pem"})
-    {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
-
-    Raises `Rejected` for settings of Java alone, without a `client`.
-
-    >>> client_config("b:9092", {"kafka.sasl.jaas.config": "…"}, None)
-    Traceback (most recent call last):
-        ...
-    noted_time.Rejected: option kafka.sasl.jaas.config is for Java: ...
-    """
-    settings = {name.removeprefix(CLIENT): value for name, value in options.items()}
-    for name in settings:
-        if client is None and name.startswith(("sasl.", "ssl.")) and name not in SAME:
-            raise Rejected(
-                f"option kafka.{name} is for Java: the planner asks the broker by librdkafka, "
-                "whose settings for the same connection go into client=, such as "
-                'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}'
-            )
-    same = {name: str(settings[name]) for name in SAME if name in settings}
-    return {"bootstrap.servers": bootstrap, **same, **(client or {})}
 
 
 def timed(events: DataFrame, event_time: str) -> DataFrame:

@@ -37,7 +37,7 @@ async def comes_true(holds: Callable[[], bool], patience_s: float) -> bool:
 ANSWER_S = 1.5
 """How long a caller waits for an answer before it asks another replica."""
 
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 """Longer than any fault lasts: no answer for that long is a fault of the service."""
 
 ROAMS = 0.05

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.support.postgres import Server
 
-START_PATIENCE_S = 90.0
+START_PATIENCE_S = 300.0
 RESTART_S = 0.3
 READY_S = 0.5
 STREAMS = "noted_time_streams "

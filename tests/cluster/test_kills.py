@@ -175,7 +175,11 @@ class Trial:
         return [self._time + self._chance.randrange(STEP_MS + MINUTE_MS) for _ in range(ROWS)]
 
     def _wait(self, observe: Callable[[], int], least: int) -> None:
-        wait_until(lambda: self._driver.running() and observe() >= least)
+        def reached() -> bool:
+            assert self._driver.running(), self._driver.said()
+            return observe() >= least
+
+        wait_until(reached)
 
 
 @pytest.fixture(scope="module")

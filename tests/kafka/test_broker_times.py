@@ -347,7 +347,7 @@ def asking(node: int, broker: Broker, name: str) -> Topic:
     return next(
         each
         for each in looking
-        if each._admin.list_topics(timeout=PATIENCE_S).controller_id == node
+        if each._cluster.admin.list_topics(timeout=PATIENCE_S).controller_id == node
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 
-from examples.flights.query import connected, started
+from examples.flights.starting import connected, started
 from spark_integration import Align, Batches, Noted, read_noted_log
 from tests.support.aligned import put_alignment
 from tests.support.noted_stream import NotedStream

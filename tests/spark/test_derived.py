@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.flights.query import connected, started
+from examples.flights.starting import connected, started
 from noted_time import InvalidNote, Rejected
 from spark_integration import Batches, Noted, NotedLogSink, read_noted_log
 from spark_integration.marks.watermark import LAST_MS

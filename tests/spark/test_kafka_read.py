@@ -217,6 +217,7 @@ def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: C
         ({"topic": ["a", "b"], "stream": "s"}, "each has the stream of its own name"),
         ({"marks": "behind"}, "marks must be 'ahead' or 'committed'"),
         ({"options": {"Subscribe": "a"}}, "option subscribe is set by read_noted_kafka"),
+        ({"options": {"subscribepattern": "a.*"}}, "subscribePattern: name the topics in read_not"),
         ({"options": {"failondataloss": False}}, "failOnDataLoss=false would skip rows"),
         ({"options": {"kafka.ssl.truststore.location": "/a"}}, "is for Java: .* into client="),
         ({"event_time": "departure"}, "the events have no column departure"),

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.flights.query import UNCONNECTED, started
+from examples.flights.starting import UNCONNECTED, started
 
 
 @dataclass

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from examples.flights.query import connected
+from examples.flights.starting import connected
 from spark_integration import KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
 from tests.support.kafka import Broker

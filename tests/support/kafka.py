@@ -28,7 +28,8 @@ from confluent_kafka.admin import (
 )
 
 from noted_time import NotedTimeError
-from noted_time.kafka.topic import FATAL_ONLY, Topic
+from noted_time.kafka.connecting import FATAL_ONLY
+from noted_time.kafka.topic import Topic
 from spark_integration.session.jars import CONNECTOR, Jar, fetch, java
 from tests.support import classes
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.flights.query import started
+from examples.flights.starting import started
 from tests.support.spark_sessions import wait_for_end
 
 

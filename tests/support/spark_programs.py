@@ -62,6 +62,10 @@ class SparkProgram:
         """Whether it has not ended."""
         return self._process.poll() is None
 
+    def said(self) -> str:
+        """Return the end of its log."""
+        return f"{self._log}:\n{self._log.read_text()[-3000:]}"
+
     def kill(self) -> None:
         """Take it down at once with all it started, as a power cut would."""
         with suppress(ProcessLookupError):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from noted_time.kafka import Topic
-from noted_time.kafka.topic import client_of
+from noted_time.kafka.connecting import client_of
 from noted_time.values import (
     LARGEST_TIME,
     ClientFailed,

@@ -7,7 +7,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from noted_time.kafka.topic import TIMEOUT_S, client_of, connection
+from noted_time.kafka.connecting import client_of, connection
+from noted_time.kafka.topic import TIMEOUT_S
 from noted_time.values import Rejected, Unreachable
 
 SESSION_MS = 10_000

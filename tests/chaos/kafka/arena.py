@@ -47,7 +47,7 @@ The delay is longer than a transaction lasts, and the skew longer than a broker 
 its successor, on one machine, can differ by.
 """
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """A producer, the broker or a controller starts, or notices its end, within this time."""
 
 RESTART_S = 0.5

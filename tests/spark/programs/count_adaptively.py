@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.adaptive import Mode, run_adaptively
-from examples.flights.query import connected, started
+from examples.flights.starting import connected, started
 from noted_time import BacklogPolicy
 from spark_integration import Batches, CatchUp, Noted, WatermarkPolicy, read_noted_log
 from tests.support.queries import per_second

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.flights.query import connected, started
+from examples.flights.starting import connected, started
 from noted_time.values import Time
 from spark_integration import Batches, Noted, NotedLogSink, WatermarkPolicy, read_noted_log
 from tests.support.spark_sessions import start_spark

@@ -1,0 +1,59 @@
+"""Starts of Spark's queries, each with Python processes that Spark waits ten seconds for."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Result = TypeVar("Result")
+
+UNCONNECTED = "failed to connect back"
+"""What the error has in it when Spark did not wait long enough for Python."""
+
+LOOK_S = 0.05
+
+
+def connected(start: Callable[[], Result]) -> Result:
+    """Return what `start` returns; it is called again if Python did not connect back to Spark.
+
+    Spark waits ten seconds for each Python process that it starts, which no setting changes and a
+    busy machine exceeds.
+
+    >>> from itertools import count
+    >>> calls = count()
+    >>> def start() -> int:
+    ...     if next(calls) == 0:
+    ...         raise PySparkException("Python worker failed to connect back.")
+    ...     return next(calls)
+    >>> connected(start)
+    2
+    """
+    try:
+        return start()
+    except PySparkException as error:
+        if UNCONNECTED not in str(error):
+            raise
+    return start()
+
+
+def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Return the query that `start` starts, once its sources have their Python processes.
+
+    It is started again if one of these did not connect back; how else it fails is its own.
+    """
+    return connected(lambda: _initialized(start()))
+
+
+def _initialized(query: StreamingQuery) -> StreamingQuery:
+    while query.status["message"].startswith("Initializing"):
+        time.sleep(LOOK_S)
+    if UNCONNECTED in str(query.exception()):
+        query.awaitTermination()
+    return query

@@ -1,0 +1,121 @@
+"""How any part connects to Kafka, and why it does not."""
+
+from __future__ import annotations
+
+import re
+import time as clocks
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from noted_time.values import NotedTimeError, Rejected, Unreachable
+
+Client = TypeVar("Client")
+Result = TypeVar("Result")
+
+FATAL_ONLY = 2
+"""The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
+
+NAMED = ("bootstrap.servers", "metadata.broker.list", "client.id", "client.dns.lookup", "log_level")
+BEGUN = ("sasl.", "ssl.", "security.", "enable.s", "oauth", "https.", "broker.address.")
+"""The settings of a connection, by name and by how their names begin."""
+
+LOOK_S = 0.05
+"""How often it is looked whether a call has an answer, or its connection was refused."""
+
+LOGIN = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own codes begin so
+TLS = KafkaError._SSL  # noqa: SLF001 - likewise
+AWAY = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
+SAID = {
+    LOGIN: "refuses the login",
+    TLS: "and this client do not agree on TLS",
+    KafkaError._RESOLVE: "",  # noqa: SLF001 - likewise
+    KafkaError._TRANSPORT: "",  # noqa: SLF001 - likewise
+}
+"""The reasons that are kept, and what is said of those that no wait resolves."""
+
+AROUND = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
+"""What librdkafka puts around a reason: which of its connections, and in which state it was."""
+
+
+def connection(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of any client of librdkafka that concern its connection."""
+    own = {k: v for k, v in config.items() if k in NAMED or k.startswith(BEGUN)}
+    return {"log_level": FATAL_ONLY, **own}
+
+
+def client_of(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
+    """Return a client of librdkafka; raises `Rejected` if that refuses the configuration."""
+    try:
+        return kind(dict(config))
+    except (KafkaException, TypeError, ValueError) as error:
+        raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
+
+
+class Cluster:
+    """What the calls of one client ask, and why none is answered if it cannot connect.
+
+    librdkafka repeats whatever fails, and its calls know only that their time is up. A wrong
+    password or certificate is reported at once, as `Rejected`, until the cluster has answered once:
+    from then on it is `Unreachable`, as it may be mended while a service runs.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
+        self.servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
+        if not self.servers:
+            raise Rejected("the Kafka configuration names no bootstrap.servers")
+        self.settings: Mapping[str, Any] = connection(config)
+        """What of the configuration any client of librdkafka takes."""
+        self._has_answered = False
+        self.connect()
+
+    def connect(self) -> None:
+        """Connect anew, with a new client."""
+        self._troubles: dict[int, KafkaError] = {}
+        told = {**self.settings, "error_cb": self._trouble}
+        self.admin = client_of(AdminClient, told)
+        """The client."""
+
+    def answer(self, asked: Future[Result], timeout_s: float) -> Result:
+        """Return the answer to a call; raises Kafka's error, or why there is no connection."""
+        until = clocks.monotonic() + timeout_s
+        self._troubles.clear()
+        while not asked.done() and clocks.monotonic() < until:
+            self.admin.poll(LOOK_S)
+            if AWAY in self._troubles and not self._has_answered:
+                for code in (LOGIN, TLS):
+                    if code in self._troubles:
+                        raise Rejected(self._sentence(code))
+        try:
+            found = asked.result(0)
+        except TimeoutError as error:
+            raise self.away() from error
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT:  # noqa: SLF001 - likewise
+                raise self.away() from error
+            raise
+        self._has_answered = True
+        return found
+
+    def away(self) -> NotedTimeError:
+        """Return the error of a call that nobody answers."""
+        found = next((code for code in SAID if code in self._troubles), None)
+        return Unreachable(self._sentence(found))
+
+    def _trouble(self, error: KafkaError) -> None:
+        if error.code() in SAID or error.code() == AWAY:
+            self._troubles[error.code()] = error
+
+    def _sentence(self, code: int | None) -> str:
+        nobody = f"no Kafka broker answers at {self.servers}"
+        if code is not None:
+            said = f"Kafka at {self.servers} {SAID[code]}" if SAID[code] else nobody
+            return f"{said}: {AROUND.sub('', self._troubles[code].str())}"
+        protocol = str(self.settings.get("security.protocol", "plaintext"))
+        if AWAY in self._troubles and protocol.lower().endswith("plaintext"):
+            return f"{nobody}: it hangs up; if the broker wants TLS, set security.protocol"
+        return nobody

@@ -1,0 +1,87 @@
+"""The settings with which confluent-kafka connects as Spark's own Kafka client does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from noted_time import Rejected
+
+CLIENT = "kafka."
+"""How the names begin of options that are settings of Kafka's own client."""
+
+SAME = (
+    *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name"),
+    *("ssl.endpoint.identification.algorithm", "ssl.key.password", "client.dns.lookup"),
+)
+"""The settings that have the same name and values in Kafka's Java client and in librdkafka."""
+
+JAAS = "sasl.jaas.config"
+LOGIN = re.compile(r"\s*\S+\.(?:Plain|Scram)LoginModule\s+required\s+(.*?);?\s*", re.DOTALL)
+OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+ESCAPED = re.compile(r"\\(.)")
+
+STORES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "ssl.truststore.": {"location": ("ssl.ca.location",), "certificates": ("ssl.ca.pem",)},
+    "ssl.keystore.": {
+        "location": ("ssl.certificate.location", "ssl.key.location"),
+        "certificate.chain": ("ssl.certificate.pem",),
+        "key": ("ssl.key.pem",),
+    },
+}
+"""What of a store in the form PEM is which settings of librdkafka."""
+
+
+def client_config(
+    bootstrap: str, options: Mapping[str, Any], client: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return the configuration with which confluent-kafka connects as Spark does.
+
+    A login by `sasl.jaas.config` (PLAIN, SCRAM) and stores of the type PEM are translated.
+
+    >>> login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" '
+    >>> given = {"kafka.sasl.mechanism": "SCRAM-SHA-256", "kafka.sasl.jaas.config": login}
+    >>> client_config("b:9092", {**given, "kafka.sasl.jaas.config": login + 'password="b";'}, None)
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'bootstrap.servers': 'b:9092', 'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a',
+    'sasl.password': 'b'}
+
+    What a `client` gives counts instead, also for settings that are Java's alone.
+
+    >>> client_config("b:9092", {"kafka.security.protocol": "SSL"}, {"ssl.ca.location": "/ca.pem"})
+    {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
+
+    Raises `Rejected` for settings that cannot be translated, without a `client`.
+
+    >>> client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: option kafka.ssl.truststore.location is for Java: ...
+    """
+    settings = {n.removeprefix(CLIENT): str(v) for n, v in options.items() if n.startswith(CLIENT)}
+    same = {name: settings[name] for name in SAME if name in settings}
+    if client is not None:
+        return {"bootstrap.servers": bootstrap, **same, **client}
+    found = {"bootstrap.servers": bootstrap, **same}
+    for name, value in settings.items():
+        if name.startswith(("sasl.", "ssl.")) and name not in SAME:
+            found |= _translated(name, value, settings)
+    return found
+
+
+def _translated(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings of librdkafka for one of Java; raises `Rejected` if there is none."""
+    if name == JAAS and (login := LOGIN.fullmatch(value)):
+        texts = {name: "".join(quoted) for name, *quoted in OPTION.findall(login[1])}
+        if texts.keys() == {"username", "password"}:
+            return {f"sasl.{key}": ESCAPED.sub(r"\1", text) for key, text in texts.items()}
+    for store, names in STORES.items():
+        part = name.removeprefix(store)
+        if part != name and settings.get(f"{store}type", "").upper() == "PEM":
+            return dict.fromkeys(names.get(part, ()), value)
+    raise Rejected(
+        f"option {CLIENT}{name} is for Java: the planner asks the broker by librdkafka, whose "
+        "settings for the same connection go into client=, such as "
+        'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}'
+    )

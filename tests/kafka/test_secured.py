@@ -1,0 +1,74 @@
+"""All parts over secured connections, and what is said where there is none."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noted_time import NotedTimeError, Rejected, Unreachable
+from noted_time.kafka import Topic
+from noted_time.kafka.connecting import connection
+from tests.support.secured_kafka import OTHER_CA, SecuredBroker
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+
+Config = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A secured broker with a topic."""
+    with SecuredBroker(tmp_path_factory.mktemp("secured")) as broker:
+        broker.create("flights")
+        yield broker
+
+
+def without(config: Config, *begun: str) -> Config:
+    """Return a configuration without the settings whose names begin so."""
+    return {name: value for name, value in config.items() if not name.startswith(begun)}
+
+
+def cases(broker: SecuredBroker) -> Iterator[tuple[Config, type[NotedTimeError], str]]:
+    """Yield configurations that cannot connect, and what is to be said of them."""
+    scram, mutual, at = broker.scram, broker.mutual, broker.scram["bootstrap.servers"]
+    nobody = f"no Kafka broker answers at {at}"
+    login = f"Kafka at {at} refuses the login: SASL authentication error: Authentication failed "
+    yield scram | {"sasl.password": "guessed"}, Rejected, f"{login}during authentication due to "
+    yield scram | {"sasl.mechanism": "PLAIN"}, Rejected, "SASL PLAIN mechanism handshake failed"
+    yield (
+        scram | {"ssl.ca.location": str(OTHER_CA)},
+        Rejected,
+        f"Kafka at {at} and this client do not agree on TLS: SSL handshake failed: ",
+    )
+    wants = f"{nobody}: it hangs up; if the broker wants TLS, set security.protocol"
+    yield without(scram, "security", "sasl", "ssl"), Unreachable, wants
+    yield without(scram, "ssl") | {"security.protocol": "SASL_PLAINTEXT"}, Unreachable, nobody
+    yield scram | broker.config, Unreachable, "connecting to a PLAINTEXT broker listener?"
+    yield without(mutual, "ssl.cert", "ssl.key"), Unreachable, "bad certificate"
+    yield {"bootstrap.servers": "none.invalid:9092"}, Unreachable, "Failed to resolve 'none.invalid"
+    yield {"bootstrap.servers": "127.0.0.1:9"}, Unreachable, "failed: Connection refused"
+
+
+def test_what_is_wrong_with_a_connection_is_said(secured: SecuredBroker) -> None:
+    """In the words of Kafka's client, with the remedy; what no wait resolves at once."""
+    for config, error, says in cases(secured):
+        with pytest.raises(NotedTimeError) as failed:
+            Topic(config, "flights").look(timeout_s=3.0 if error is Unreachable else 600.0)
+
+        found = type(failed.value), says in str(failed.value)
+        assert found == (error, True), failed.value
+        assert "in state" not in str(failed.value)
+        assert "guessed" not in str(failed.value)
+
+
+def test_a_service_that_was_connected_tries_again(secured: SecuredBroker) -> None:
+    """A password that is changed under it may be mended; a certificate, too."""
+    topic = Topic(secured.scram, "flights")
+    assert topic.look().ends == {0: 0, 1: 0}
+    topic._cluster.settings = connection(secured.scram | {"sasl.password": "old"})
+    topic._cluster.connect()
+    with pytest.raises(Unreachable, match="refuses the login"):
+        topic.look(timeout_s=3)
+    topic._cluster.settings = connection(secured.scram)
+    wait_until(lambda: topic.look(timeout_s=3).ends == {0: 0, 1: 0})

@@ -1,0 +1,77 @@
+"""The settings of Spark's Kafka client, translated for librdkafka."""
+
+import pytest
+
+from noted_time import Rejected
+from spark_integration.kafka.client import client_config
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {"sasl.jaas.config": PLAIN + r' password="a\"\\=;" username=me;'},
+            {"sasl.username": "me", "sasl.password": r'a"\=;'},
+        ),
+        (
+            {"sasl.jaas.config": SCRAM + "\nusername='me' password='';"},
+            {"sasl.username": "me", "sasl.password": ""},
+        ),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
+            {"ssl.ca.location": "/ca.pem"},
+        ),
+        (
+            {"ssl.truststore.type": "pem", "ssl.truststore.certificates": "-----BEGIN"},
+            {"ssl.ca.pem": "-----BEGIN"},
+        ),
+        (
+            {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/own.pem"},
+            {"ssl.certificate.location": "/own.pem", "ssl.key.location": "/own.pem"},
+        ),
+        (
+            {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": "c",
+                "ssl.keystore.key": "k",
+                "ssl.key.password": "p",
+            },
+            {"ssl.certificate.pem": "c", "ssl.key.pem": "k", "ssl.key.password": "p"},
+        ),
+    ],
+)
+def test_a_login_and_pem_stores_are_translated(
+    given: dict[str, str], expected: dict[str, str]
+) -> None:
+    """As Java reads them, and nothing else of the options is taken."""
+    options = {f"kafka.{name}": value for name, value in given.items()} | {"minPartitions": "3"}
+
+    assert client_config("b:9092", options, None) == {"bootstrap.servers": "b:9092", **expected}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.jaas.config", f"{BEARER} secret=x;"),
+        ("sasl.jaas.config", f"{PLAIN} username=secret;"),
+        ("sasl.login.callback.handler.class", "secret"),
+        ("ssl.truststore.location", "/secret.jks"),
+        ("ssl.keystore.password", "secret"),
+    ],
+)
+def test_what_has_no_translation_is_named_without_its_value(name: str, value: str) -> None:
+    """And goes into client=."""
+    options = {f"kafka.{name}": value, "kafka.security.protocol": "SASL_SSL"}
+    with pytest.raises(Rejected, match=f"option kafka.{name} is for Java") as refused:
+        client_config("b:9092", options, None)
+
+    assert "secret" not in str(refused.value)
+    assert client_config("b:9092", options, {"sasl.username": "me"}) == {
+        "bootstrap.servers": "b:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.username": "me",
+    }
