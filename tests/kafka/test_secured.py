@@ -1,6 +1,8 @@
 """All parts over secured connections, and what is said where there is none."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +10,10 @@ import pytest
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import connection
-from tests.support.secured_kafka import OTHER_CA, SecuredBroker
-from tests.support.waiting import wait_until
+from tests.support.kafka import HOME
+from tests.support.page import Runner
+from tests.support.processes import ServeProcess
+from tests.support.secured_kafka import CA, OTHER_CA, OWN, SecuredBroker
 
 pytestmark = pytest.mark.acceptance
 
@@ -62,13 +66,29 @@ def test_what_is_wrong_with_a_connection_is_said(secured: SecuredBroker) -> None
         assert "guessed" not in str(failed.value)
 
 
+@pytest.mark.spark
+def test_the_page_runs_as_printed(secured: SecuredBroker, tmp_path: Path) -> None:
+    """A producer and Spark with a password, an observer with a certificate, all over TLS."""
+    for file in (CA, OWN):
+        shutil.copy(file, tmp_path)
+    ports = {9093: secured.scram, 9094: secured.mutual}
+    elsewhere = {f"127.0.0.1:{p}": each["bootstrap.servers"] for p, each in ports.items()}
+    elsewhere["spark_jars()"] = f"spark_jars({str(HOME / 'connector')!r})"
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.create("flights")
+        assert Runner(tmp_path, controller.url, elsewhere).run_page(
+            "docs/guides/secured-brokers.md"
+        )
+
+
 def test_a_service_that_was_connected_tries_again(secured: SecuredBroker) -> None:
     """A password that is changed under it may be mended; a certificate, too."""
     topic = Topic(secured.scram, "flights")
-    assert topic.look().ends == {0: 0, 1: 0}
+    assert topic.look().partitions == {0, 1}
     topic._cluster.settings = connection(secured.scram | {"sasl.password": "old"})
     topic._cluster.connect()
     with pytest.raises(Unreachable, match="refuses the login"):
         topic.look(timeout_s=3)
     topic._cluster.settings = connection(secured.scram)
-    wait_until(lambda: topic.look(timeout_s=3).ends == {0: 0, 1: 0})
+    topic._cluster.connect()
+    assert topic.look().partitions == {0, 1}

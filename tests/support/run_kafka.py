@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import shutil
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ from confluent_kafka import KafkaException
 from examples.descendants import end_with_this_process
 from noted_time import NotedTimeError, Rejected
 from tests.support import kafka
+from tests.support.secured_kafka import CA, OWN, SecuredBroker
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "kafka"
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         kafka.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
         if not given.fetch:
-            _run(given.data, given.port, given.topic)
+            _run(given.data, given.port, given.topic, is_secured=given.secured)
     except KeyboardInterrupt:
         say("")
     except (NotedTimeError, KafkaException) as error:
@@ -62,6 +64,11 @@ def _parser() -> argparse.ArgumentParser:
         help="create a topic unless it is there; may be repeated",
     )
     parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/kafka if none")
+    parser.add_argument(
+        "--secured",
+        action="store_true",
+        help="listen on the next two ports, too: for TLS with a login, and with a certificate",
+    )
     parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 66 MB")
     parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to fetch from elsewhere")
     return parser
@@ -73,15 +80,20 @@ def topic(text: str) -> tuple[str, int]:
     return name, int(partitions or 1)
 
 
-def _run(data: Path, port: int, topics: Sequence[tuple[str, int]]) -> None:
+def _run(
+    data: Path, port: int, topics: Sequence[tuple[str, int]], *, is_secured: bool = False
+) -> None:
+    made = (SecuredBroker if is_secured else kafka.Broker)(data, port=port)
     with closing(socket.socket()) as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
-    with alone(data, "kafka"), kafka.Broker(data, port=port) as broker:
+    with alone(data, "kafka"), made as broker:
         for name, partitions in topics:
             if name not in broker.topics():
                 broker.create(name, partitions)
         say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
+        if isinstance(broker, SecuredBroker):
+            _say_how(broker)
         found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
         say(f"Topics: {', '.join(found) or 'none yet, --topic flights:4 creates one'}.")
         topic = next(iter(broker.topics()), "flights")
@@ -89,6 +101,15 @@ def _run(data: Path, port: int, topics: Sequence[tuple[str, int]]) -> None:
             f"For example, in another terminal:\n{LOOK.format(address=broker.address, topic=topic)}"
         )
         broker.wait()
+
+
+def _say_how(broker: SecuredBroker) -> None:
+    """Show the settings of its secured listeners, whose certificates it leaves here."""
+    for file in (CA, OWN):
+        shutil.copy(file, file.name)
+    for settings in (broker.scram, broker.mutual):
+        shown = (f"  {k}={Path(v).name if 'location' in k else v}" for k, v in settings.items())
+        say("\n".join(["It also listens for clients with these settings:", *shown]))
 
 
 @contextmanager

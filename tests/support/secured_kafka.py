@@ -25,13 +25,11 @@ class SecuredBroker(Broker):
     `scram` and `mutual` configure clients of librdkafka for them.
     """
 
-    def __init__(
-        self, root: Path, *, port: int = 0, scram_port: int = 0, mutual_port: int = 0
-    ) -> None:
-        """Port 0 is any free one."""
+    def __init__(self, root: Path, *, port: int = 0) -> None:
+        """Have the secured listeners on the next two ports; port 0 has all on any free ones."""
         super().__init__(root, port=port)
-        at_scram = f"127.0.0.1:{scram_port or free_port()}"
-        at_mutual = f"127.0.0.1:{mutual_port or free_port()}"
+        at_scram = f"127.0.0.1:{port + 1 if port else free_port()}"
+        at_mutual = f"127.0.0.1:{port + 2 if port else free_port()}"
         trusting = {"ssl.ca.location": str(CA)}
         self.scram: dict[str, Any] = {
             "bootstrap.servers": at_scram,
