@@ -19,12 +19,15 @@ UNCONNECTED = "failed to connect back"
 
 LOOK_S = 0.05
 
+STARTS = 6
+"""How often a start is tried."""
+
 
 def connected(start: Callable[[], Result]) -> Result:
-    """Return what `start` returns; it is called again if Python did not connect back to Spark.
+    """Return what `start` returns; it is called again while Python does not connect back to Spark.
 
     Spark waits ten seconds for each Python process that it starts, which no setting changes and a
-    busy machine exceeds.
+    busy machine exceeds. The sixth failure is raised.
 
     >>> from itertools import count
     >>> calls = count()
@@ -35,11 +38,12 @@ def connected(start: Callable[[], Result]) -> Result:
     >>> connected(start)
     2
     """
-    try:
-        return start()
-    except PySparkException as error:
-        if UNCONNECTED not in str(error):
-            raise
+    for _ in range(STARTS - 1):
+        try:
+            return start()
+        except PySparkException as error:
+            if UNCONNECTED not in str(error):
+                raise
     return start()
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import pyarrow.parquet as pq
 import pytest
 
+from examples.flights.starting import UNCONNECTED
 from tests.support import kafka
 from tests.support.cluster import Cluster
 from tests.support.noted_stream import NotedStream
@@ -176,6 +177,8 @@ class Trial:
 
     def _wait(self, observe: Callable[[], int], least: int) -> None:
         def reached() -> bool:
+            if not self._driver.running() and self._driver.has_said(UNCONNECTED):
+                self.start_driver()  # as whatever supervises it would
             assert self._driver.running(), self._driver.said()
             return observe() >= least
 

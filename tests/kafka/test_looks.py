@@ -443,7 +443,7 @@ def test_an_answer_without_an_offset_leaves_the_end_unknown(
     offset: int, ends: dict[int, int], unknown: frozenset[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken for an end, it would say that the log went back, and end an observer for good."""
-    monkeypatch.setattr("noted_time.kafka.topic.AdminClient", lambda _: Ending(offset))
+    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: Ending(offset))
     look = Topic({"bootstrap.servers": "127.0.0.1:9"}, "topic").look()
 
     assert (look.ends, look.unknown) == (ends, unknown)

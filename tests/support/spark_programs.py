@@ -62,9 +62,14 @@ class SparkProgram:
         """Whether it has not ended."""
         return self._process.poll() is None
 
+    def has_said(self, text: str) -> bool:
+        """Whether a text is in its log."""
+        return text in self._log.read_text()
+
     def said(self) -> str:
-        """Return the end of its log."""
-        return f"{self._log}:\n{self._log.read_text()[-3000:]}"
+        """Return its last error with what followed, or else the end of its log."""
+        text = self._log.read_text()
+        return f"{self._log}:\n{text[text.rfind('Traceback (most recent call last)') :][-9000:]}"
 
     def kill(self) -> None:
         """Take it down at once with all it started, as a power cut would."""
