@@ -111,6 +111,12 @@ class Reader(ABC, Generic[Network]):
         return self._stream
 
     @property
+    def logs(self) -> tuple[str, ...]:
+        """The ids of the logs that the stream's positions are of, empty if none is known."""
+        followers = self._following.followers.values()
+        return next((each.logs for each in followers if each.logs), ())
+
+    @property
     def group(self) -> str | None:
         """The group that the reader belongs to, if any."""
         return None if self._reporting is None else self._reporting.reader.group

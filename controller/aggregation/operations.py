@@ -63,9 +63,11 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
     *,
     new_id: str,
     most_streams: int,
+    log: str | None = None,
 ) -> tuple[StreamState, bool]:
     """Create the stream or change its settings; returns it and whether it is new.
 
+    A `log` with the offsets of the present one is taken from now on, and so are the former ones.
     Raises `LimitReached` if there are `most_streams` already.
     """
     stream = streams.find(name)
@@ -77,8 +79,22 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
         stream = _create(streams, draft, order, record)
     else:
         raise LimitReached("streams", most_streams, "remove one, or raise --max-streams")
+    logs = logs_with(stream.record, log)
+    if logs != stream.record.logs:
+        was, became = ({"logs": list(each)} for each in (stream.record.logs, logs))
+        _record(stream, draft, order, "settings", was=was, became=became)
+        stream.rewrite(draft, logs=logs)
     draft.touched(stream)
     return stream, is_new
+
+
+def logs_with(record: StreamRecord, log: str | None) -> tuple[str, ...]:
+    """Return the logs whose offsets a stream's positions are once `log` is one of them, the last.
+
+    >>> logs_with(StreamRecord("id", "flights", StreamSettings(), logs=("a", "b")), "a")
+    ('b', 'a')
+    """
+    return record.logs if log is None else (*(each for each in record.logs if each != log), log)
 
 
 def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecord) -> StreamState:

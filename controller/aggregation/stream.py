@@ -29,6 +29,7 @@ from noted_time.values import (
     LARGEST_TIME,
     MIN_INT64,
     Note,
+    OtherLog,
     Session,
     UnknownDomain,
 )
@@ -194,12 +195,16 @@ class StreamState:
         for each in notes:
             if crowded and self._has_no_room_for(each.writer, most_writers):
                 result = Refused("too_many_writers", most_writers)
+            elif each.log is not None and not self._takes_log(each.log):
+                result = Refused("another_log", OtherLog(self.record.logs[-1], each.log))
             else:
                 if each.takes_over or each.took_over:
                     takeovers.watch(each)
                 result = note(each, now, largest)
             if type(result) is Accepted:
                 touched.add(each.writer)
+                if each.log is not None and not self.record.logs:
+                    self.rewrite(draft, logs=(each.log,))
                 if each.late is not None and each.writer not in counted:
                     self._report_late(each, draft)
                 if every_advance and self._advance_all(draft):
@@ -300,6 +305,9 @@ class StreamState:
     def final_cut(self) -> Mapping[int, int] | None:
         """Where the stream ends, once that is durable; `None` while it is not sealed."""
         return next(iter(self.histories.values())).final_cut
+
+    def _takes_log(self, given: str) -> bool:
+        return not self.record.logs or given in self.record.logs
 
     def _has_no_room_for(self, writer: str, most_writers: int) -> bool:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator

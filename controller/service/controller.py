@@ -161,9 +161,14 @@ class Controller:
         return refused
 
     async def put_stream(
-        self, name: str, changes: Mapping[str, Any], order: Order = ANONYMOUS
+        self,
+        name: str,
+        changes: Mapping[str, Any],
+        order: Order = ANONYMOUS,
+        *,
+        log: str | None = None,
     ) -> tuple[StreamState, bool]:
-        """Create the stream or change its settings; returns it and whether it is new.
+        """Create the stream or change its settings, or its log; returns it and whether it is new.
 
         Raises `LimitReached` if there are `limits.streams` already.
         """
@@ -172,7 +177,7 @@ class Controller:
 
         def put(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, bool]:
             return operations.put(
-                streams, draft, order, name, changes, new_id=new_id, most_streams=most
+                streams, draft, order, name, changes, new_id=new_id, most_streams=most, log=log
             )
 
         return await self._committer.submit(put)

@@ -42,7 +42,8 @@ class StreamRecord:
     `seal` how the stream was sealed, if it was, and `unbounded` the domains in which no later upper
     is a bound. `ledger_from` has the time from which on the ledger of a domain says who is missing,
     if entries were forgotten, `late_from` the same for late rows, and `first_lowers` the lower of
-    the first mark that there ever was of a domain.
+    the first mark that there ever was of a domain. `logs` are the ids of the log that positions are
+    of, the last one being that of today, empty if no note named any.
     """
 
     id: str
@@ -54,6 +55,7 @@ class StreamRecord:
     ledger_from: Mapping[str, int] = field(default_factory=dict)
     late_from: Mapping[str, int] = field(default_factory=dict)
     first_lowers: Mapping[str, int] = field(default_factory=dict)
+    logs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

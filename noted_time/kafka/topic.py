@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 
 from noted_time.kafka.connecting import Cluster
 from noted_time.observing import Stamp
-from noted_time.values import NotedTimeError, Recreated, Rejected, Unreachable
+from noted_time.values import NotedTimeError, Recreated, Rejected, Unreachable, log_id
 
 TIMEOUT_S = 10.0
 Of = TypeVar("Of")
@@ -107,7 +107,8 @@ class Topic:
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
         """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
         self.name = name
-        self._id: str | None = None
+        self.id: str | None = None
+        """Its id at the last `look_again`, `None` before, and if the broker gives none."""
         self._cluster = Cluster(config)
         self.connection = self._cluster.settings
         """What of the configuration any client of librdkafka takes."""
@@ -136,9 +137,9 @@ class Topic:
     ) -> TopicLook:
         """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
         look = self.look(committed=committed, newest=newest, timeout_s=timeout_s)
-        if self._id not in (None, look.id):
-            raise self.recreated(f"its id is {look.id}, not {self._id}")
-        self._id = look.id
+        if self.id is not None and look.id is not None and self.id != look.id:
+            raise self.recreated(f"its id is {look.id}, not {self.id}")
+        self.id = look.id or self.id
         return look
 
     def recreated(self, fact: str) -> Recreated:
@@ -244,7 +245,7 @@ class Topic:
             raise self._failed(error.args[0]) from error
         topic_id = str(found.topic_id)
         in_sync = {each.id: len(each.isr) for each in found.partitions}
-        return None if topic_id == NO_ID else topic_id, in_sync
+        return None if topic_id == NO_ID else log_id(topic_id), in_sync
 
     def _found(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -27,3 +27,9 @@ class Seen:
         ends = {each: self.ends[each] for each in segments if each in self.ends}
         newest = {each: self.newest[each] for each in segments if each in self.newest}
         return Seen(ends, newest, self.largest)
+
+
+def log_of(look: Callable[[], Seen]) -> str | None:
+    """Return the `log_id` of what looks at a log; `None` if that has none, or none yet."""
+    found: str | None = getattr(look, "log_id", None)
+    return found

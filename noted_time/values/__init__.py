@@ -15,6 +15,7 @@ from noted_time.values.cut import (
 from noted_time.values.decision import Advance, Decision, DecisionName, Hold, Quiet, Sealed, Waiting
 from noted_time.values.errors import (
     AlreadySealed,
+    AnotherLog,
     ClientFailed,
     Conflict,
     DeliveryFailed,
@@ -59,6 +60,7 @@ from noted_time.values.fencing import (
     Session,
 )
 from noted_time.values.given import Time, duration_ms, one_line, unix_ms_of
+from noted_time.values.log_id import OtherLog, log_id
 from noted_time.values.membership import (
     LATE_NOT_KNOWN,
     LONGEST_HOLD_MS,

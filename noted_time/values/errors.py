@@ -19,6 +19,7 @@
     │   ├── SharedName      another process notes under the writer's name
     │   ├── Fenced          another process took the writer's name over: stop writing
     │   ├── Recreated       a log or topic is not the one whose offsets were noted
+    │   ├── AnotherLog      the positions of the stream are of another log
     │   ├── NotObservable   a topic's settings do not permit this way to observe it
     │   ├── UnknownAlignment  there is no alignment of that name
     │   ├── UnknownStream   there is no stream of that name
@@ -41,10 +42,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from noted_time.values.fencing import Session
+from noted_time.values.log_id import OtherLog
 from noted_time.values.membership import Late, Missing
 from noted_time.values.times import Beyond, shown_time
 
@@ -202,6 +204,24 @@ class Recreated(Rejected):
             "offsets: delete the stream too, or name another one, and start again, queries with a "
             "new checkpoint and consumers with another group.id"
         )
+
+
+class AnotherLog(Rejected):
+    """The positions of a stream are of another log, such as the topic of another cluster (S21)."""
+
+    def __init__(self, stream: str, other: OtherLog) -> None:
+        super().__init__(
+            f"{stream} is of another log: {other.sentence}. Each topic of each cluster needs a "
+            "stream of its own, and one that was created again a new one; only a linked or "
+            f"restored log may share it (noted-time stream log STREAM {other.given})"
+        )
+        self.other = other
+
+    @classmethod
+    def check(cls, stream: str, logs: Sequence[str], log: str | None) -> None:
+        """Raise it if a log that is read is none of the stream's `logs`, where both have ids."""
+        if logs and log is not None and log not in logs:
+            raise cls(f"stream {stream!r}", OtherLog(logs[-1], log))
 
 
 class NotObservable(Rejected):

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from noted_time.values.errors import AnotherLog, InvalidNote
 from noted_time.values.fencing import Session
+from noted_time.values.log_id import OtherLog
 from noted_time.values.membership import ExcludedSince, LateRows
 from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond
 
@@ -26,6 +28,7 @@ RefusedStatus = Literal[
     "unknown_writer",
     "not_vouched",
     "sealed",
+    "another_log",
 ]
 """Why a note is refused, see `Refused`."""
 
@@ -57,7 +60,7 @@ class Note:
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
          takes_over=False, label='', max_times=None, took_over=None,
-         held=None)
+         held=None, log=None)
     """
 
     writer: str
@@ -98,6 +101,8 @@ class Note:
     """
     held: str | None = None
     """Why the writer lives and does not note, for people; a note without it ends that."""
+    log: str | None = None
+    """The id of the log that its position is of, if that has one; see `log_id`."""
 
 
 def reports_of(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
@@ -139,18 +144,26 @@ class Refused:
     session that has the writer's name now for `fenced`. Or the bound: the largest time allowed now
     for `too_far_ahead`, the largest offsets allowed now for `implausible_position`, the number of
     them for `too_many_segments` (of one writer or the stream) and `too_many_writers`, the first ten
-    domains that the writer vouches for if the note's is `not_vouched`. It is `None` for
-    `unknown_domain`, `unknown_writer`, and `sealed`: the stream takes no more notes. `beyond` says
-    which time is `too_far_ahead`.
+    domains that the writer vouches for if the note's is `not_vouched`, both logs for `another_log`.
+    It is `None` for `unknown_domain`, `unknown_writer`, and `sealed`: the stream takes no more
+    notes. `beyond` says which time is `too_far_ahead`.
     """
 
     status: RefusedStatus
-    last: int | Mapping[int, int] | tuple[str, ...] | Session | None = None
+    last: int | Mapping[int, int] | tuple[str, ...] | Session | OtherLog | None = None
     beyond: Beyond | None = None
 
     @property
     def detail(self) -> str | None:
-        """How far the time is ahead, if that is why the note is refused."""
+        """How far the time is ahead, or which log it is, if that is why the note is refused."""
+        if isinstance(self.last, OtherLog):
+            return self.last.sentence
         if self.beyond is None or not isinstance(self.last, int):
             return None
         return self.beyond.sentence(self.last)
+
+    def error(self, writer: str, *, first: bool = False) -> InvalidNote | AnotherLog:
+        """Return the error of a writer's client, `first` if no note was accepted of it before."""
+        if isinstance(self.last, OtherLog):
+            return AnotherLog(f"the stream of writer {writer!r}", self.last)
+        return InvalidNote(writer, self.status, self.last, self.beyond, first=first)

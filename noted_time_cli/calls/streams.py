@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from noted_time.client import stream_path
-from noted_time.values import Rejected, UnknownStream, duration_ms, shown_duration, shown_time
+from noted_time.values import (
+    Rejected,
+    UnknownStream,
+    duration_ms,
+    log_id,
+    shown_duration,
+    shown_time,
+)
 from noted_time_cli.calls.calling import Caller, Json, calls
 from noted_time_cli.terminal.options import (
     NONE,
@@ -160,6 +167,33 @@ def show(call: Caller, stream: Stream) -> None:
     if found["seal"] is not None:
         at, cut = shown_time(found["seal"]["at"]), shown_position(found["seal"]["cut"])
         say(f"{stream} was sealed at {at}: it ends at {cut}.")
+
+
+@app.command()
+@partial(calls, prints=False)
+def log(
+    call: Caller,
+    stream: Stream,
+    log: Annotated[
+        str, typer.Argument(metavar="ID", help="The id of a Kafka topic, as Kafka spells it.")
+    ],
+    *,
+    comment: Comment = None,
+    yes: Yes = False,
+) -> None:
+    """Take positions of another log as well, one that has the same offsets, after confirmation.
+
+    Only a linked or a restored log has them: a topic that was created again, or mirrored with
+    offsets of its own, needs a stream of its own.
+
+    Try it:  noted-time stream log flights l-Nn1Hl_QmqdyIVaRTaVpA
+    """
+    known = call.ask("GET", stream_path(stream))["logs"]
+    present = known[-1] if known else "none"
+    confirm(f"Has log {log} the same records at the same offsets as {present}?", yes=yes)
+    body = {"log": log_id(log), "same_offsets": True}
+    call.ask("PUT", stream_path(stream), query={"comment": comment}, body=body)
+    say(f"{stream} takes positions of log {log_id(log)}.")
 
 
 @app.command()

@@ -34,7 +34,8 @@ class StreamRead:
     """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
 
     `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not known;
-    `are_unix_ms` says that times are Unix ms, which the controller judges by its clock.
+    `are_unix_ms` says that times are Unix ms, which the controller judges by its clock. `logs` are
+    the ids of the logs that positions are of, empty if none is known.
     """
 
     id: str
@@ -44,6 +45,7 @@ class StreamRead:
     last_seqs: dict[str, int]
     reader_timeout_ms: int | None = None
     are_unix_ms: bool = False
+    logs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class MarksRead:
     """Marks in the order of their seq, of that stream and the number of its scale events.
 
     `final_cut` is where a sealed stream ends, `None` while it is open. `is_quiet` says that no
-    writer was waited for, `is_ahead` that the stream's last mark is before those asked for.
+    writer was waited for, `is_ahead` that the stream's last mark is before those asked for. `logs`
+    are the ids of the logs that cuts are of.
     """
 
     stream_id: str
@@ -60,6 +63,15 @@ class MarksRead:
     final_cut: Mapping[int, int] | None = None
     is_quiet: bool = False
     is_ahead: bool = False
+    logs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsRead:
+    """Complete windows in order, and the ids of the logs that their cuts are of."""
+
+    windows: tuple[CompleteWindow, ...]
+    logs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,7 @@ def stream_answer(wire: Json) -> StreamRead:
         },
         reader_timeout_ms=None if timeout is None else int64(timeout),
         are_unix_ms=wire.get("max_time_ahead_ms") is not None,
+        logs=_logs(wire),
     )
 
 
@@ -123,13 +136,14 @@ def marks_answer(wire: Json) -> MarksRead:
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     stream_id, events = text(wire["stream_id"]), int64(wire["scale_events"])
     quiet, ahead = wire.get("quiet") is True, wire.get("ahead_of_stream") is True
-    return MarksRead(stream_id, events, marks, final_cut, quiet, ahead)
+    return MarksRead(stream_id, events, marks, final_cut, quiet, ahead, _logs(wire))
 
 
 @_read_whole
-def windows_answer(wire: Json) -> tuple[CompleteWindow, ...]:
+def windows_answer(wire: Json) -> WindowsRead:
     """Read the answer of ``GET /streams/{stream}/windows``."""
-    return tuple(complete_window_from_wire(window) for window in wire["windows"])
+    windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
+    return WindowsRead(windows, _logs(wire))
 
 
 @_read_whole
@@ -137,6 +151,11 @@ def group_answer(wire: Json) -> GroupRead:
     """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
     readers = frozenset(text(reader) for reader in wire["readers"])
     return GroupRead(position_from_wire(wire["position"]), readers, _backlog(wire))
+
+
+def _logs(wire: Json) -> tuple[str, ...]:
+    """Read the ids of logs; controllers of version 0.1.0 name none."""
+    return tuple(text(log) for log in wire.get("logs", ()))
 
 
 def _backlog(wire: Json) -> BacklogState:

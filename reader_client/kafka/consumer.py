@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from noted_time.client.closing import Closing
 from noted_time.kafka.connecting import client_of
 from noted_time.kafka.topic import Topic
-from noted_time.values import NotedTimeError, Rejected, TimeWindow, Unreachable
+from noted_time.values import AnotherLog, NotedTimeError, Rejected, TimeWindow, Unreachable
 from reader_client.client import ReaderClient
 
 log = logging.getLogger("noted_time.reader")
@@ -96,7 +96,8 @@ class KafkaNotedConsumer(Closing):
         """Return up to so many messages, fewer if no more come within `timeout` seconds.
 
         The messages handed out before are processed now; raises as `poll`, `Rejected` if the topic
-        was deleted, and `Recreated` if it was created again.
+        was deleted, `Recreated` if it was created again, and `AnotherLog` if the reader's stream
+        is of another one; without a configuration, the topic is not looked at.
         """
         self.processed()
         self._check_same()
@@ -152,8 +153,14 @@ class KafkaNotedConsumer(Closing):
         return client_of(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
 
     def _check_same(self) -> None:
-        """Raise `Recreated` if the topic was, which Kafka's consumer does not notice."""
-        if self._kafka is None or clocks.monotonic() < self._look_at:
+        """Raise `Recreated` if the topic was, which Kafka's consumer does not notice.
+
+        Raises `AnotherLog` if the reader's stream is not of this topic.
+        """
+        if self._kafka is None:
+            return
+        AnotherLog.check(self.reader.stream, self.reader.logs, self._kafka.id)
+        if clocks.monotonic() < self._look_at:
             return
         with suppress(Unreachable):
             self._kafka.look_again()

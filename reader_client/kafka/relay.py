@@ -16,7 +16,7 @@ from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from noted_time.kafka.records import TopicReader
 from noted_time.kafka.topic import Topic
 from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, difference
-from noted_time.values import MAX_INT64, Mark, Rejected, Unreachable, checked_name
+from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable, checked_name
 from reader_client.asking.answers import StreamRead, marks_answer, stream_answer
 from reader_client.asking.questions import MARKS_PER_PAGE, about_stream, marks_after
 
@@ -132,7 +132,11 @@ class KafkaRelay(Rounds):
                 self._queue.add(domain, answer.marks, is_all=is_all)
 
     def _read_noted(self, stream: StreamRead, topic_id: str | None) -> bool:
-        """Read what was written to the noted topic; returns false if it was created just now."""
+        """Read what was written to the noted topic; returns false if it was created just now.
+
+        Raises `AnotherLog` if the stream is not of this topic.
+        """
+        AnotherLog.check(self.stream, stream.logs, topic_id)
         name = f"Kafka topic {self.noted.name!r}"
         try:
             look = self.noted.look_again()
@@ -171,7 +175,8 @@ class KafkaRelay(Rounds):
                 record = NotedRecord.read(message.value())
             except Rejected as error:
                 raise self._outdated(f"{name}, offset {offset}: {error}") from error
-            of = record.stream, record.stream_id, record.topic_id
+            log = topic_id if record.topic_id in stream.logs else record.topic_id
+            of = record.stream, record.stream_id, log
             if of != ours:
                 two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (of, ours)]
                 raise self._outdated(

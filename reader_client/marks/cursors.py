@@ -118,7 +118,7 @@ class WindowCursor(Cursor["CompleteWindow"]):
         """Yield the windows with what they lack, as far as the answer says it."""
         known = {}
         if answer is not None and answer.get("stream_id") == self._stream_id:
-            known = {each.start: each for each in windows_answer(answer)}
+            known = {each.start: each for each in windows_answer(answer).windows}
         for window in page:
             found = known.get(window.start, window)
             is_before = found.before_first_mark

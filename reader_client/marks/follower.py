@@ -84,6 +84,8 @@ class Follower:
         self._last_known = 0
         self.is_quiet = False
         """Whether no writer was waited for at the last look."""
+        self.logs: tuple[str, ...] = ()
+        """The ids of the logs that cuts are of, as of the last answer; empty if not known."""
 
     @property
     def after(self) -> int:
@@ -124,7 +126,7 @@ class Follower:
             self._after, self.stream_id, self._since = 0, None, ANY
             self.needs_stream, self.caught_up = True, False
             return
-        self.is_quiet = answer.is_quiet
+        self.is_quiet, self.logs = answer.is_quiet, answer.logs
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)
         self.was_at_end = self.was_at_end or not answer.marks or self.is_sealed

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from noted_time.client import position_from_wire, position_to_wire
+from noted_time.values import log_id
 from spark_integration.marks.released import Json, Released
 
 
@@ -50,7 +51,9 @@ class Admitted:
             MarkAhead(**{**each, "needs": position_from_wire(each["needs"])})
             for each in json.get("ahead", ())
         )
-        return cls(Released.from_json(json["mark"]), json.get("topic_id"), tuple(ahead))
+        topic_id = json.get("topic_id")
+        released = Released.from_json(json["mark"])
+        return cls(released, topic_id and log_id(topic_id), tuple(ahead))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ read. Both are judged from the offsets, so a restart changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,12 +41,14 @@ def rest(needs: Mapping[int, int], position: Mapping[int, int]) -> dict[int, int
 class TopicPlan:
     """How far a query has read a topic when it plans micro-batch `batch`, for its messages too.
 
-    `read` are the ends of the batch before, in the partitions that the offset log names.
+    `read` are the ends of the batch before, in the partitions that the offset log names. `logs` are
+    the ids that the topic may have.
     """
 
     name: str
     batch: int
     read: Mapping[int, int]
+    logs: Collection[str] = ()
 
     def due(self, admitted: Admitted) -> MarkAhead | None:
         """Return the mark of the batch before if its cut is not read yet: it has to be readable.
@@ -67,7 +69,8 @@ class TopicPlan:
 
     def check_same(self, admitted: Admitted, look: TopicLook) -> None:
         """Raise `Recreated` if the topic is no longer the one that was read."""
-        if None not in {admitted.topic_id, look.id} and admitted.topic_id != look.id:
+        ids = {admitted.topic_id, look.id} - {None}
+        if len(ids) > 1 and not ids <= set(self.logs):
             raise self.recreated(f"its id is {look.id}, and the query has read {admitted.topic_id}")
         for partition, end in look.ends.items():
             if (read := self.read.get(partition, 0)) > end:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import InputPartition
 
-from noted_time import Recreated, Rejected, Unreachable
+from noted_time import AnotherLog, Recreated, Rejected, Unreachable
 from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
@@ -236,7 +236,8 @@ class MarksPlanner:
 
     def _admit(self, stream: str, begun: Admitted, read: Mapping[int, int]) -> Admitted:
         releaser, watched = self._releasers[stream], self._watched.get(stream)
-        plan = TopicPlan(watched.name if watched else stream, self._progress.last + 1, read)
+        name, logs = watched.name if watched else stream, releaser.logs
+        plan = TopicPlan(name, self._progress.last + 1, read, logs)
         due = plan.due(begun)
         position = read
         if watched is not None:
@@ -248,6 +249,7 @@ class MarksPlanner:
             if look is not None:
                 begun = replace(begun, topic_id=look.id or begun.topic_id)
                 position = watched.position(plan, look)
+            AnotherLog.check(stream, logs, begun.topic_id)
         elif due is not None:
             raise Rejected(
                 f"mark {due.seq} of stream {stream!r} came ahead of what is read: start the query "

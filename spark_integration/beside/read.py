@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -10,7 +12,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField
 
-from noted_time import Rejected
+from noted_time import AnotherLog, Rejected
+from noted_time.client.transport import Transport
+from reader_client.asking.answers import stream_answer
+from reader_client.asking.questions import about_stream
 from spark_integration.beside.query import MarksQuery
 from spark_integration.checkpoint.files import place_of
 from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
@@ -38,7 +43,9 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     `checkpoint_location` is the `checkpointLocation` with which the query will be started: its
     offset log says how far the query has read, and so which marks it has reached. `position` maps
     the offset of the events' source, as parsed from the JSON in that log, to segment → exclusive
-    offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream.
+    offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream; given its
+    `client`, this raises `AnotherLog` if the stream is of another topic, such as one that was
+    deleted and created again, or whose mirror this is.
 
     A mark arrives one micro-batch after the events that it covers; `read_noted_kafka` reads Kafka
     topics with marks in the micro-batch of their events. `domain` is the one that `event_time`
@@ -52,11 +59,22 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     or union the results.
     """
     check_promised(domain, event_time)
+    if isinstance(position, KafkaTopic) and position.client is not None:
+        _check_log(noted, position.topic, position.client)
+        position = replace(position, client=None)
     streams = {noted.name: position or KafkaTopic(noted.name)}
     query = MarksQuery(streams, noted.url, checkpoint_location, domain=domain, policy=policy)
     check_events(events, event_time)
     marks = marks_of(events.sparkSession, query, noted.token)
     return events_under([marks], events, event_time, policy)
+
+
+def _check_log(noted: Noted, topic: str, client: Mapping[str, Any]) -> None:
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        logs = stream_answer(transport.ask(about_stream(noted.name))).logs
+    AnotherLog.check(noted.name, logs, Topic(client, topic).look().id)
 
 
 def marks_of(

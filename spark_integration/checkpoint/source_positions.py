@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from noted_time import Rejected
@@ -18,9 +18,13 @@ class KafkaTopic:
 
     >>> KafkaTopic("flights")({"flights": {"0": 123, "1": 7}})
     {0: 123, 1: 7}
+
+    With a `client`, the settings of librdkafka by which the topic is reached, a call compares its
+    id with those of the stream. They stay in the driver.
     """
 
     topic: str
+    client: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
         """Return the position; raises `Rejected` if the source reads another topic as well.

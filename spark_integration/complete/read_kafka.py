@@ -92,8 +92,9 @@ def read_complete_kafka(  # noqa: PLR0913 - what there is to ask for; all but fi
     `start`, because the producers note the times that they give to Kafka; otherwise at the first
     records that Kafka still has, which is logged.
 
-    Raises what `read_complete` raises; `Recreated` if the topic is not the one that the writers
-    noted of (a partition is not there, or ends below the window's cut); `Rejected` if records were
+    Raises what `read_complete` raises; `AnotherLog` if the topic is not the one that the writers
+    noted of, by its id, and `Recreated` by its offsets (a partition is not there, or ends below the
+    window's cut); `Rejected` if records were
     deleted that may have been in the window, unless that is accepted; `Unreachable` if a
     partition has no leader, or if a transaction is still open that holds readers of committed
     records below the cut, when the read's timeout is over.
@@ -112,7 +113,14 @@ def read_complete_kafka(  # noqa: PLR0913 - what there is to ask for; all but fi
     there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
     noted = replace(noted, stream=noted.stream or topic)
     window = complete_window(
-        noted, start, end, event_time=event_time, domain=domain, read=read, late=late
+        noted,
+        start,
+        end,
+        event_time=event_time,
+        domain=domain,
+        read=read,
+        late=late,
+        log_id=there.look().id,
     )
     committed = is_committed(chosen)
     _wait_until_there(there, window, timeout_s=GRACE_S)

@@ -8,10 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
-from noted_time import CompleteWindow, Rejected, RowsLate, WritersMissing
+from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
 from noted_time.client.transport import Transport
 from noted_time.values import Time, shown_time, unnamed_domain
-from reader_client.asking.answers import stream_answer, windows_answer
+from reader_client.asking.answers import WindowsRead, stream_answer, windows_answer
 from reader_client.asking.questions import about_stream, complete_to, windows_from
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, time_ms
 
@@ -62,11 +62,12 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     domain: str | None,
     read: BatchRead,
     late: OnMissing,
+    log_id: str | None = None,
 ) -> CompleteWindow:
-    """Return the window with its cuts, once it is complete.
+    """Return the window with its cuts, once it is complete; `log_id` is that of the log.
 
     Raises `NotCompleteYet` if that takes longer than the read waits, `Rejected` for a window that
-    is empty or that Spark cannot express, the controller's refusals, `Unreachable`,
+    is empty or that Spark cannot express, the controller's refusals, `AnotherLog`, `Unreachable`,
     `WritersMissing` if writers are missing and that is to fail, and likewise `RowsLate`; otherwise
     it is logged.
     """
@@ -81,7 +82,9 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         if domain is None:
             domain = unnamed_domain(stream_answer(transport.ask(about_stream(stream))).domains)
             check_promised(domain, event_time)
-        window = _wait_for(transport, stream, times, domain, read.timeout)
+        found = _wait_for(transport, stream, times, domain, read.timeout)
+    AnotherLog.check(stream, found.logs, log_id)
+    window = found.windows[0]
     if window.missing and read.missing == "fail":
         raise WritersMissing(window.missing)
     if window.late and late == "fail":
@@ -95,7 +98,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
 
 def _wait_for(
     transport: Transport, stream: str, times: tuple[int, int], domain: str | None, timeout_s: float
-) -> CompleteWindow:
+) -> WindowsRead:
     """Wait for the window; raises `NotCompleteYet`."""
     deadline = clocks.monotonic() + timeout_s
     start, end = times
@@ -103,9 +106,9 @@ def _wait_for(
         asked_at = clocks.monotonic()
         left_ms = max(0, min(WAIT_MS, int((deadline - asked_at) * 1000)))
         question = windows_from(stream, start, end - start, 1, domain, left_ms)
-        windows = windows_answer(transport.ask(question))
-        if windows:
-            return windows[0]
+        found = windows_answer(transport.ask(question))
+        if found.windows:
+            return found
         if clocks.monotonic() >= deadline:
             transport.ask(complete_to(stream, end, domain))
         elif clocks.monotonic() - asked_at < AT_ONCE_S:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
-from noted_time import Rejected
+from noted_time import AnotherLog, NotedTimeError, Rejected
 from noted_time.client.transport import Transport
 from noted_time.values import checked_name, unnamed_domain
+from reader_client.asking.answers import StreamRead
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.beside.read import check_events, events_under, marks_of
 from spark_integration.checkpoint.source_positions import KafkaTopic
@@ -37,6 +40,8 @@ from spark_integration.session.versions import require
 if TYPE_CHECKING:
     from spark_integration.checkpoint.source_positions import PositionOf
 
+log = logging.getLogger("noted_time.spark")
+
 Marks = Literal["ahead", "committed", "topic"]
 
 
@@ -55,11 +60,11 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
 
     Spark's own source reads the `records`, from the earliest offsets unless their options have
     other `startingOffsets`. The stream is the one of the topic's name, or that of `noted`;
-    partitions are segments. Of several topics each has its own stream, and the least lower is the
-    watermark. `event_time` is the timestamp column that the marks refer to: of the parsed
-    events, or ``"timestamp"`` if the producers note times that they give to Kafka. A record without
-    one fails the query with its topic, partition and offset, if `parse` only selects and filters;
-    `parse` may drop or repair such records.
+    partitions are segments. Of several topics each has its own stream, to which `noted` may map it,
+    and the least lower is the watermark. `event_time` is the timestamp column that the marks refer
+    to: of the parsed events, or ``"timestamp"`` if the producers note times that they give to
+    Kafka. A record without one fails the query with its topic, partition and offset, if `parse`
+    only selects and filters; `parse` may drop or repair such records.
 
     `checkpoint_location` is the `checkpointLocation` with which the query will be started. With
     ``marks="ahead"`` a mark comes in the micro-batch of the rows that it covers, because the
@@ -79,12 +84,14 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, an
     unknown topic, no right to describe it, an event time that is no timestamp, and a session
     without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
-    `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers. (With Spark
-    Connect the server looks for topic and stream, once the query starts.) The query fails with
+    `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers; `AnotherLog` if
+    the stream is of another topic, such as the one that this is a mirror of. (With Spark Connect
+    the server looks for topic and stream, once the query starts.) The query fails with
     `Recreated` if a topic was, or lost records or partitions that were read; with `Rejected` if
     rows on which a mark rests are gone; and with `Unreachable` if they are in a partition that has
     no leader for half a minute. With ``marks="topic"`` Spark's own error says so if a record there
-    is no mark of the stream.
+    is no mark of the stream, or one of another topic; its id is known where confluent-kafka can
+    connect, by the options or `client`.
     """
     check_one_of("marks", marks, Marks)
     check_promised(domain, event_time)
@@ -103,9 +110,11 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     if marks == "topic":
         check_exact(spark, streams, limit)
         connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
+        known = _known(spark, streams, (domain, event_time), noted)
         asked = MarksWanted(
             streams,
-            _domains(spark, streams, (domain, event_time), noted),
+            {stream: domain or _only_domain(each) for stream, each in known.items()},
+            _logs(known, _ids_if_known(spark, records, chosen, streams)),
             {**connection, "kafka.bootstrap.servers": records.bootstrap},
             policy,
         )
@@ -125,9 +134,8 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
         ),
     )
     config = client_config(records.bootstrap, chosen, records.client)
-    if isinstance(spark, SparkSession):
-        _check_there(streams, config)
-    _domains(spark, streams, (domain, event_time), noted)
+    ids = _ids(spark, streams, config)
+    _logs(_known(spark, streams, (domain, event_time), noted), ids)
     sides = [marks_of(spark, query, noted.token, config)]
     return events_under(sides, events, event_time, policy)
 
@@ -138,21 +146,26 @@ def _given(name: str, value: str | None, marks: Marks) -> str:
     return value
 
 
-def _streams(topic: str | Sequence[str], stream: str | None) -> dict[str, str]:
+def _streams(topic: str | Sequence[str], stream: str | Mapping[str, str] | None) -> dict[str, str]:
     """Return the topic of each stream."""
     topics = [topic] if isinstance(topic, str) else list(topic)
     for each in topics:
         checked_name("topic", each)
     if not topics or len(set(topics)) < len(topics):
         raise Rejected(f"topic must name at least one topic, each once, not {topics}")
-    if stream is None:
-        return {each: each for each in topics}
-    if len(topics) > 1:
+    if isinstance(stream, str):
+        stream = dict.fromkeys(topics, stream)
+    names = {each: checked_name("stream", (stream or {}).get(each, each)) for each in topics}
+    unknown = sorted((stream or {}).keys() - names.keys())
+    if unknown:
+        raise Rejected(f"stream maps {unknown}, and the topics are {topics}")
+    shared = [name for name, count in Counter(names.values()).items() if count > 1]
+    if shared:
         raise Rejected(
-            f"stream={stream!r} names one stream, and there are {len(topics)} topics: each has the "
-            "stream of its own name; call read_noted_kafka once for each, and union the results"
+            f"stream {shared[0]!r} is that of several topics, and each needs one of its own: map "
+            "each topic to its stream, stream={topic: stream, …}"
         )
-    return {checked_name("stream", stream): topics[0]}
+    return {name: each for each, name in names.items()}
 
 
 def _position_of(topic: str, *, several: bool) -> PositionOf:
@@ -167,28 +180,61 @@ def _limit(spark: SparkSession, options: Mapping[str, Any]) -> str:
     return next((limit for limit in LIMITS if limit in options), "")
 
 
-def _check_there(topics: Mapping[str, str], config: Mapping[str, str]) -> None:
-    """Raise if the broker has no such topic."""
+def _ids(
+    spark: SparkSession, topics: Mapping[str, str], config: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return the id of the topic of each stream; raises if the broker has no such topic.
+
+    With Spark Connect the broker is not asked.
+    """
+    if not isinstance(spark, SparkSession):
+        return {}
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
-    for topic in topics.values():
-        Topic(config, topic).look()
+    return {stream: Topic(config, topic).look().id for stream, topic in topics.items()}
 
 
-def _domains(
+def _ids_if_known(
     spark: SparkSession,
-    streams: Collection[str],
-    asked: tuple[str | None, str],
-    noted: Noted,
+    records: KafkaRecords,
+    options: Mapping[str, Any],
+    topics: Mapping[str, str],
 ) -> dict[str, str | None]:
-    """Return the domain of each stream, `None` if that is not known; asked for by column too.
+    """Return the ids, none if this process cannot ask the broker: Spark alone has to."""
+    try:
+        return _ids(spark, topics, client_config(records.bootstrap, options, records.client))
+    except (ImportError, NotedTimeError) as error:
+        log.warning("whether marks are of another topic is not known: %s", error)
+        return {}
+
+
+def _known(
+    spark: SparkSession, streams: Collection[str], asked: tuple[str | None, str], noted: Noted
+) -> dict[str, StreamRead | None]:
+    """Return each stream, `None` if it is not known; asked for by domain and column.
 
     Raises if the controller knows no such stream or domain; with Spark Connect it is not asked.
     """
-    domain = asked[0]
     if not noted.url or not isinstance(spark, SparkSession):
-        return dict.fromkeys(streams, domain)
+        return dict.fromkeys(streams)
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        known = {stream: check_known(transport, stream, *asked) for stream in streams}
-    meant = {stream: unnamed_domain(domains) for stream, domains in known.items() if domains}
-    return {stream: domain or meant.get(stream) for stream in streams}
+        return {stream: check_known(transport, stream, *asked) for stream in streams}
+
+
+def _only_domain(stream: StreamRead | None) -> str | None:
+    return unnamed_domain(stream.domains) if stream else None
+
+
+def _logs(
+    known: Mapping[str, StreamRead | None], ids: Mapping[str, str | None]
+) -> dict[str, frozenset[str]]:
+    """Return the logs whose marks each stream may have, none if that is not known.
+
+    Raises `AnotherLog` if a topic is none of them.
+    """
+    found = {}
+    for stream, read in known.items():
+        logs, topic_id = read.logs if read else (), ids.get(stream)
+        AnotherLog.check(stream, logs, topic_id)
+        found[stream] = frozenset((*logs, *([topic_id] if topic_id else ())))
+    return found

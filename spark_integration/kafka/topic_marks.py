@@ -8,7 +8,7 @@ again: what may leave rows to later micro-batches is refused in the call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
     from spark_integration.marks.arguments import WatermarkPolicy
 
-MARK = "stream STRING, domain STRING, lower BIGINT, final BOOLEAN"
+MARK = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
 """What the plan needs of a record's value."""
 
 MOST = 2
 """How many topics a query reads at most: Spark keeps the order of four sources, and no more."""
 
 UNNAMED = "is of domain %s, and the call names no domain="
+MIRRORED = "is of a topic with the id %s, and this one has %s"
+ODD = ("+/", "-_")
+"""How noted topics of version 0.1.0 spell ids, and how Kafka does."""
+
 FOREIGN = (
     "the record at offset %s of Kafka topic '%s' %s; expected are marks of stream '%s' as "
     "`noted-time relay kafka` writes them: correct stream= or domain=, or else delete this topic, "
@@ -47,11 +51,13 @@ POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 class MarksWanted:
     """Which marks a query needs: those of a domain of each stream, `None` if it was not named.
 
-    `topics` are the events' topics by stream, `connection` the options with which Spark connects.
+    `topics` are the events' topics by stream, `logs` the ids that they may have, none if these are
+    not known, and `connection` the options with which Spark connects.
     """
 
     topics: Mapping[str, str]
     domains: Mapping[str, str | None]
+    logs: Mapping[str, Collection[str]]
     connection: Mapping[str, Any]
     policy: WatermarkPolicy
 
@@ -106,11 +112,14 @@ class NotedTopic:
         is_last = F.col("final") & F.lit(self.asked.policy.on_seal == "close")
         domain = StreamSettings().domain_or_default(self.asked.domains[self.stream])
         is_other = F.col("domain") != domain
+        logs, log = self.asked.logs.get(self.stream, ()), F.translate("topic_id", *ODD)
+        is_foreign = ~log.isin(*logs) if logs else F.lit(col=False)
         flaw = (
             F.when(F.col("value").isNull(), "has no value")
             .when(F.col("stream").isNull(), "is no mark")
             .when(F.col("stream") != self.stream, F.format_string("is of stream %s", "stream"))
             .when(F.expr("domain IS NULL OR NOT key <=> domain"), "has another key than its domain")
+            .when(is_foreign, F.format_string(MIRRORED, log, F.lit(" or ".join(sorted(logs)))))
             .when(lower.isNull(), "has no integer as its lower")
             .when(is_other & F.lit(not named), F.format_string(UNNAMED, "domain"))
         )

@@ -66,8 +66,8 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:
             of = (query.stream, query.domain, query.event_time)
-            domains = check_known(transport, *of, query.range.end_at)
-            query = replace(query, is_only=len(domains) == 1)
+            known = check_known(transport, *of, query.range.end_at)
+            query = replace(query, is_only=known is not None and len(known.domains) == 1)
     events = _parsed(query.columns.schema)
     schema = scan_schema(query, events) if is_here or events is not None else None
     if query.batches.cores is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -40,19 +41,19 @@ class Noted:
     """A stream whose time is noted, at the controller with that `url`.
 
     `url` may be several, separated by commas. `stream` may be left out for a Kafka topic, whose
-    stream has its name. `token` needs the scope `read`; by default it is the variable
-    NOTED_TIME_TOKEN of the environment in which the driver was started. It stays in the driver's
-    memory and enters no plan, checkpoint or task.
+    stream has its name, and may be a mapping for several: topic → stream. `token` needs the scope
+    `read`; by default it is the variable NOTED_TIME_TOKEN of the environment in which the driver
+    was started. It stays in the driver's memory and enters no plan, checkpoint or task.
     """
 
     url: str = ""
-    stream: str | None = None
+    stream: str | Mapping[str, str] | None = None
     token: str | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def name(self) -> str:
-        """The stream's name; raises `Rejected` if it was left out, or is invalid."""
-        if self.stream is None:
+        """The stream's name; raises `Rejected` if there is not one, or it is invalid."""
+        if not isinstance(self.stream, str):
             raise Rejected("name the stream: Noted(url, stream)")
         return checked_name("stream", self.stream)
 

@@ -20,7 +20,7 @@ from noted_time.client import Backoff, own_chance
 from noted_time.client.transport import Transport
 from noted_time.reading import check_time
 from noted_time.values import Time, unnamed_domain
-from reader_client.asking.answers import stream_answer
+from reader_client.asking.answers import StreamRead, stream_answer
 from reader_client.asking.questions import Steps, about_stream
 from reader_client.marks.follower import ANY, Follower, Since
 from reader_client.marks.following import Following
@@ -41,7 +41,7 @@ class Marks:
 
     `succession` has the scale events that their cuts may rest on. `final_cut` is where the stream
     ends, once it is sealed and all its marks are known. `is_quiet`: no writer was waited for at the
-    last look.
+    last look. `logs` are the ids of the logs that cuts are of, empty if not known.
     """
 
     stream_id: str = ""
@@ -49,6 +49,7 @@ class Marks:
     succession: Succession = field(default_factory=Succession)
     final_cut: Mapping[int, int] | None = None
     is_quiet: bool = False
+    logs: Sequence[str] = ()
 
 
 class MarksFeed(Protocol):
@@ -183,6 +184,7 @@ class ControllerFeed:
                     follower.succession,
                     follower.final_cut,
                     follower.is_quiet,
+                    follower.logs,
                 )
             self._changed.notify_all()
 
@@ -193,10 +195,10 @@ def check_known(
     domain: str | None,
     event_time: str,
     end_at: Time | None = None,
-) -> tuple[str, ...]:
-    """Return the stream's domains; raises if the controller knows no such stream or domain.
+) -> StreamRead | None:
+    """Return the stream, `None` if the controller is unreachable.
 
-    Returns none if the controller is unreachable.
+    Raises if the controller knows no such stream or domain.
 
     Raises `UnexpectedAnswer` if it is not a controller, `Rejected` if the domain that nobody named
     is one of ingestion and `event_time` a column of which it promises nothing, and
@@ -204,18 +206,17 @@ def check_known(
     """
     try:
         stream = transport.ask(about_stream(name))
-        stream_answer(stream)
+        found = stream_answer(stream)
     except UnexpectedAnswer:
         raise
     except Unreachable:
-        return ()
-    domains = tuple(stream["domains"])
-    chosen = domain or unnamed_domain(domains)
-    if chosen not in domains:
-        raise UnknownDomain(chosen, domains)
+        return None
+    chosen = domain or unnamed_domain(found.domains)
+    if chosen not in found.domains:
+        raise UnknownDomain(chosen, found.domains)
     if domain is None:
         check_promised(chosen, event_time)
     last = stream["marks"].get(chosen)
-    if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
+    if isinstance(end_at, int) and last and found.are_unix_ms:
         check_time(end_at, last["lower"])
-    return domains
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, Succession
 from noted_time.values import State, reaches, shown_time
@@ -41,6 +41,8 @@ class Releaser:
         self._succession = Succession()
         self.last_lower: int | None = None
         """The lower of the last mark followed, `None` before the first one."""
+        self.logs: Sequence[str] = ()
+        """The ids of the logs that cuts are of, empty if not known."""
 
     @property
     def history(self) -> MarkHistory:
@@ -76,7 +78,7 @@ class Releaser:
             if released.seq and released.lower is None:
                 log.warning(LEFT_OUT, self._feed.subject, released.seq, " of the offset log")
         new = self._feed.take()
-        self._succession = new.succession
+        self._succession, self.logs = new.succession, new.logs
         self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id

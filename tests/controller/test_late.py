@@ -291,8 +291,14 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
     third = {"start": 20, "end": 30, "from": {"0": 8}, "to": {"0": 9}, "seq": 3, **about}
     stream_id = (await call.get(S)).json()["id"]
     assert (answer, rest) == (
-        {"stream_id": stream_id, "windows": [second, third], "next": 30, "has_more": False},
-        {"stream_id": stream_id, "windows": [], "next": 30, "has_more": False},
+        {
+            "stream_id": stream_id,
+            "windows": [second, third],
+            "next": 30,
+            "has_more": False,
+            "logs": [],
+        },
+        {"stream_id": stream_id, "windows": [], "next": 30, "has_more": False, "logs": []},
     )
 
 

@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.shows('read_noted_kafka(marks="topic")'),
 ]
 
-ASKED = MarksWanted({"flights": "flights"}, {"flights": None}, {}, WatermarkPolicy())
+ASKED = MarksWanted({"flights": "flights"}, {"flights": None}, {}, {}, WatermarkPolicy())
 HELD = WatermarkPolicy(strict=False, on_seal="hold")
 MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({0: 1})))
 
@@ -142,6 +142,18 @@ def test_a_foreign_record_fails_what_reads_it(
         lowers(spark, [of(50), (key, value)])
     for part in ("'flights.noted' " + says, "marks of stream 'flights'", "delete this topic"):
         assert part in str(failed.value)
+
+
+def test_a_mark_of_another_topic_is_none_of_the_stream(spark: SparkSession) -> None:
+    """Ids are read as Kafka spells them, and a broker without ids has none."""
+    asked = replace(ASKED, logs={"flights": ["l-N_h", "old"]})
+    own = [("default", replace(MARK, topic_id=each).value) for each in ("l+N/h", "old", None)]
+
+    assert lowers(spark, own, asked) == [49, 49, 49]
+    with pytest.raises(
+        FAILED, match="is of a topic with the id a-b, and this one has l-N_h or old"
+    ):
+        lowers(spark, [("default", replace(MARK, topic_id="a+b").value)], asked)
 
 
 def test_a_domain_that_was_not_named_has_to_be_the_default_one(spark: SparkSession) -> None:

@@ -1,6 +1,7 @@
 """Requests are numbered, and only the controller's own refusals make a client drop a note."""
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from noted_time.client import Backoff
 from noted_time.values import ClientFailed, SharedName
 from tests.support.faults import Faults
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import Pace, WriterClient
 from writer_client.sending.exchange import unix_us
@@ -181,10 +183,14 @@ YEAR_US = 365 * 86_400_000_000
 
 
 class Twin(httpx.BaseTransport):
-    """Lets another process of the writer's name note before each of the next `times` requests."""
+    """Lets another process of the writer's name note before each of the next `times` requests.
+
+    Those after them are passed on while `is_free`.
+    """
 
     def __init__(self, served: Served, stream: str, times: int, *, ahead_us: int) -> None:
         self.times = times
+        self.is_free = threading.Event()
         self._served = served
         self._stream = stream
         self._ahead_us = ahead_us
@@ -195,6 +201,8 @@ class Twin(httpx.BaseTransport):
         if self.times:
             self.times -= 1
             said(self._served, self._stream, sequence=unix_us() + self._ahead_us)
+        else:
+            assert self.is_free.wait(PATIENCE_S)
         return self._network.handle_request(request)
 
     def close(self) -> None:
@@ -288,6 +296,7 @@ def test_two_processes_of_one_name_are_reported(served: Served, stream: str) -> 
         client.note_time(5, {0: 10})
         with pytest.raises(SharedName, match="writer 'UA' are overtaken again and again"):
             client.flush()
+        network.is_free.set()
         client.flush()
 
         assert served.writers(stream)["UA"]["times"] == {"default": 5}
@@ -299,11 +308,14 @@ def test_two_processes_that_take_turns_are_reported(served: Served, stream: str)
     with WriterClient(
         served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
     ) as client:
+        network.is_free.set()
         for time in (5, 6):
             network.times = 1
             client.note_time(time, {0: 10})
             client.flush()
+        network.is_free.clear()
         network.times = 1
         client.note_time(7, {0: 10})
         with pytest.raises(SharedName):
             client.flush()
+        network.is_free.set()

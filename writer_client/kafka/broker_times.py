@@ -13,7 +13,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import BrokerClocks, BrokerLook, Seen
 from noted_time.values import NotObservable, Rejected, Unreachable, late_by_hour, shown_time
-from writer_client.kafka.ends import SameTopic
+from writer_client.kafka.ends import LookAtTopic, SameTopic
 from writer_client.kafka.fields import ClientOf, nobody
 from writer_client.sending.clock import unix_ms
 
@@ -23,7 +23,7 @@ MARGIN_MS = 4_000
 """What a lag has beyond what replication may take: the change of the replicas in sync."""
 
 
-class KafkaBrokerTimes:
+class KafkaBrokerTimes(LookAtTopic):
     """The ends of a topic with LogAppendTime, and each partition's time by its brokers' stamps.
 
     No record that comes into sight later has a stamp below its partition's time, given that stamps

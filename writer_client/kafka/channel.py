@@ -124,6 +124,7 @@ class Channel:
         self.limits = EventLimits(self._ends.topic, config)
         self.client = client = writer()
         """The client that notes."""
+        client.of_log(self._ends.topic.id)
         self.tracker = DeliveryTracker(
             client, domain=domain, look_again=self._begin, on_failure=on_failure
         )

@@ -99,7 +99,18 @@ class SameTopic(Topic):
         return look
 
 
-class KafkaEnds:
+class LookAtTopic:
+    """What looks at a topic for an observer."""
+
+    _topic: SameTopic
+
+    @property
+    def log_id(self) -> str | None:
+        """The topic's id, `None` before the first look, and if it has none."""
+        return self._topic.id
+
+
+class KafkaEnds(LookAtTopic):
     """The ends of a topic: a call returns them as of now.
 
     They are those of read_committed readers, so an open transaction holds the end of its partition.
@@ -114,7 +125,7 @@ class KafkaEnds:
         return Seen(self._topic.seen().ends)
 
 
-class KafkaTimes:
+class KafkaTimes(LookAtTopic):
     """The ends of a topic, and how far the timestamps of its records have come; none is read.
 
     What a partition's largest timestamp tells counts once read_committed readers have its record,

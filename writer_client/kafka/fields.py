@@ -17,7 +17,7 @@ from noted_time.kafka.records import TopicReader
 from noted_time.observing import Seen
 from noted_time.values import LARGEST_TIME, LEAST_TIME, LateRows, Rejected, shown_time, unix_ms_of
 from writer_client.client import WriterClient
-from writer_client.kafka.ends import SameTopic
+from writer_client.kafka.ends import LookAtTopic, SameTopic
 from writer_client.sending.claims import LateHours
 from writer_client.sending.clock import unix_ms
 
@@ -35,7 +35,7 @@ def nobody(_: int) -> None:
     """Return no client: nothing is reported as late."""
 
 
-class RecordTimes:
+class RecordTimes(LookAtTopic):
     """What observers share that read each record of a topic once, from what was noted.
 
     `_time_of` returns the time of a record, `None` if it has none, and raises if it cannot be read.

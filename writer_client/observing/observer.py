@@ -16,9 +16,11 @@ from noted_time.observing import (
     Outcome,
     Seen,
     SegmentClocks,
+    log_of,
 )
 from noted_time.values import (
     LARGEST_TIME,
+    AnotherLog,
     Fenced,
     InvalidNote,
     NotObservable,
@@ -51,14 +53,21 @@ class Observer(Rounds):
     """
 
     def __init__(
-        self, client: WriterClient, poll_ms: int, silence_ms: int, ends: GrowingEnds
+        self,
+        client: WriterClient,
+        looks: Callable[[], Seen],
+        poll_ms: int,
+        silence_ms: int,
+        ends: GrowingEnds,
     ) -> None:
         """Start; without failures it notes after `silence_ms` at the latest."""
         super().__init__(client.stream, poll_ms)
         self.client = client
+        self._looks = looks
         self._silence_ms = silence_ms
         self._ends = ends
         ends.log = f"the log of stream {client.stream!r}"
+        client.of_log(log_of(looks))
         self._timeout_ms: int | None = None
         self._check_timeout()
 
@@ -67,9 +76,11 @@ class Observer(Rounds):
 
         What another process noted under the writer's name before the join was accepted lies below
         what that look sees. Raises `Unreachable` if the log cannot be read now, or the client
-        cannot join, `Recreated` if the log was, `Fenced` if another process took over.
+        cannot join, `Recreated` if the log was, `AnotherLog` if the stream is of another one, and
+        `Fenced` if another process took over.
         """
         self.client.check()
+        self.client.of_log(log_of(self._looks))
         if self.client.takes_over:
             self._join()
         self._check_timeout()
@@ -89,7 +100,7 @@ class Observer(Rounds):
             self.client.join()
         try:
             self.client.flush(JOIN_S)
-        except (Fenced, Unreachable):
+        except (AnotherLog, Fenced, Unreachable):
             raise
         except Rejected as error:
             raise Unreachable(f"the observer cannot join: {error}") from error
@@ -109,14 +120,16 @@ class Observer(Rounds):
         self._timeout_ms = known
 
     def check_refusals(self) -> None:
-        """Raise if the controller knows ends that the log no longer has.
+        """Raise if the controller knows ends that the log no longer has, or those of another log.
 
         The client reports any other refusal, which a later note may resolve.
         """
         self._check_ends(self.client.pop_refused())
 
     def _check_ends(self, error: Rejected | None) -> None:
-        """Raise if a note was refused because the log is shorter than before."""
+        """Raise if a note was refused because the log is shorter than before, or another one."""
+        if isinstance(error, AnotherLog):
+            raise error
         if isinstance(error, InvalidNote) and error.status == "invalid_position":
             raise Recreated(self._ends.log, str(error)) from error
 
@@ -149,12 +162,11 @@ class IngestionNoter(Observer):
         clock: Callable[[], int] = unix_ms,
     ) -> None:
         self._step = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
-        super().__init__(client, poll_ms, self._step.silence_ms(), self._step.ends)
-        self._read_ends = ends
+        super().__init__(client, ends, poll_ms, self._step.silence_ms(), self._step.ends)
         self._clock = clock
 
     def _look(self) -> None:
-        note = self._step.take(self._clock, lambda: _reached(self._read_ends).ends)
+        note = self._step.take(self._clock, lambda: _reached(self._looks).ends)
         if note is not None and note.time is not None:
             self.client.note_time(
                 note.time, note.position, domain=note.domain, max_time=note.time - 1
@@ -185,10 +197,9 @@ class EventTimeNoter(Observer):
         poll_ms: int = 1000,
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        super().__init__(client, poll_ms, SIGN_OF_LIFE_MS + poll_ms, GrowingEnds())
+        super().__init__(client, times, poll_ms, SIGN_OF_LIFE_MS + poll_ms, GrowingEnds())
         if poll_ms < LEAST_POLL_MS:
             raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {poll_ms}")
-        self._times = times
         self._domain = domain
         self._clock = clock
         self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
@@ -197,7 +208,7 @@ class EventTimeNoter(Observer):
         client.join()
 
     def _look(self) -> None:
-        seen = _reached(self._times)
+        seen = _reached(self._looks)
         ends, now = self._ends.take(seen.ends), self._clock()
         for segment in seen.ends:
             self._clocks.add(segment, now=now)

@@ -13,7 +13,6 @@ from noted_time.client import Question, ask_in_turn, note_to_wire, stream_path
 from noted_time.client.transport import Transport
 from noted_time.values import (
     MAX_NOTES_PER_REQUEST,
-    InvalidNote,
     Note,
     Refused,
     checked_name,
@@ -25,13 +24,13 @@ BEFORE_ALL = 1
 """A number below those of all requests that a writer makes itself."""
 
 
-def joining(writer: str, domain: str, timeout_ms: int) -> Note:
-    """Return the note by which a writer joins, unless it has noted before.
+def joining(writer: str, domain: str, timeout_ms: int, log: str | None = None) -> Note:
+    """Return the note by which a writer of a log joins, unless it has noted before.
 
     Its number is below that of any note of the writer's own, so it is refused as superseded then.
     It has no session, so it takes no name over.
     """
-    return Note(writer, sequence=BEFORE_ALL, domains=(domain,), timeout_ms=timeout_ms)
+    return Note(writer, sequence=BEFORE_ALL, domains=(domain,), timeout_ms=timeout_ms, log=log)
 
 
 class PartitionWriters:
@@ -73,15 +72,16 @@ class PartitionWriters:
             timeout_ms=self.timeout_ms,
         )
 
-    def wait_for(self, partitions: Iterable[int]) -> None:
+    def wait_for(self, partitions: Iterable[int], log: str | None = None) -> None:
         """Have time wait for the writers that have not noted yet; each is asked for once.
 
-        Raises `Rejected` if they cannot join, `Unreachable` if that is not known.
+        Raises `Rejected` if they cannot join, as those of another `log`, `Unreachable` if that is
+        not known.
         """
         new = sorted(set(partitions) - self._awaited)
         for first in range(0, len(new), MAX_NOTES_PER_REQUEST):
             some = new[first : first + MAX_NOTES_PER_REQUEST]
-            self._join([self.name(partition) for partition in some])
+            self._join([self.name(partition) for partition in some], log)
             self._awaited.update(some)
 
     def command(self, partitions: Iterable[int]) -> str | None:
@@ -101,8 +101,8 @@ class PartitionWriters:
         """Give the connections back; the clients have their own."""
         self._transport.close()
 
-    def _join(self, writers: Sequence[str]) -> None:
-        notes = [joining(each, self._domain, self.timeout_ms) for each in writers]
+    def _join(self, writers: Sequence[str], log: str | None) -> None:
+        notes = [joining(each, self._domain, self.timeout_ms, log) for each in writers]
         body = {"notes": [note_to_wire(note) for note in notes]}
         question = Question("POST", stream_path(self.stream, "notes"), body=body)
         answer: Answered = self._transport.run(
@@ -114,4 +114,4 @@ class PartitionWriters:
         )
         for writer, result in zip(writers, answer.results, strict=True):
             if isinstance(result, Refused) and result.status != "superseded":
-                raise InvalidNote(writer, result.status, result.last)
+                raise result.error(writer)

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any
 
 from noted_time.client.repeated_looks import Rounds
-from noted_time.observing import Seen
-from noted_time.values import Fenced, NotedTimeError, Rejected, Unreachable
+from noted_time.observing import Seen, log_of
+from noted_time.values import AnotherLog, Fenced, NotedTimeError, Rejected, Unreachable
 from writer_client.client import WriterClient
 from writer_client.kafka.group import PartitionGroup
 from writer_client.observing.observer import JOIN_S, Observer
@@ -87,6 +87,11 @@ class SharedObserver(Rounds):
         """The partitions that are observed here now."""
         return sorted(self._observers)
 
+    @property
+    def log_id(self) -> str | None:
+        """The id of the topic, `None` before the first look, and if it has none."""
+        return log_of(self._look)
+
     def known(self) -> Mapping[int, int]:
         """Return the partitions observed here, with the offset that was noted of each, or 0."""
         return {p: each.client.position.get(p, 0) for p, each in self._ready().items()}
@@ -103,7 +108,7 @@ class SharedObserver(Rounds):
         `Unreachable` if Kafka or the controller does not answer.
         """
         partitions = self._group.partitions()
-        self._writers.wait_for(partitions)
+        self._writers.wait_for(partitions, self.log_id)
         return partitions
 
     def look(self) -> None:
@@ -178,6 +183,8 @@ class SharedObserver(Rounds):
                     observer.client.flush(max(0.0, until - clocks.monotonic()))
                 except Fenced:
                     self._fenced(partition)
+                except AnotherLog:
+                    raise
                 except NotedTimeError as error:
                     failure = error
         return failure
@@ -201,7 +208,9 @@ class SharedObserver(Rounds):
     def _wait_for_new(self) -> None:
         """Have time wait for the writers of all partitions that there are after the look."""
         try:
-            self._writers.wait_for(self._group.partitions())
+            self._writers.wait_for(self._group.partitions(), self.log_id)
+        except AnotherLog:
+            raise
         except Rejected as error:
             raise Unreachable(f"the writers of new partitions cannot join: {error}") from error
 
@@ -246,6 +255,11 @@ class PartitionView:
     def __call__(self) -> Seen:
         """Return what the last look found in the partition."""
         return self._shared.seen.of([self._partition])
+
+    @property
+    def log_id(self) -> str | None:
+        """The id of the topic, as that of the `SharedObserver`."""
+        return self._shared.log_id
 
     def clock(self) -> int:
         """Return the time (Unix ms) that was read before that look."""

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from noted_time.client import MISREAD, Reply, int64, position_from_wire, text
-from noted_time.values import Accepted, Beyond, ExcludedSince, Note, NotesRefused, Refused, Session
+from noted_time.values import (
+    Accepted,
+    Beyond,
+    ExcludedSince,
+    Note,
+    NotesRefused,
+    OtherLog,
+    Refused,
+    Session,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,8 @@ def _result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | R
         return _accepted(result)
     if status == "unknown_domain":
         return Refused(status, domains)
+    if status == "another_log":
+        return Refused(status, OtherLog(text(result["known"]), text(result["given"])))
     if status not in _LAST:
         raise ValueError(f"status {status!r:.80}")
     field = result.get("field") if status == "too_far_ahead" else None

@@ -259,6 +259,8 @@ class Additions:
         self.took_over: tuple[str, ...] = ()
         self.held: str | None = None
         """Why the writer lives and does not note."""
+        self.log: str | None = None
+        """The id of the log that positions are of, sent with each live note."""
         self._process = process or Process(None, "")
         self.total = 0
         """The number of late rows so far."""
@@ -287,7 +289,13 @@ class Additions:
             label=self._process.label,
         )
         if note.state == "live":
-            note = replace(note, domains=self._domains, timeout_ms=self._timeout_ms, held=self.held)
+            note = replace(
+                note,
+                domains=self._domains,
+                timeout_ms=self._timeout_ms,
+                held=self.held,
+                log=self.log,
+            )
         return note
 
     def takes_over_again(self, held: Session) -> bool:

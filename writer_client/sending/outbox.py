@@ -229,9 +229,13 @@ class Outbox:
             if not begins:  # otherwise all notes still wait
                 self._waiting.put_back(replace(pending, note=note))
 
-    def answered(self, batch: Batch, answer: Answered) -> list[InvalidNote]:
+    def of_log(self, log: str | None) -> None:
+        """Send with each live note from now on which log its position is of."""
+        self._additions.log = log
+
+    def answered(self, batch: Batch, answer: Answered) -> list[Rejected]:
         """Record the outcome of each note of the batch, in order; returns the new refusals."""
-        refused = []
+        refused: list[Rejected] = []
         self._in_flight = ()
         held = holder(answer)
         if held is not None and self._additions.takes_over_again(held):
@@ -373,7 +377,7 @@ class Outbox:
 
     def _refuse(
         self, pending: Pending, result: Refused, reached: Mapping[int, int], *, joined: bool
-    ) -> list[InvalidNote]:
+    ) -> list[Rejected]:
         """Apply a refusal; `reached` is the position of the last note of the batch."""
         note, status, last = pending.note, result.status, result.last
         may_join = self._lives and not joined
@@ -398,10 +402,9 @@ class Outbox:
             return []
         return self._complain_of(pending, result)
 
-    def _complain_of(self, pending: Pending, result: Refused) -> list[InvalidNote]:
+    def _complain_of(self, pending: Pending, result: Refused) -> list[Rejected]:
         note = pending.note
-        first, beyond = note.takes_over, result.beyond
-        refusal = InvalidNote(self.writer, result.status, result.last, beyond, first=first)
+        refusal = result.error(self.writer, first=note.takes_over)
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 

@@ -176,6 +176,15 @@ class Writer(ABC, Generic[Network]):
         with self._noting():
             self._outbox.begin(look_up)
 
+    def of_log(self, log: str | None) -> None:
+        """Say which log positions are of, by its id, such as a Kafka topic's; call it first.
+
+        Each live note has it from then on, and notes of another log than the stream's are refused:
+        `flush` raises `AnotherLog`.
+        """
+        with self._lock:
+            self._outbox.of_log(log)
+
     def check(self) -> None:
         """Raise if the client can no longer note, before more is written.
 

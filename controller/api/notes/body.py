@@ -32,6 +32,7 @@ from controller.api.wire.shapes import (
     REF,
     SEGMENTS,
     GivenPosition,
+    Id,
     Line,
     Name,
     Request,
@@ -69,7 +70,6 @@ Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
 Segment = Annotated[int, Meta(ge=0, lt=SEGMENTS)]
 Text = Annotated[str, Meta(min_length=1, max_length=249)]
 Short = Annotated[str, Meta(min_length=1, max_length=SESSION_LENGTH)]
-Session = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$")]
 
 LATE: Mapping[str, tuple[Any, Any, str | None]] = {
     "rows": (Number, Threshold, None),
@@ -150,7 +150,7 @@ NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
     ),
     "session": (
         Short | None,
-        Session | None,
+        Id | None,
         "the process that notes; absent: not distinguished from others of its name",
     ),
     "takes_over": (
@@ -165,7 +165,7 @@ NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
     ),
     "took_over": (
         Annotated[list[Short], Meta(max_length=FORMER_KEPT)] | None,
-        Annotated[list[Session], Field(max_length=FORMER_KEPT)] | None,
+        Annotated[list[Id], Field(max_length=FORMER_KEPT)] | None,
         (
             "the sessions from which it had taken the name; if one of them has it, it takes it "
             "over once more"
@@ -175,6 +175,14 @@ NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
         Annotated[str, Meta(min_length=1, max_length=HELD_LENGTH)] | None,
         Annotated[Line, Field(min_length=1, max_length=HELD_LENGTH)] | None,
         "why it lives and does not note, for people; a note without it ends that",
+    ),
+    "log": (
+        Short | None,
+        Id | None,
+        (
+            "the log that the position is of, such as a Kafka topic's id as Kafka spells it; the "
+            "stream keeps the first, and refuses another"
+        ),
     ),
 }
 
@@ -213,6 +221,7 @@ def decode(body: bytes) -> list[noted_time.Note]:
             names += note.max_times
     sessions = [note.session for note in notes if note.session is not None]
     sessions += [each for note in notes if note.took_over for each in note.took_over]
+    sessions += [note.log for note in notes if note.log is not None]
     if "".join(names + sessions).encode("ascii", "replace").translate(None, IN_NAMES):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOTS.isdisjoint(names):

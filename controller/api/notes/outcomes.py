@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from noted_time import Accepted, Refused
-from noted_time.values import ExcludedSince, HeldName, RefusedStatus, Session
+from noted_time.values import ExcludedSince, HeldName, OtherLog, RefusedStatus, Session
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class RefusedAnswer(msgspec.Struct, omit_defaults=True):
     (`implausible_position`, or `invalid_position` at the end of a sealed segment), the number of
     segments or writers (`too_many_segments`, `too_many_writers`), or a time (`too_far_ahead`).
     `not_vouched`: the writer vouches for the domains `last`. `fenced`: the process `last` took its
-    name over. `unknown_domain`, `unknown_writer`, `sealed`: null.
+    name over. `unknown_domain`, `unknown_writer`, `sealed`: null. `another_log`: null, and the
+    stream has the positions of log `known`, not of the one `given`.
 
     A time that is `too_far_ahead` is the `time` of `field`, which is `time`, `max_time`, or
     `max_times.` and the domain; `detail` says how far, and in which unit it may be.
@@ -60,6 +61,8 @@ class RefusedAnswer(msgspec.Struct, omit_defaults=True):
     field: str | None = None
     time: int | None = None
     detail: str | None = None
+    known: str | None = None
+    given: str | None = None
 
 
 def answer_to(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
@@ -67,6 +70,8 @@ def answer_to(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
     if isinstance(result, Refused):
         last = result.last.held if isinstance(result.last, Session) else result.last
         beyond = result.beyond
+        if isinstance(last, OtherLog):
+            return RefusedAnswer(result.status, None, known=last.known, given=last.given)
         if beyond is None:
             return RefusedAnswer(result.status, last)
         return RefusedAnswer(result.status, last, beyond.field, beyond.time, result.detail)

@@ -120,6 +120,7 @@ async def marks_after(controller: Controller, call: Call, asked: MarksAsked) -> 
         marks=page.items,
         has_more=page.has_more,
         ahead_of_stream=is_ahead,
+        logs=state.record.logs,
     )
 
 
@@ -163,8 +164,9 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
-    uncovered = controller.stream(stream).coverage(domain).at_mark(found, since, complete_to)
-    return reply(CutAnswer.of(found, uncovered))
+    state = controller.stream(stream)
+    uncovered = state.coverage(domain).at_mark(found, since, complete_to)
+    return reply(CutAnswer.of(found, uncovered, state.record.logs))
 
 
 @router.get(
@@ -191,9 +193,10 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     found = await controller.polls.windows(
         stream, domain, tiling, after=after, limit=limit + 1, wait_ms=wait_ms, asker=call.asker
     )
-    page = await page_of(map(CompleteWindowAnswer.of, found.windows), limit)
+    page, state = await page_of(map(CompleteWindowAnswer.of, found.windows), limit), found.stream
     further = page.last.end if page.last else after
-    return reply(CompleteWindowsPage(found.stream.id, page.items, further, page.has_more))
+    answer = CompleteWindowsPage(state.id, page.items, further, page.has_more, state.record.logs)
+    return reply(answer)
 
 
 @router.put(READER, response_model=shape(GroupAnswer), operation_id="reportPosition")

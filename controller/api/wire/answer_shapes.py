@@ -47,13 +47,17 @@ class SealAnswer(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamAnswer(StreamSettings):
-    """A stream: its creation id, settings, last mark per domain, scale events, and its seal."""
+    """A stream: its creation id, settings, last mark per domain, scale events, and its seal.
+
+    `logs` are the ids of the logs that its positions are of, the present one last.
+    """
 
     name: str
     id: str
     marks: Mapping[str, Mark | None]
     scale_events: Sequence[ScaleEvent]
     seal: SealAnswer | None
+    logs: Sequence[str]
 
     def __post_init__(self) -> None:
         """Check nothing: the settings were checked when they were made."""
@@ -70,6 +74,7 @@ class StreamAnswer(StreamSettings):
             marks={each: summary.last_marks.get(each) for each in record.settings.domains},
             scale_events=summary.scales,
             seal=record.seal and SealAnswer(record.seal.at, record.seal.final_cut),
+            logs=record.logs,
             **more,
         )
 

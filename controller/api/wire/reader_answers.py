@@ -32,7 +32,8 @@ class MarksAnswer(msgspec.Struct):
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
     `has_more`: the answer ended before the last mark there is. `quiet`: the stream waits for no
     writer, and no mark follows until one is live again. `ahead_of_stream`: the stream's last mark
-    has a smaller seq than the one asked for, so the database has lost marks.
+    has a smaller seq than the one asked for, so the database has lost marks. `logs` are the ids of
+    the logs that cuts are of.
     """
 
     stream_id: str
@@ -43,6 +44,7 @@ class MarksAnswer(msgspec.Struct):
     marks: Sequence[Mark]
     has_more: bool
     ahead_of_stream: bool
+    logs: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +84,17 @@ class CutAnswer(Mark, UncoveredAnswer):
     `before_first_mark`: `since`, or without it the time itself, is below the first mark there ever
     was.
     `has_position` is false if its cut is empty, because its writers noted times and no position.
+    `logs` are the ids of the logs that it is of.
     """
 
     has_position: bool
+    logs: Sequence[str]
 
     @classmethod
-    def of(cls, mark: Mark, uncovered: Uncovered) -> Self:
+    def of(cls, mark: Mark, uncovered: Uncovered, logs: Sequence[str]) -> Self:
         """Return the answer of a mark."""
-        return made_of(cls, mark, **_uncovered(uncovered), has_position=bool(mark.cut.offsets))
+        more = {"has_position": bool(mark.cut.offsets), "logs": logs}
+        return made_of(cls, mark, **_uncovered(uncovered), **more)
 
 
 class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
@@ -127,13 +132,15 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
 class CompleteWindowsPage(msgspec.Struct):
     """Complete windows in order; `next` is the `after` of the next request.
 
-    `has_more`: the answer ended before the last one that is complete.
+    `has_more`: the answer ended before the last one that is complete. `logs` are the ids of the
+    logs that cuts are of.
     """
 
     stream_id: str
     windows: Sequence[CompleteWindowAnswer]
     next: int | None
     has_more: bool
+    logs: Sequence[str]
 
 
 def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:

@@ -15,6 +15,7 @@ from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
     SEGMENTS_PER_POSITION,
+    SESSION_LENGTH,
     ReturningWriter,
 )
 
@@ -36,6 +37,9 @@ Name = Annotated[
 LINE = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$"
 Line = Annotated[str, Field(pattern=LINE)]
 """Text for people, in one line: no control characters, and none that turns its direction."""
+
+Id = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$")]
+"""The id of a session, or of a log: a Kafka topic's is base64url."""
 
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
@@ -213,6 +217,17 @@ class StreamChanges(Request):
 
     Their descriptions say what a change leads to; the dashboard shows them beside the fields.
     """
+
+    log: Annotated[
+        Id | None,
+        Field(
+            description="Another log whose positions are taken from now on, as its records have "
+            "the same offsets: a linked or restored one."
+        ),
+    ] = None
+    same_offsets: Annotated[
+        bool | None, Field(description="Has to be true with `log`: its records have these offsets.")
+    ] = None
 
 
 POLICY: Mapping[str, tuple[Any, str]] = {

@@ -50,6 +50,7 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
             "marks": {"default": None},
             "scale_events": [],
             "seal": None,
+            "logs": [],
         },
     )
 
@@ -158,7 +159,7 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
 
     second = MARK | {"seq": 2, "lower": 6}
     about = {"stream_id": stream_id, "scale_events": 0}
-    about |= {"sealed": False, "final_cut": None, "quiet": False, "has_more": True}
+    about |= {"sealed": False, "final_cut": None, "quiet": False, "has_more": True, "logs": []}
     about |= {"ahead_of_stream": False}
     assert answer == {**about, "marks": [second]}
 
@@ -193,7 +194,10 @@ async def test_the_cut_of_a_time_is_the_first_mark_complete_to_it(call: Caller) 
 
     lacks = {"missing": [], "missing_count": 0, "missing_is_known": False}
     lacks |= {"late": [], "late_count": 0, "late_is_known": True, "before_first_mark": True}
-    assert (answer.status_code, answer.json()) == (200, MARK | lacks | {"has_position": True})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        MARK | lacks | {"has_position": True, "logs": []},
+    )
 
 
 async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:

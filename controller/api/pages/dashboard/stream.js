@@ -123,7 +123,7 @@ function changeText({ action, writer, was, is }) {
 
 // --- Settings
 
-const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal"]);
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs"]);
 export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
 
 /** "writer_timeout_ms" → "Writer timeout". */
@@ -136,6 +136,6 @@ export function settingText(name, value) {
 
 function settingsSection(stream) {
   return section("Settings", [may() && button("Edit settings…", "settings")],
-    h("dl.settings", settingsOf(stream).map((name) =>
+    h("dl.settings", [...settingsOf(stream), "logs"].map((name) =>
       h("div", h("dt", settingName(name)), h("dd", settingText(name, stream[name]))))));
 }

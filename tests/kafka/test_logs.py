@@ -1,0 +1,228 @@
+"""The id of the log on a real broker: who is of another topic than the stream is told so (S21)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from noted_time import AnotherLog
+from noted_time.kafka import Topic
+from noted_time.kafka.noted_topic import NotedRecord
+from reader_client import KafkaNotedConsumer, KafkaRelay, ReaderClient
+from tests.support.kafka import Broker
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+from writer_client import (
+    EventTimeNoter,
+    IngestionNoter,
+    KafkaEnds,
+    KafkaFields,
+    KafkaNotedProducer,
+    KafkaTimes,
+    PartitionWriters,
+    SharedObserver,
+    WriterClient,
+)
+
+pytestmark = pytest.mark.acceptance
+
+NOON = 1_357_041_600_000
+ODD = "-", "_"
+"""What Kafka has in ids where its clients in C and Python have + and /."""
+
+
+@pytest.fixture
+def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
+    """Return a topic with its stream; its id has both of the odd characters."""
+    name = str(request.node.originalname)
+    served.stream(name, "default", "ingestion")
+    while True:
+        broker.create(name, 2)
+        if all(odd in id_of(broker, name) for odd in ODD):
+            return name
+
+
+@pytest.fixture
+def mirror(broker: Broker, topic: str) -> str:
+    """Return a topic that has the same records and another id."""
+    name = f"{topic}-mirror"
+    broker.create(name, 2)
+    broker.send(name, [(0, "a", NOON)])
+    return name
+
+
+@pytest.fixture
+def noted(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedProducer]:
+    """Return a producer that has noted."""
+    with KafkaNotedProducer(broker.config, topic, served.url, "berlin") as producer:
+        producer.produce("a", event_time=NOON, partition=0)
+        producer.note_time(NOON + 1)
+        producer.flush(60)
+        yield producer
+
+
+def id_of(broker: Broker, topic: str) -> str:
+    """Return a topic's id."""
+    found = Topic(broker.config, topic).look().id
+    assert found is not None
+    return found
+
+
+def logs(served: Served, stream: str) -> list[str]:
+    """Return the ids that the stream knows."""
+    found: list[str] = served.get(stream)["logs"]
+    return found
+
+
+@pytest.mark.usefixtures("noted")
+def test_a_producer_and_observers_of_every_kind_note_the_id_as_kafka_spells_it(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """Whoever is first; and all of one topic are taken."""
+    known = id_of(broker, topic)
+    streams = [f"{topic}-{n}" for n in range(4)]
+    for stream in streams:
+        served.stream(stream, "default", "ingestion")
+
+    def client(stream: str) -> WriterClient:
+        return WriterClient(served.url, stream, "observer")
+
+    clients = [client(each) for each in (topic, *streams)]
+    noters = [
+        EventTimeNoter(clients[0], KafkaTimes(broker.config, topic), delay_ms=0),
+        IngestionNoter(clients[1], KafkaEnds(broker.config, topic)),
+        EventTimeNoter(clients[2], KafkaTimes(broker.config, topic), delay_ms=0),
+        EventTimeNoter(clients[3], KafkaFields(broker.config, topic, "x"), delay_ms=0),
+    ]
+    for noter in noters:
+        with closing(noter.client):
+            noter.look()
+            noter.client.flush(60)
+    clients[4].close()
+    writers = PartitionWriters(
+        served.url, streams[3], "shared", domain="default", timeout_ms=60_000
+    )
+    with closing(sharing(broker, topic, writers)) as observer:
+        observer.begin()
+
+    assert "+" not in known
+    assert [logs(served, each) for each in (topic, *streams)] == [[known]] * 5
+
+
+def sharing(broker: Broker, topic: str, writers: PartitionWriters) -> SharedObserver:
+    """Return an observer that shares a topic."""
+    return SharedObserver(
+        broker.config,
+        topic,
+        writers,
+        lambda _: KafkaTimes(broker.config, topic),
+        lambda client, view: EventTimeNoter(client, view, delay_ms=0),
+    )
+
+
+def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
+    broker: Broker, served: Served, topic: str, mirror: str, noted: KafkaNotedProducer
+) -> None:
+    """At the first note, in a sentence that names both, as with a second cluster."""
+    both = f"of log {id_of(broker, topic)}, and this is log {id_of(broker, mirror)}"
+    before = served.get(f"{topic}/writers")["writers"]
+    with pytest.raises(AnotherLog, match=both):
+        KafkaNotedProducer(broker.config, mirror, served.url, "berlin", stream=topic)
+    with WriterClient(served.url, topic, "berlin") as client:
+        noter = EventTimeNoter(client, KafkaTimes(broker.config, mirror), delay_ms=0)
+        with pytest.raises(AnotherLog, match=both):
+            noter.look()
+    writers = PartitionWriters(served.url, topic, "lima", domain="default", timeout_ms=60_000)
+    with closing(sharing(broker, mirror, writers)) as observer, pytest.raises(AnotherLog):
+        observer.begin()
+    after = served.get(f"{topic}/writers")["writers"]
+    noted.note_time(NOON + 2)
+    noted.flush(60)
+
+    assert [each["writer"] for each in after] == [each["writer"] for each in before] == ["berlin"]
+    assert after[0]["session"] == before[0]["session"]
+
+
+def test_a_topic_that_was_created_again_and_has_outgrown_the_offsets_is_another_log(
+    broker: Broker, served: Served, topic: str, noted: KafkaNotedProducer
+) -> None:
+    """Which no offset tells."""
+    noted.close()
+    broker.create(topic, 2)
+    broker.send(topic, [(0, "a", NOON)] * 10)
+
+    with pytest.raises(AnotherLog, match="one that was created again a new one"):
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin")
+    assert served.get(f"{topic}/explain")["lower"] == NOON + 1
+
+
+@pytest.mark.usefixtures("noted")
+def test_readers_and_a_relay_of_a_mirror_are_refused(
+    broker: Broker, served: Served, topic: str, mirror: str
+) -> None:
+    """Before a mark is of any use to them."""
+    with (
+        closing(KafkaRelay(broker.config, mirror, served.url, stream=topic)) as relay,
+        pytest.raises(AnotherLog),
+    ):
+        relay.look()
+    config = {**broker.config, "group.id": mirror, "auto.offset.reset": "earliest"}
+    reader = ReaderClient(served.url, topic)
+    with closing(KafkaNotedConsumer(config, reader, mirror)) as consumer:
+        wait_until(lambda: reader.logs != ())
+        with pytest.raises(AnotherLog, match="stream 'test_readers_and_a_relay_of"):
+            consumer.poll()
+
+    assert f"{mirror}.noted" not in broker.topics()
+
+
+@pytest.fixture
+def relay(broker: Broker, served: Served, topic: str) -> Callable[[], KafkaRelay]:
+    """Return what makes a relay of the topic."""
+    return lambda: KafkaRelay(broker.config, topic, served.url, new_partition_ms=0)
+
+
+def relayed(relay: KafkaRelay, broker: Broker) -> list[NotedRecord]:
+    """Return all that was relayed, once there is something."""
+    with closing(relay):
+
+        def found() -> list[Any]:
+            relay.look()
+            there = relay.noted.name in broker.topics()
+            return list(broker.records(relay.noted.name)) if there else []
+
+        wait_until(lambda: bool(found()))
+        return [NotedRecord.read(each.value) for each in found()]
+
+
+@pytest.mark.usefixtures("noted")
+def test_a_relay_continues_a_noted_topic_whose_ids_are_spelled_as_before(
+    broker: Broker, topic: str, relay: Callable[[], KafkaRelay]
+) -> None:
+    """Version 0.1.0 wrote what Python's client spells."""
+    (first,) = relayed(relay(), broker)
+    known = id_of(broker, topic)
+    producer = Producer(broker.config)
+    old = first.value.replace(known.encode(), known.replace("-", "+").replace("_", "/").encode())
+    producer.produce(f"{topic}.noted", old, b"default", partition=0)
+    producer.flush(60)
+
+    assert [each.topic_id for each in relayed(relay(), broker)] == [known, known]
+
+
+@pytest.mark.usefixtures("noted")
+def test_a_log_with_the_same_offsets_is_taken_once_an_operator_says_so(
+    broker: Broker, served: Served, topic: str, mirror: str
+) -> None:
+    """As a linked or restored one."""
+    body = {"log": id_of(broker, mirror), "same_offsets": True}
+    served.call("PUT", f"/{topic}", body)
+    with KafkaNotedProducer(broker.config, mirror, served.url, "lima", stream=topic) as producer:
+        producer.note_time(NOON + 2)
+        producer.flush(60)
+    with closing(KafkaRelay(broker.config, mirror, served.url, stream=topic)) as relay:
+        relay.look()
+
+    assert logs(served, topic) == [id_of(broker, topic), id_of(broker, mirror)]

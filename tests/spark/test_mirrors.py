@@ -1,0 +1,153 @@
+"""Queries on a topic that is not the one that the writers noted of, as a mirror is (S21)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from noted_time import AnotherLog, Mark, Rejected, StreamCut
+from noted_time.kafka import Topic
+from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from spark_integration import (
+    KafkaRecords,
+    KafkaTopic,
+    Noted,
+    WatermarkPolicy,
+    read_complete_kafka,
+    read_noted_kafka,
+    with_noted_watermark,
+)
+from tests.support.clock import START_MS, Clock
+from tests.support.kafka import Broker
+from tests.support.queries import per_second
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
+
+SOURCE = "l-Nn1Hl_QmqdyIVaRTaVpA"
+SPELLED = "l+Nn1Hl/QmqdyIVaRTaVpA"
+
+
+class Mirror(Clock):
+    """A topic to which the records of another one were copied."""
+
+    def note_of(self, log: str, second: int, controller: Served) -> None:
+        """Note of a log that all before a second is written."""
+        wire = {str(partition): end for partition, end in self.ends.items()}
+        time = START_MS + 1000 * second
+        controller.post(self.name, {"writer": "w", "time": time, "position": wire, "log": log})
+
+    @property
+    def id(self) -> str:
+        """The topic's own id."""
+        found = Topic(self.broker.config, self.name).look().id
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def mirror(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Mirror:
+    """Return a mirror with records."""
+    made = Mirror(spark, broker, controller, output)
+    made.write(0, 1)
+    return made
+
+
+def test_each_call_of_another_topic_than_the_stream_is_of_raises(
+    mirror: Mirror, controller: Served, broker: Broker
+) -> None:
+    """Before a row is read."""
+    mirror.note_of(SOURCE, 1, controller)
+    noted = Noted(mirror.url, mirror.name)
+    records = KafkaRecords(mirror.name, mirror.broker.address)
+    broker.create(noted_topic_of(mirror.name), 1)
+    events = (
+        mirror.spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", broker.address)
+        .option("subscribe", mirror.name)
+        .load()
+    )
+    for marks in ("ahead", "committed", "topic"):
+        with pytest.raises(AnotherLog, match=f"of log {SOURCE}, and this is log {mirror.id}"):
+            mirror.read(marks=marks)
+    with pytest.raises(AnotherLog):
+        read_complete_kafka(
+            mirror.spark, records, noted, START_MS, START_MS + 1000, event_time="timestamp"
+        )
+    for client in (None, broker.config):
+        position = KafkaTopic(mirror.name, client=client)
+        asked: dict[str, Any] = {"checkpoint_location": str(mirror.output.checkpoint), "position": position}
+        if client is None:
+            with_noted_watermark(events, "timestamp", noted, **asked)
+        else:
+            with pytest.raises(AnotherLog):
+                with_noted_watermark(events, "timestamp", noted, **asked)
+
+
+def test_a_running_query_fails_once_the_stream_is_known_to_be_of_another_topic(
+    mirror: Mirror, controller: Served
+) -> None:
+    """As a mirror whose source's producers begin to name their log."""
+    mirror.note(1)
+    query = mirror.output.start(per_second(mirror.read(), "timestamp"))
+    query.processAllAvailable()
+    mirror.write(2)
+    mirror.note_of(SOURCE, 3, controller)
+
+    with pytest.raises(PySparkException, match=f"is of another log: .*this is log {mirror.id}"):
+        query.processAllAvailable()
+
+
+def test_marks_that_were_mirrored_with_the_topic_fail_the_query(
+    mirror: Mirror, broker: Broker
+) -> None:
+    """Those that a relay wrote of this topic count, also as version 0.1.0 spelled its id."""
+    noted = noted_topic_of(mirror.name)
+    broker.create(noted, 1)
+    mark = Mark(1, START_MS + 1000, START_MS + 1000, StreamCut(dict(mirror.ends)))
+    own = mirror.id.replace("-", "+").replace("_", "/")
+    record = NotedRecord(mirror.name, "9f", "default", own, mark)
+    broker.send(noted, [(0, record.value, 0)], "default")
+    asked: dict[str, Any] = {"marks": "topic", "url": "", "checkpoint_location": None}
+    mirror.run(**asked)
+    counted = mirror.counts
+    broker.send(noted, [(0, replace(record, topic_id=SPELLED).value, 0)], "default")
+
+    assert counted == [(0, 4)]
+    mirror.fails(
+        f"offset 1 of Kafka topic '{noted}' is of a topic with the id {SOURCE}, and this one has "
+        f"{mirror.id}",
+        **asked,
+    )
+
+
+def test_each_topic_is_mapped_to_its_stream(mirror: Mirror, controller: Served) -> None:
+    """Where two clusters have topics of one name, their streams have different ones."""
+    stream = f"{mirror.name}.lima"
+    mapped = Noted(mirror.url, {mirror.name: stream})
+    records = KafkaRecords(mirror.name, mirror.broker.address)
+    asked: dict[str, Any] = {
+        "event_time": "timestamp",
+        "checkpoint_location": str(mirror.output.checkpoint),
+        "policy": WatermarkPolicy(strict=False),
+    }
+    controller.stream(stream).note("w", START_MS + 1000, mirror.ends)
+    query = mirror.output.start(
+        per_second(read_noted_kafka(mirror.spark, records, mapped, **asked), "timestamp")
+    )
+    query.processAllAvailable()
+    query.stop()
+
+    assert mirror.counts == [(0, 4)]
+    for names, says in (
+        ({"other": "a"}, r"stream maps \['other'\], and the topics are"),
+        ({mirror.name: "a", "other": "a"}, "stream 'a' is that of several topics"),
+    ):
+        two = replace(records, topic=[mirror.name, "other"][: len(names)])
+        with pytest.raises(Rejected, match=says):
+            read_noted_kafka(mirror.spark, two, Noted(mirror.url, names), **asked)
