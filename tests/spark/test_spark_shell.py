@@ -35,20 +35,25 @@ again.processAllAvailable()
 
 
 def test_the_pages_programs_count_the_hour_that_is_complete(broker: Broker, tmp_path: Path) -> None:
-    """Two of three departures; the hour from ten on stays open."""
+    """Two of three departures; the hour from ten on stays open. A foreign mark fails a query."""
     for topic, partitions in ("flights", 2), ("flights.noted", 1):
         broker.create(topic, partitions)
     broker.send("flights", [(0, "UA 15", NINE), (1, "AA 1", TEN - 1), (0, "DL 3", TEN)], "EWR")
     mark = Mark(1, TEN, TEN, StreamCut({0: 2, 1: 1}))
     noted = NotedRecord("flights", "9f", "default", None, mark)
     broker.send("flights.noted", [(0, noted.value, 0)], "default")
-    programs = [block for language, block in BLOCK.findall(text_of(PAGE)) if language == "scala"]
-    printed = shell("\n".join([*programs, STARTED]), broker, tmp_path)
+    page = text_of(PAGE)
+    programs = [block for language, block in BLOCK.findall(page) if language == "scala"]
+    column, condition = re.findall(r"`([^`]*topic_id[^`]*)`", page)
+    of_another = programs[0].replace("'stream", f"'{column}, stream").replace('"hours"', '"other"')
+    of_another = of_another.replace("\n    THEN", f"\n    {condition} THEN")
+    printed = shell("\n".join([*programs, STARTED, of_another]), broker, tmp_path)
 
     assert re.findall(r"^\|(.*\d)\|$", printed, re.MULTILINE) == [
         "2013-01-01 09:00:00|   EWR|         2",
         "    2",
     ]
+    assert "flights.noted has no mark of flights at offset 0" in printed
 
 
 def shell(program: str, broker: Broker, directory: Path) -> str:
