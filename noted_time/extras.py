@@ -1,9 +1,14 @@
-"""Names that are imported when they are first used, and the error if an extra is missing."""
+"""Names that are imported when they are first used, and the error if that cannot be done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+from noted_time.values import Rejected
 
 
 def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
@@ -29,3 +34,24 @@ def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> o
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         raise needs_extra(f"{package}.{name}", extra, error) from error
+
+
+def function_named(name: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` names; the present directory is searched, too.
+
+    >>> function_named("posixpath:join")("a", "b")
+    'a/b'
+
+    Raises `Rejected` if it cannot be imported, whatever its module raises.
+    """
+    module, _, function = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: Callable[..., Any] = attrgetter(function)(import_module(module))
+    except Exception as error:
+        raise Rejected(
+            f"the function {name!r} cannot be imported: {error}. Write it as module:function, and "
+            f"put the module on the PYTHONPATH of {sys.executable}"
+        ) from error
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time as clocks
 from collections.abc import Callable, Mapping
@@ -11,10 +12,16 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from noted_time.kafka.named import called
 from noted_time.values import NotedTimeError, Rejected, Unreachable
 
 Client = TypeVar("Client")
 Result = TypeVar("Result")
+
+log = logging.getLogger("noted_time.kafka")
+
+TOKEN_OF = "oauth_cb"  # noqa: S105 - its name
+"""The setting with the function that returns a token, and when that expires in Unix seconds."""
 
 FATAL_ONLY = 2
 """The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
@@ -27,6 +34,7 @@ LOOK_S = 0.05
 """How often it is looked whether a call has an answer, or its connection was refused."""
 
 LOGIN = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own codes begin so
+NO_TOKEN = KafkaError.SASL_AUTHENTICATION_FAILED
 TLS = KafkaError._SSL  # noqa: SLF001 - likewise
 AWAY = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
 SAID = {
@@ -47,11 +55,38 @@ def connection(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"log_level": FATAL_ONLY, **own}
 
 
+class Tokens:
+    """Calls an `oauth_cb`, and keeps what it raises: librdkafka tells nobody."""
+
+    def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
+        self.ask = ask
+        self.why = "it has to return a token, and in Unix seconds when that expires"
+        """Why there is none."""
+
+    def __call__(self, asked: str) -> object:
+        """Return what librdkafka makes a token of."""
+        try:
+            return self.ask(asked)
+        except Exception as error:
+            self.why = repr(error)
+            log.warning("%s gave no token: %s", TOKEN_OF, self.why)
+            raise
+
+
 def client_of(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    """Return a client of librdkafka; raises `Rejected` if that refuses the configuration."""
+    """Return a client of librdkafka, with its first token if it has an `oauth_cb`.
+
+    A thread of its own asks for the next ones in time. Raises `Rejected` if librdkafka refuses the
+    configuration, and `Unreachable` if the first token does not come within ten seconds.
+    """
+    settings, tokens = dict(config), Tokens(config.get(TOKEN_OF))
+    if callable(tokens.ask):
+        settings[TOKEN_OF] = tokens
     try:
-        return kind(dict(config))
+        return kind(settings)
     except (KafkaException, TypeError, ValueError) as error:
+        if isinstance(error, KafkaException) and error.args[0].code() == NO_TOKEN:
+            raise Unreachable(f"{TOKEN_OF} gave no token: {tokens.why}") from error
         raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
 
@@ -64,7 +99,8 @@ class Cluster:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
+        """Connect with the first call; raises as `called` and `client_of`."""
+        config = called(config)
         self.servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
         if not self.servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")

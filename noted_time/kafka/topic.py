@@ -105,7 +105,10 @@ class Topic:
     """
 
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
-        """Connect with the first call; raises `Rejected` for a configuration librdkafka refuses."""
+        """Connect with the first call; raises `Rejected` for a configuration that cannot be used.
+
+        Raises `Unreachable` if its `oauth_cb` gives no token within ten seconds.
+        """
         self.name = name
         self.id: str | None = None
         """Its id at the last `look_again`, `None` before, and if the broker gives none."""

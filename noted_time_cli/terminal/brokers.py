@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from noted_time.extras import needs_extra
+from noted_time.kafka.named import FUNCTION, called
 from noted_time.values import Rejected
 from noted_time_cli.terminal.options import option
 
@@ -19,18 +20,24 @@ StreamOfTopic = Annotated[
     str | None, option("STREAM", "The stream's name, if it is not the topic's.", "--stream")
 ]
 Config = Annotated[
-    Path | None,
-    option("FILE", "Properties of librdkafka, one `name=value` a line: security.", "--config"),
+    str | None,
+    option(
+        "FILE",
+        "Properties of librdkafka, one `name=value` a line: security. Or `module:function`, which "
+        "is called and returns them, `oauth_cb` included.",
+        "--config",
+    ),
 ]
 
 
-def kafka_config(bootstrap: str, file: Path | None) -> dict[str, str]:
-    """Return the configuration of a client of librdkafka, with the properties of a file.
+def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
+    """Return the configuration of a client of librdkafka, with the properties that are `given`.
 
-    It has `name=value` a line, and comments that begin with #. Raises `Rejected` naming the line
-    that is neither, or what librdkafka refuses.
+    They are in a file, with `name=value` a line and comments that begin with #, or what a function
+    returns, `module:function`. Raises `Rejected` naming the line that is neither, the function that
+    cannot be called, or what librdkafka refuses.
     """
-    if file is None:
+    if given is None:
         return {"bootstrap.servers": bootstrap}
     try:
         from confluent_kafka import KafkaException
@@ -38,6 +45,9 @@ def kafka_config(bootstrap: str, file: Path | None) -> dict[str, str]:
     except ModuleNotFoundError as error:
         raise needs_extra("--config", "kafka", error) from error
 
+    file = Path(given)
+    if ":" in given and not file.exists():
+        return {**called({FUNCTION: given}), "bootstrap.servers": bootstrap}
     found: dict[str, str] = {}
     try:
         lines = file.read_text("utf-8").splitlines()

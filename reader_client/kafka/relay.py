@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from noted_time.client.repeated_looks import Rounds
 from noted_time.client.transport import Transport
+from noted_time.kafka.connecting import client_of
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from noted_time.kafka.records import TopicReader
 from noted_time.kafka.topic import Topic
@@ -213,7 +214,7 @@ class KafkaRelay(Rounds):
     def _write(self, records: Iterable[NotedRecord]) -> None:
         """Write, and return once all are acknowledged."""
         failed: list[KafkaError] = []
-        producer = self._producer or Producer({**self.noted.connection, **PRODUCER})
+        producer = self._producer or client_of(Producer, {**self.noted.connection, **PRODUCER})
         self._producer = None  # if this fails, nothing that is left of it is sent later
         for each in records:
             producer.produce(

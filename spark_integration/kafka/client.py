@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from noted_time import Rejected
+from noted_time.kafka.named import FUNCTION
+
+Client = Mapping[str, str] | str
+"""Settings of librdkafka, or the name of the function that returns them: `module:function`."""
 
 CLIENT = "kafka."
 """How the names begin of options that are settings of Kafka's own client."""
@@ -34,7 +38,7 @@ STORES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 def client_config(
-    bootstrap: str, options: Mapping[str, Any], client: Mapping[str, str] | None
+    bootstrap: str, options: Mapping[str, Any], client: Client | None
 ) -> dict[str, str]:
     """Return the configuration with which confluent-kafka connects as Spark does.
 
@@ -52,7 +56,13 @@ def client_config(
     >>> client_config("b:9092", {"kafka.security.protocol": "SSL"}, {"ssl.ca.location": "/ca.pem"})
     {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
 
-    Raises `Rejected` for settings that cannot be translated, without a `client`.
+    Of a function the name is passed on, since Spark plans in another process: it is called there.
+
+    >>> client_config("b:9092", {}, "kafka_login:config")
+    {'bootstrap.servers': 'b:9092', 'noted_time.function': 'kafka_login:config'}
+
+    Raises `Rejected` for a `client` with a function in it, and without a `client` for settings that
+    cannot be translated.
 
     >>> client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
     Traceback (most recent call last):
@@ -61,7 +71,14 @@ def client_config(
     """
     settings = {n.removeprefix(CLIENT): str(v) for n, v in options.items() if n.startswith(CLIENT)}
     same = {name: settings[name] for name in SAME if name in settings}
+    if isinstance(client, str):
+        return {"bootstrap.servers": bootstrap, **same, FUNCTION: client}
     if client is not None:
+        if callable(client) or any(map(callable, client.values())):
+            raise Rejected(
+                "client= has a function, which cannot be passed to the process where Spark plans: "
+                'have one return all settings, and give its name, client="module:function"'
+            )
         return {"bootstrap.servers": bootstrap, **same, **client}
     found = {"bootstrap.servers": bootstrap, **same}
     for name, value in settings.items():
@@ -83,5 +100,6 @@ def _translated(name: str, value: str, settings: Mapping[str, str]) -> Mapping[s
     raise Rejected(
         f"option {CLIENT}{name} is for Java: the planner asks the broker by librdkafka, whose "
         "settings for the same connection go into client=, such as "
-        'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}'
+        'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}, or the function '
+        'that returns them, by its name: client="module:function"'
     )

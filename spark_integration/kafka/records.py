@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from spark_integration.kafka.client import CLIENT
+from spark_integration.kafka.client import CLIENT, Client
 from spark_integration.marks.watermark import check_time, unmoved
 
 Options = Mapping[str, str | int | bool]
@@ -37,14 +37,16 @@ class KafkaRecords:
     rows (`key`, `value`, `topic`, `partition`, `offset`, `timestamp`, …). `options` are those of
     Spark's Kafka source; `failOnDataLoss` stays true. `client` has the settings with which
     confluent-kafka connects, where `options` has `kafka.` settings that are Java's alone: a
-    `sasl.jaas.config` of PLAIN or SCRAM, and stores of the type PEM, need none.
+    `sasl.jaas.config` of PLAIN or SCRAM, and stores of the type PEM, need none. Or it names a
+    function that returns them, ``"module:function"``, and may return an `oauth_cb`: it is called
+    without arguments where Spark plans, with the present directory among those of its modules.
     """
 
     topic: str | Sequence[str]
     bootstrap: str
     parse: Callable[[DataFrame], DataFrame] | None = field(default=None, kw_only=True)
     options: Options = field(default_factory=dict, kw_only=True)
-    client: Mapping[str, str] | None = field(default=None, repr=False, kw_only=True)
+    client: Client | None = field(default=None, repr=False, kw_only=True)
 
     def parsed(self, rows: DataFrame) -> DataFrame:
         """Return the events of the source's rows."""

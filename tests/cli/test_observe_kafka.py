@@ -75,6 +75,7 @@ def test_one_look_makes_a_mark(
         ("ingestion --share", "--for 0s cannot be combined with --share"),
         ("ingestion --group board", "--group requires --share"),
         ("ingestion --config /nowhere", "/nowhere cannot be read"),
+        ("ingestion --config no:where", "the function 'no:where' cannot be imported"),
     ],
 )
 def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sentence: str) -> None:

@@ -73,6 +73,7 @@ def test_the_page_runs_as_printed(secured: SecuredBroker, tmp_path: Path) -> Non
         shutil.copy(file, tmp_path)
     ports = {9093: secured.scram, 9094: secured.mutual}
     elsewhere = {f"127.0.0.1:{p}": each["bootstrap.servers"] for p, each in ports.items()}
+    elsewhere["http://127.0.0.1:9095/token"] = secured.token_url
     elsewhere["spark_jars()"] = f"spark_jars({str(HOME / 'connector')!r})"
     with ServeProcess(tmp_path).ready() as controller:
         controller.create("flights")

@@ -1,8 +1,11 @@
 """The settings of Spark's Kafka client, translated for librdkafka."""
 
+from typing import Any
+
 import pytest
 
 from noted_time import Rejected
+from noted_time.kafka.named import FUNCTION
 from spark_integration.kafka.client import client_config
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -66,7 +69,7 @@ def test_a_login_and_pem_stores_are_translated(
 def test_what_has_no_translation_is_named_without_its_value(name: str, value: str) -> None:
     """And goes into client=."""
     options = {f"kafka.{name}": value, "kafka.security.protocol": "SASL_SSL"}
-    with pytest.raises(Rejected, match=f"option kafka.{name} is for Java") as refused:
+    with pytest.raises(Rejected, match=f'kafka.{name} is for Java.*client="module:') as refused:
         client_config("b:9092", options, None)
 
     assert "secret" not in str(refused.value)
@@ -74,4 +77,18 @@ def test_what_has_no_translation_is_named_without_its_value(name: str, value: st
         "bootstrap.servers": "b:9092",
         "security.protocol": "SASL_SSL",
         "sasl.username": "me",
+    }
+
+
+@pytest.mark.parametrize("client", [print, {"oauth_cb": print}])
+def test_a_function_is_refused_which_the_planner_cannot_get(client: Any) -> None:  # noqa: ANN401 - what nobody should give
+    """By its name it can."""
+    options = {"kafka.sasl.mechanism": "AWS_MSK_IAM"}
+    with pytest.raises(Rejected, match='give its name, client="module:function"'):
+        client_config("b:9092", options, client)
+
+    assert client_config("b:9092", options, "kafka_login:config") == {
+        "bootstrap.servers": "b:9092",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        FUNCTION: "kafka_login:config",
     }

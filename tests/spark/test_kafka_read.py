@@ -220,6 +220,8 @@ def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: C
         ({"options": {"subscribepattern": "a.*"}}, "subscribePattern: name the topics in read_not"),
         ({"options": {"failondataloss": False}}, "failOnDataLoss=false would skip rows"),
         ({"options": {"kafka.ssl.truststore.location": "/a"}}, "is for Java: .* into client="),
+        ({"client": {"oauth_cb": print}}, 'give its name, client="module:function"'),
+        ({"client": "nowhere:config"}, "the function 'nowhere:config' cannot be imported"),
         ({"event_time": "departure"}, "the events have no column departure"),
         ({"stream": "no-such"}, "no-such"),
         ({"checkpoint_location": None}, 'marks="ahead" needs checkpoint_location='),

@@ -67,7 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--secured",
         action="store_true",
-        help="listen on the next two ports, too: for TLS with a login, and with a certificate",
+        help="listen on the next two ports, too, for TLS with a login and with a certificate, and "
+        "give tokens on the third",
     )
     parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 66 MB")
     parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to fetch from elsewhere")
@@ -107,9 +108,10 @@ def _say_how(broker: SecuredBroker) -> None:
     """Show the settings of its secured listeners, whose certificates it leaves here."""
     for file in (CA, OWN):
         shutil.copy(file, file.name)
-    for settings in (broker.scram, broker.mutual):
+    for settings in (broker.scram, broker.mutual, broker.bearer):
         shown = (f"  {k}={Path(v).name if 'location' in k else v}" for k, v in settings.items())
         say("\n".join(["It also listens for clients with these settings:", *shown]))
+    say(f"Tokens are at {broker.token_url}, for the same user and password.")
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""A broker with a listener for TLS with a login (SCRAM), and one for TLS with certificates."""
+"""A broker with a listener for TLS with a login (SCRAM, tokens), and one for certificates."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.support.kafka import Broker, free_port
+from tests.support.tokens import KEYS, TokenServer
 
 CERTIFICATES = Path(__file__).with_name("kafka_tls")
 CA, OTHER_CA = CERTIFICATES / "ca.pem", CERTIFICATES / "other-ca.pem"
@@ -22,22 +24,26 @@ USER, PASSWORD = "alice", "wonderland"
 class SecuredBroker(Broker):
     """Beside the listener of every broker, which asks for nothing, it has two that are secured.
 
-    `scram` and `mutual` configure clients of librdkafka for them.
+    `scram` and `mutual` configure clients of librdkafka for them, `bearer` all but `oauth_cb` for
+    tokens in place of the password, which `token_url` gives.
     """
 
     def __init__(self, root: Path, *, port: int = 0) -> None:
-        """Have the secured listeners on the next two ports; port 0 has all on any free ones."""
+        """Have the secured listeners on the next two ports, and the server of tokens on the third.
+
+        Port 0 has all on any free ones.
+        """
         super().__init__(root, port=port)
         at_scram = f"127.0.0.1:{port + 1 if port else free_port()}"
         at_mutual = f"127.0.0.1:{port + 2 if port else free_port()}"
         trusting = {"ssl.ca.location": str(CA)}
+        login = {"bootstrap.servers": at_scram, "security.protocol": "SASL_SSL", **trusting}
+        self.bearer: dict[str, Any] = {**login, "sasl.mechanism": "OAUTHBEARER"}
         self.scram: dict[str, Any] = {
-            "bootstrap.servers": at_scram,
-            "security.protocol": "SASL_SSL",
+            **login,
             "sasl.mechanism": "SCRAM-SHA-256",
             "sasl.username": USER,
             "sasl.password": PASSWORD,
-            **trusting,
         }
         self.mutual: dict[str, Any] = {
             "bootstrap.servers": at_mutual,
@@ -46,10 +52,17 @@ class SecuredBroker(Broker):
             "ssl.key.location": str(OWN),
             **trusting,
         }
+        self._token_port = port + 3 if port else free_port()
+        self.token_url = f"http://127.0.0.1:{self._token_port}/token"
+        self._keys = root.resolve() / "keys.json"
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"
+        self._words.insert(1, allowed)
         for name in ("listeners", "advertised.listeners"):
             self._settings[name] = f"{self._settings[name]},SASL_SSL://{at_scram},SSL://{at_mutual}"
         protocols = ("PLAINTEXT", "SASL_SSL", "SSL")
-        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
+        bears = "listener.name.sasl_ssl.oauthbearer.sasl"
         self._settings |= {
             "listener.security.protocol.map": ",".join(
                 ["CONTROLLER:PLAINTEXT", *(f"{each}:{each}" for each in protocols)]
@@ -59,13 +72,24 @@ class SecuredBroker(Broker):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": CA,
             "listener.name.ssl.ssl.client.auth": "required",
-            "sasl.enabled.mechanisms": "SCRAM-SHA-256",
-            "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{module} required;",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
+            "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{scram} required;",
+            f"{bears}.jaas.config": f"{bearer}LoginModule required;",
+            f"{bears}.server.callback.handler.class": f"{bearer}ValidatorCallbackHandler",
+            "sasl.oauthbearer.jwks.endpoint.url": self._keys.as_uri(),
         }
 
     def start(self) -> None:
-        """Start it, with a user who may log in."""
+        """Start it, with a user who may log in, and get tokens."""
+        self._keys.parent.mkdir(parents=True, exist_ok=True)
+        self._keys.write_text(json.dumps(KEYS))
         super().start()
+        self._tokens = TokenServer(self._token_port, USER, PASSWORD)
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
         user = UserScramCredentialUpsertion(USER, how, PASSWORD.encode())
         self.change(lambda admin: admin.alter_user_scram_credentials([user]))
+
+    def stop(self) -> None:
+        """End both."""
+        self._tokens.close()
+        super().stop()

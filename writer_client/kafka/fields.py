@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -13,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from confluent_kafka import Message
 
+from noted_time.extras import function_named
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import Seen
 from noted_time.values import LARGEST_TIME, LEAST_TIME, LateRows, Rejected, shown_time, unix_ms_of
@@ -208,15 +207,7 @@ def time_in(field: str) -> Callable[[Message], int]:
 
     Raises `Rejected` for a function that cannot be imported.
     """
-    module, colon, name = field.partition(":")
-    if not colon:
-        return _of_json(field)
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return _checked(attrgetter(name)(importlib.import_module(module)))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise Rejected(f"the function {field!r} cannot be imported: {error}") from error
+    return _checked(function_named(field)) if ":" in field else _of_json(field)
 
 
 def timestamp(message: Message) -> int | None:

@@ -1,0 +1,166 @@
+"""Logins by tokens: which function gives the configuration, and when tokens are asked for."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from noted_time import Rejected, Unreachable
+from noted_time.kafka import Topic
+from noted_time.kafka.connecting import Cluster, client_of, connection
+from noted_time.kafka.named import FUNCTION, called
+from tests.support.secured_kafka import USER, SecuredBroker
+from tests.support.tokens import token_of
+from tests.support.waiting import wait_until
+from writer_client import KafkaFields
+from writer_client.kafka.group import PartitionGroup
+
+Config = dict[str, Any]
+BEARER = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Return what writes a module into the present directory, and names its function `config`."""
+    monkeypatch.chdir(tmp_path)
+
+    def written(text: str) -> str:
+        name = f"login_{abs(hash(text))}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return f"{name}:config"
+
+    return written
+
+
+def test_a_function_gives_the_configuration(module: Callable[[str], str]) -> None:
+    """Over what is given beside its name."""
+    name = module("def config(): return {'oauth_cb': print, 'client.id': 'own'}")
+
+    config = called({"bootstrap.servers": "b:9092", "client.id": "given", FUNCTION: name})
+
+    assert config == {"bootstrap.servers": "b:9092", "client.id": "own", "oauth_cb": print}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("config = 1 / 0", "cannot be imported: division by zero"),
+        ("", "cannot be imported: module .* has no attribute 'config'"),
+        ("config = {}", "raised TypeError.*: it has to return a mapping of librdkafka's settings"),
+        ("def config(): raise OSError('no metadata')", r"raised OSError\('no metadata'\)"),
+        ("def config(): return 'a=b'", "returned str: it has to return a mapping"),
+    ],
+)
+def test_a_function_that_gives_none_is_named(
+    module: Callable[[str], str], text: str, says: str
+) -> None:
+    """With what is wrong, and what to do."""
+    name = module(text)
+    with pytest.raises(Rejected, match=f"the function '{name}' {says}"):
+        Cluster({"bootstrap.servers": "b:9092", FUNCTION: name})
+
+
+@pytest.mark.parametrize("name", ["nowhere:config", "json", "json:"])
+def test_a_name_of_no_function_says_how_to_write_one(name: str) -> None:
+    """And where its module has to be."""
+    with pytest.raises(Rejected, match="Write it as module:function, and put the module on the PY"):
+        called({FUNCTION: name})
+
+
+def test_all_clients_keep_what_a_login_by_tokens_needs() -> None:
+    """And nothing that is a producer's or a consumer's own."""
+    names = ("oauth_cb", "sasl.oauthbearer.config", "sasl.oauthbearer.token.endpoint.url")
+    others = ("https.ca.location", "client.dns.lookup", "broker.address.family")
+    kept: Config = dict.fromkeys((*names, *others, "enable.sasl.oauthbearer.unsecure.jwt"), "")
+
+    assert connection({**kept, "linger.ms": 5, "group.id": "own"}) == {**kept, "log_level": 2}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A secured broker with a topic."""
+    with SecuredBroker(tmp_path_factory.mktemp("secured")) as broker:
+        broker.create("flights", 1)
+        broker.send("flights", [(0, '{"at": 5}', 5)])
+        yield broker
+
+
+class Tokens:
+    """An `oauth_cb` that counts its calls; what it gives is to be renewed after `lasts_s`."""
+
+    def __init__(self, lasts_s: float = 3600.0) -> None:
+        self.calls, self._lasts_s = 0, lasts_s
+
+    def __call__(self, _: str) -> tuple[str, float]:
+        """Give a token."""
+        self.calls += 1
+        return token_of(USER), time.time() + self._lasts_s
+
+
+@pytest.mark.acceptance
+def test_tokens_are_renewed_while_nobody_calls(secured: SecuredBroker) -> None:
+    """In a thread of librdkafka's; a look needs the first."""
+    tokens = Tokens(lasts_s=2)
+    topic = Topic({**secured.bearer, "oauth_cb": tokens}, "flights")
+
+    assert topic.look().ends == {0: 1}
+    begun = tokens.calls
+    wait_until(lambda: tokens.calls > begun)
+
+
+@pytest.mark.acceptance
+def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
+    """One that reads, one that shares partitions, and the consumer of a program."""
+    config = {**secured.bearer, "oauth_cb": Tokens()}
+    read = KafkaFields(config, "flights", "at", start="earliest")
+    group = PartitionGroup(config, "flights", "tokens", list)
+    consumer = client_of(Consumer, {**config, "group.id": "tokens"})
+
+    assert read().newest == {0: 5}
+    assert group.partitions() == [0]
+    assert [*consumer.list_topics("flights", timeout=10).topics] == ["flights"]
+    group.close()
+    consumer.close()
+
+
+@pytest.mark.acceptance
+def test_a_token_that_is_refused_is_said_at_once(secured: SecuredBroker) -> None:
+    """It has another's signature."""
+
+    def forged(_: str) -> tuple[str, float]:
+        return token_of(USER, b"a key that the broker has not...."), time.time() + 3600
+
+    says = 'refuses the login: SASL authentication error: {"status":"invalid_token"}'
+    with pytest.raises(Rejected) as refused:
+        Topic({**secured.bearer, "oauth_cb": forged}, "flights").look(timeout_s=600)
+
+    assert says in str(refused.value)
+
+
+def away(_: str) -> tuple[str, float]:
+    """Give no token."""
+    raise OSError("no server of tokens")
+
+
+def unusable(_: str) -> tuple[str, float]:
+    """Give what is no token, and expired long ago."""
+    return "", 0.0
+
+
+@pytest.mark.parametrize(
+    ("oauth_cb", "says"),
+    [(away, "OSError('no server of tokens')"), (unusable, "it has to return a token, and in Unix")],
+)
+def test_without_a_token_nobody_gives_up(
+    oauth_cb: Callable[[str], object], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As its server may be away for a moment; what the function raises is in the log at once."""
+    with pytest.raises(Unreachable) as failed:
+        Topic({"bootstrap.servers": "127.0.0.1:9", **BEARER, "oauth_cb": oauth_cb}, "flights")
+
+    said = f"oauth_cb gave no token: {says}"
+    assert str(failed.value).startswith(said)
+    assert {each.getMessage() for each in caplog.records} == ({said} if oauth_cb is away else set())

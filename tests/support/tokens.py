@@ -1,0 +1,70 @@
+"""A server of tokens (OAuth 2.0, client credentials), and the keys by which a broker knows them."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = b"of no use to anybody but a test."
+ID = "tests"
+LASTS_S = 3600
+
+
+def encoded(part: bytes) -> str:
+    """Return a part of a token as text."""
+    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
+
+
+KEYS: dict[str, Any] = {"keys": [{"kty": "oct", "kid": ID, "alg": "HS256", "k": encoded(KEY)}]}
+"""The keys by which a broker knows the tokens (JWKS)."""
+
+
+def token_of(user: str, key: bytes = KEY) -> str:
+    """Return a signed token (JWT) of a user, which is valid for an hour."""
+    now = int(time.time())
+    claims = {"sub": user, "iat": now, "exp": now + LASTS_S}
+    parts = ({"alg": "HS256", "kid": ID}, claims)
+    signed = ".".join(encoded(json.dumps(part).encode()) for part in parts)
+    return f"{signed}.{encoded(hmac.digest(key, signed.encode(), 'sha256'))}"
+
+
+class TokenServer(ThreadingHTTPServer):
+    """Gives a token to whoever has the password of a user."""
+
+    def __init__(self, port: int, user: str, password: str) -> None:
+        """Serve in a thread of its own until `close`."""
+        super().__init__(("127.0.0.1", port), _Answer)
+        self.user = user
+        self.login = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Serve no more."""
+        self.shutdown()
+        self.server_close()
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: TokenServer
+
+    def do_POST(self) -> None:
+        """Give a token."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.headers.get("Authorization") != self.server.login:
+            self.send_error(401)
+            return
+        given = {"access_token": token_of(self.server.user), "expires_in": LASTS_S}
+        body = json.dumps(given).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
