@@ -34,9 +34,11 @@ LOOK_S = 0.05
 """How often it is looked whether a call has an answer, or its connection was refused."""
 
 LOGIN = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own codes begin so
-NO_TOKEN = KafkaError.SASL_AUTHENTICATION_FAILED
 TLS = KafkaError._SSL  # noqa: SLF001 - likewise
 AWAY = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
+NO_TOKEN = KafkaError.SASL_AUTHENTICATION_FAILED
+"""What confluent-kafka raises if an `oauth_cb` gives no first token."""
+
 SAID = {
     LOGIN: "refuses the login",
     TLS: "and this client do not agree on TLS",
@@ -58,9 +60,9 @@ def connection(config: Mapping[str, Any]) -> dict[str, Any]:
 class Tokens:
     """Calls an `oauth_cb`, and keeps what it raises: librdkafka tells nobody."""
 
-    def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
+    def __init__(self, ask: Callable[[str], object]) -> None:
         self.ask = ask
-        self.why = "it has to return a token, and in Unix seconds when that expires"
+        self.why = "it has to return a token, and when that expires in Unix seconds"
         """Why there is none."""
 
     def __call__(self, asked: str) -> object:
@@ -143,8 +145,11 @@ class Cluster:
         return Unreachable(self._sentence(found))
 
     def _trouble(self, error: KafkaError) -> None:
-        if error.code() in SAID or error.code() == AWAY:
-            self._troubles[error.code()] = error
+        """Keep a reason; of several, as librdkafka guesses now and then, the one that says most."""
+        code = error.code()
+        if code in SAID or code == AWAY:
+            known = self._troubles.get(code, error)
+            self._troubles[code] = max(known, error, key=lambda each: len(each.str()))
 
     def _sentence(self, code: int | None) -> str:
         nobody = f"no Kafka broker answers at {self.servers}"

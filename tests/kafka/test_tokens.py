@@ -12,7 +12,7 @@ from noted_time import Rejected, Unreachable
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import Cluster, client_of, connection
 from noted_time.kafka.named import FUNCTION, called
-from tests.support.secured_kafka import USER, SecuredBroker
+from tests.support.secured_kafka import PASSWORD, USER, SecuredBroker
 from tests.support.tokens import token_of
 from tests.support.waiting import wait_until
 from writer_client import KafkaFields
@@ -127,6 +127,16 @@ def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
 
 
 @pytest.mark.acceptance
+def test_a_client_id_with_a_secret_needs_no_function(secured: SecuredBroker) -> None:
+    """The server of tokens is asked by librdkafka."""
+    asked = {"token.endpoint.url": secured.token_url, "client.id": USER, "client.secret": PASSWORD}
+    own = {f"sasl.oauthbearer.{name}": value for name, value in asked.items()}
+    topic = Topic({**secured.bearer, **own, "sasl.oauthbearer.method": "oidc"}, "flights")
+
+    assert topic.look().ends == {0: 1}
+
+
+@pytest.mark.acceptance
 def test_a_token_that_is_refused_is_said_at_once(secured: SecuredBroker) -> None:
     """It has another's signature."""
 
@@ -152,7 +162,7 @@ def unusable(_: str) -> tuple[str, float]:
 
 @pytest.mark.parametrize(
     ("oauth_cb", "says"),
-    [(away, "OSError('no server of tokens')"), (unusable, "it has to return a token, and in Unix")],
+    [(away, "OSError('no server of tokens')"), (unusable, "it has to return a token, and when")],
 )
 def test_without_a_token_nobody_gives_up(
     oauth_cb: Callable[[str], object], says: str, caplog: pytest.LogCaptureFixture
