@@ -60,7 +60,7 @@ def connection(config: Mapping[str, Any]) -> dict[str, Any]:
 class Tokens:
     """Calls an `oauth_cb`, and keeps what it raises: librdkafka tells nobody."""
 
-    def __init__(self, ask: Callable[[str], object]) -> None:
+    def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
         self.ask = ask
         self.why = "it has to return a token, and when that expires in Unix seconds"
         """Why there is none."""
