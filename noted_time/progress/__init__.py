@@ -16,6 +16,7 @@ from noted_time.progress.backlog import (
     BacklogState,
     CombinedBacklog,
     Reason,
+    combined,
     with_reason,
 )
 from noted_time.progress.order import Lag, SegmentTimes, largest_of

@@ -61,7 +61,8 @@ class MarksOffset:
     """Which marks a query has let in beside another source, of one stream or of several.
 
     `token` tells the source apart from every other in the query's offset log; `run` counts the
-    starts of the query.
+    starts of the query. `backlog` is what was found when the batch was planned, `None` if nothing
+    was known or asked.
 
     >>> offset = MarksOffset({"flights": Admitted(Released("a", 3, 99))}, "5b1e", run=1)
     >>> MarksOffset.from_json(offset.to_json()) == offset
@@ -71,6 +72,7 @@ class MarksOffset:
     streams: Mapping[str, Admitted]
     token: str
     run: int = 0
+    backlog: bool | None = None
 
     @property
     def least(self) -> Released:
@@ -84,6 +86,8 @@ class MarksOffset:
         """Return the shape that Spark keeps; equal offsets give the same text."""
         each = {name: self.streams[name].to_json() for name in sorted(self.streams)}
         json: Json = {"noted_marks": ",".join(each), "token": self.token, "run": self.run}
+        if self.backlog is not None:
+            json["backlog"] = self.backlog
         # one stream has the shape that earlier versions read
         return {**json, **(each.popitem()[1] if len(each) == 1 else {"streams": each})}
 
@@ -92,4 +96,4 @@ class MarksOffset:
         """Return the offset from what Spark kept."""
         streams = json.get("streams") or {json["noted_marks"]: json}
         admitted = {name: Admitted.from_json(each) for name, each in streams.items()}
-        return cls(admitted, json["token"], json["run"])
+        return cls(admitted, json["token"], json["run"], json.get("backlog"))

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql.datasource import InputPartition
 
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
+from noted_time.progress import combined
 from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.checkpoint.query_progress import QueryProgress
+from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Json, Restated, Watermark
@@ -166,6 +168,7 @@ class MarksPlanner:
         self._token = uuid.uuid4().hex
         self._restated = Restated()
         self._available_now = False
+        self._backlogs: dict[str, QueryBacklog] = {}
 
     def close(self) -> None:
         """Stop following marks."""
@@ -194,7 +197,8 @@ class MarksPlanner:
         """
         ended = MarksOffset.from_json(end)
         self.check_covered(ended)
-        ms = Watermark.after(ended.least, strict=self._query.policy.strict).ms
+        query = self._query
+        ms = Watermark.after(ended.least, strict=query.policy.strict, lag_ms=query.lag_ms).ms
         return [] if start == end or ms is None else [InputPartition(ms)]
 
     def plan(self, begun: MarksOffset) -> MarksOffset:
@@ -220,7 +224,28 @@ class MarksPlanner:
             for stream, admitted in begun.streams.items()
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
-        return replace(begun, streams=streams, run=run)
+        ended = replace(begun, streams=streams, run=run)
+        # a change of the flag alone makes no batch
+        return ended if ended == begun else replace(ended, backlog=self._backlog(begun))
+
+    def is_behind(self) -> bool:
+        """Whether a run that would begin now has a backlog, by the offset log."""
+        last = self._progress.last_marks(self._query.streams)
+        begun = MarksOffset.from_json(last or self.initial())
+        for stream, releaser in self._releasers.items():
+            releaser.follow(begun.streams[stream].mark)
+        return bool(self._backlog(begun))
+
+    def _backlog(self, begun: MarksOffset) -> bool | None:
+        """Return whether one of the streams has a backlog when a batch begins there."""
+        policy = self._query.backlog
+        if policy is None:
+            return None
+        for stream, releaser in self._releasers.items():
+            known = self._backlogs.setdefault(stream, QueryBacklog(policy, begun.backlog))
+            lower, is_idle = begun.streams[stream].mark.lower, releaser.at_end != "live"
+            known.look(lower, releaser.last_lower, idle=is_idle)
+        return combined(each.flag for each in self._backlogs.values())
 
     def check_covered(self, ended: MarksOffset) -> None:
         """Raise `Rejected` unless the marks cover all that the batch that ends here reads."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spark_integration.marks.arguments import SAFE, WatermarkPolicy
 
 if TYPE_CHECKING:
+    from noted_time import BacklogPolicy
     from spark_integration.checkpoint.source_positions import PositionOf
 
 AT_ONCE = "spark.sql.streaming.statefulOperator.allowMultiple=false"
@@ -34,6 +35,8 @@ class MarksQuery:
     """Which marks a query needs, and where to find how far it has read.
 
     `streams` maps each stream to how its position follows from the offset of the events' source.
+    `lag_ms` is how far the watermark is behind the time of the marks, and `backlog` decides whether
+    a micro-batch is flagged as one of a backlog.
     """
 
     streams: Mapping[str, PositionOf]
@@ -42,3 +45,5 @@ class MarksQuery:
     domain: str | None = None
     policy: WatermarkPolicy = SAFE
     kafka: FromKafka | None = None
+    lag_ms: int = 0
+    backlog: BacklogPolicy | None = None

@@ -9,7 +9,7 @@ be run again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from noted_time import Rejected
 from spark_integration.checkpoint.files import Files, checkpoint_files, place_of
-from spark_integration.marks.released import is_of_log, is_of_marks
+from spark_integration.marks.released import Json, is_of_log, is_of_marks
 
 VERSION = "v1"
 NO_OFFSET = "-"
@@ -61,6 +61,15 @@ class QueryProgress:
                 events = _only_source(marks["noted_marks"], offsets[place:])
                 return {} if events is None else position_of(events)
         raise _not_ours(self.checkpoint, "was written by another query")
+
+    def last_marks(self, streams: Collection[str]) -> Json | None:
+        """Return the last offset of the marks of these streams, `None` if there is none yet."""
+        if not self._files.names("offsets"):
+            return None
+        _, *lines = self._newest()
+        offsets = (json.loads(line) for line in lines if line != NO_OFFSET)
+        names = ",".join(sorted(streams))
+        return next((o for o in offsets if is_of_marks(o) and o["noted_marks"] == names), None)
 
     def query_id(self) -> str:
         """Return the id of the query, which stays the same across restarts."""

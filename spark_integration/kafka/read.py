@@ -26,7 +26,17 @@ from spark_integration.kafka.records import (
     timed,
 )
 from spark_integration.kafka.topic_marks import MarksWanted, check_exact
+from spark_integration.log.options import (
+    Align,
+    Batches,
+    CatchUp,
+    Columns,
+    Ingestion,
+    ReadRange,
+    chosen_of,
+)
 from spark_integration.marks.arguments import (
+    EVENT_TIMES,
     SAFE,
     Noted,
     WatermarkPolicy,
@@ -44,12 +54,28 @@ log = logging.getLogger("noted_time.spark")
 
 Marks = Literal["ahead", "committed", "topic"]
 
+MOST_ROWS, *_ = LIMITS
+"""The option that `CatchUp` gives another value."""
+
+OF_LOGS: Mapping[type, str] = {
+    ReadRange: "read_complete_kafka reads a range of event times",
+    Columns: "parse= of the records selects columns",
+    Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
+    Align: "Spark decides how far it reads of a topic",
+}
+"""The options that only a file log has, and what there is of a topic."""
+
+LAG = (
+    f"{EVENT_TIMES}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than that "
+    "when it comes in"
+)
+
 
 def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two are named
     spark: SparkSession,
     records: KafkaRecords,
     noted: Noted | None = None,
-    *,
+    *options: CatchUp | Ingestion,
     event_time: str,
     checkpoint_location: str | None = None,
     marks: Marks = "ahead",
@@ -81,6 +107,13 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     query runs, so what would delay rows is refused here, and no restart may add it: see
     `docs/guides/kafka-marks.md`.
 
+    Options follow the stream as values, each kind at most once. An `Ingestion` with
+    ``domain="ingestion"`` takes the marks of an observer (`writer_client.IngestionNoter`), and the
+    watermark is `max_event_time_lag_ms` below them. With a `CatchUp` each mark's micro-batch is
+    flagged in the offset log, by whether the query had a backlog; and a run that begins with one
+    has the other limit, in place of `maxOffsetsPerTrigger`. Spark takes that limit at the start of
+    a run and keeps it.
+
     Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, an
     unknown topic, no right to describe it, an event time that is no timestamp, and a session
     without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
@@ -94,20 +127,15 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     connect, by the options or `client`.
     """
     check_one_of("marks", marks, Marks)
-    check_promised(domain, event_time)
+    catch_up, lag_ms = _options(options, marks, domain, event_time)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
     streams = _streams(records.topic, noted.stream)
     chosen = checked_options(records.options, "read_noted_kafka")
     limit = _limit(spark, chosen)
     check_connector(spark)
-    reader = spark.readStream.format("kafka").options(**{"startingOffsets": "earliest", **chosen})
-    reader = reader.option("kafka.bootstrap.servers", records.bootstrap)
-    rows = reader.option("subscribe", ",".join(streams.values())).load()
-    events = records.parsed(rows)
-    check_events(events, event_time)
-    events = timed(events, event_time)
     if marks == "topic":
+        events = _events(spark, records, streams, chosen, event_time)
         check_exact(spark, streams, limit)
         connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
         known = _known(spark, streams, (domain, event_time), noted)
@@ -117,6 +145,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
             _logs(known, _ids_if_known(spark, records, chosen, streams)),
             {**connection, "kafka.bootstrap.servers": records.bootstrap},
             policy,
+            lag_ms,
         )
         return events_under(asked.read(spark), events, event_time, policy)
     several = len(streams) > 1
@@ -132,12 +161,86 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
             limit=limit,
             committed=is_committed(chosen),
         ),
+        lag_ms=lag_ms,
+        backlog=catch_up.policy if catch_up else None,
     )
     config = client_config(records.bootstrap, chosen, records.client)
     ids = _ids(spark, streams, config)
     _logs(_known(spark, streams, (domain, event_time), noted), ids)
+    if catch_up is not None:
+        chosen = _caught_up(spark, catch_up, chosen, query, (noted.token, config))
+    events = _events(spark, records, streams, chosen, event_time)
     sides = [marks_of(spark, query, noted.token, config)]
     return events_under(sides, events, event_time, policy)
+
+
+def _options(
+    options: Sequence[object], marks: Marks, domain: str | None, event_time: str
+) -> tuple[CatchUp | None, int]:
+    """Return the `CatchUp` of a call, and how far the watermark is below the time of the marks."""
+    for option in options:
+        if reason := OF_LOGS.get(type(option)):
+            raise Rejected(f"{type(option).__name__} is an option of file logs: {reason}")
+    chosen = chosen_of(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
+    catch_up: CatchUp | None = chosen.get("catch_up")
+    if catch_up is not None and marks == "topic":
+        raise Rejected(
+            'with marks="topic" nothing compares the query with its stream, so CatchUp has no '
+            'effect: read with marks="ahead" or marks="committed"'
+        )
+    ingestion: Ingestion = chosen.get("ingestion", Ingestion())
+    ingestion.check_domain(domain)
+    if ingestion.unstamped != "fail":
+        raise Rejected("unstamped is an option of file logs: no record of a topic is stamped")
+    if ingestion.max_event_time_lag_ms is None:
+        check_promised(domain, event_time, LAG)
+    return catch_up, ingestion.max_event_time_lag_ms or 0
+
+
+def _caught_up(
+    spark: SparkSession,
+    catch_up: CatchUp,
+    options: Mapping[str, Any],
+    query: MarksQuery,
+    secrets: tuple[str | None, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the options of a run: one that begins with a backlog has the limit of `catch_up`."""
+    others = {name: value for name, value in options.items() if name != MOST_ROWS}
+    larger = catch_up.max_rows_per_trigger
+    if MOST_ROWS not in options:
+        if larger is not None:
+            raise Rejected(
+                f"max_rows_per_trigger of CatchUp takes the place of {MOST_ROWS}, which is not "
+                "among the options of the records: without it a micro-batch has all there is"
+            )
+        return others
+    catch_up.check_above(int(options[MOST_ROWS]), f"option {MOST_ROWS}")
+    if not isinstance(spark, SparkSession):
+        raise Rejected(
+            f"CatchUp chooses {MOST_ROWS} by the checkpoint, which the server has with Spark "
+            "Connect: leave one of the two out"
+        )
+    from spark_integration.beside.planner import planner_of  # noqa: PLC0415 - not in every PySpark
+
+    with closing(planner_of(query, *secrets)) as planner:
+        is_behind = planner.is_behind()
+    limit = larger if is_behind else options[MOST_ROWS]
+    return others if limit is None else {**others, MOST_ROWS: limit}
+
+
+def _events(
+    spark: SparkSession,
+    records: KafkaRecords,
+    streams: Mapping[str, str],
+    options: Mapping[str, Any],
+    event_time: str,
+) -> DataFrame:
+    """Return the events of the topics, of which one without an event time fails the query."""
+    reader = spark.readStream.format("kafka").options(**{"startingOffsets": "earliest", **options})
+    reader = reader.option("kafka.bootstrap.servers", records.bootstrap)
+    events = records.parsed(reader.option("subscribe", ",".join(streams.values())).load())
+    check_events(events, event_time)
+    return timed(events, event_time)
 
 
 def _given(name: str, value: str | None, marks: Marks) -> str:

@@ -52,7 +52,8 @@ class MarksWanted:
     """Which marks a query needs: those of a domain of each stream, `None` if it was not named.
 
     `topics` are the events' topics by stream, `logs` the ids that they may have, none if these are
-    not known, and `connection` the options with which Spark connects.
+    not known, and `connection` the options with which Spark connects. `lag_ms` is how far the
+    watermark is behind the time of the marks.
     """
 
     topics: Mapping[str, str]
@@ -60,6 +61,7 @@ class MarksWanted:
     logs: Mapping[str, Collection[str]]
     connection: Mapping[str, Any]
     policy: WatermarkPolicy
+    lag_ms: int = 0
 
     def read(self, spark: SparkSession) -> list[DataFrame]:
         """Return the marks of each stream in the column `time`, each for a watermark of its own.
@@ -108,7 +110,7 @@ class NotedTopic:
         value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
         mark = F.from_json(value, MARK).alias("mark")
         rows = records.select("topic", "offset", value, key, mark).select("*", "mark.*")
-        is_own, lower = F.col("topic") == self.topic, F.col("lower")
+        is_own, lower, lag_ms = F.col("topic") == self.topic, F.col("lower"), self.asked.lag_ms
         is_last = F.col("final") & F.lit(self.asked.policy.on_seal == "close")
         domain = StreamSettings().domain_or_default(self.asked.domains[self.stream])
         is_other = F.col("domain") != domain
@@ -128,9 +130,9 @@ class NotedTopic:
             F.when(~is_own, last is not None)
             .when(flaw.isNotNull(), F.raise_error(message).cast("boolean"))
             .when(is_other, value=False)
-            .otherwise(is_last | ((lower > FIRST_MS) & (lower <= LAST_MS)))
+            .otherwise(is_last | ((lower > FIRST_MS + lag_ms) & (lower <= LAST_MS)))
         )
-        lower = lower - int(self.asked.policy.strict)
+        lower = lower - (lag_ms + int(self.asked.policy.strict))
         lower = F.when(~is_own, last).when(is_last, LAST_MS).otherwise(lower)
         return rows.where(unmoved(counts)).select(lower.alias("lower"))
 

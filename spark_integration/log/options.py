@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from noted_time import BacklogPolicy, Rejected
+from noted_time.observing import INGESTION
 from noted_time.progress.alignment import Align as Align  # noqa: PLC0414 - it is one of the options
 from noted_time.values import Time, shown_time
 from spark_integration.marks.arguments import check_one_of, time_ms
@@ -109,6 +110,15 @@ class CatchUp:
     def __post_init__(self) -> None:
         check_positive("max_rows_per_trigger", self.max_rows_per_trigger)
 
+    def check_above(self, usual: int | None, source: str) -> None:
+        """Raise `Rejected` if its limit is below the `usual` one, whose `source` is named."""
+        larger = self.max_rows_per_trigger
+        if larger is not None and larger < (usual or 1):
+            raise Rejected(
+                f"max_rows_per_trigger of CatchUp is {larger}: it must be at least that of "
+                f"{source} ({usual})"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
@@ -128,6 +138,11 @@ class Ingestion:
             raise Rejected(
                 f"max_event_time_lag_ms must be 0 or more, not {self.max_event_time_lag_ms}"
             )
+
+    def check_domain(self, domain: str | None) -> None:
+        """Raise `Rejected` if it says something and the marks are of another domain."""
+        if domain != INGESTION and self != Ingestion():
+            raise Rejected(f"Ingestion(…) goes with domain={INGESTION!r}")
 
 
 Option = ReadRange | Columns | Batches | CatchUp | Align | Ingestion

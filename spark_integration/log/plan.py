@@ -7,15 +7,14 @@ run again is not planned: it has the offsets of its first run.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from noted_time.progress import UNKNOWN, Backlog, BacklogState
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import CatchUp
+from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.scan.admission import Unread, shares
@@ -85,7 +84,7 @@ class Limit:
 
     def __init__(self, catch_up: CatchUp | None) -> None:
         self._catch_up = catch_up
-        self._backlog: Backlog | None = None
+        self._backlog: QueryBacklog | None = None
 
     def __call__(self, plan: Plan) -> Plan:
         """Set the ends of the batch."""
@@ -99,23 +98,15 @@ class Limit:
         if self._catch_up is None:
             return plan.limit
         if self._backlog is None:
-            known = BacklogState(caught_up=plan.begun.backlog is False)
-            self._backlog = Backlog(self._catch_up.policy, known)
+            self._backlog = QueryBacklog(self._catch_up.policy, plan.begun.backlog)
         last_lower = plan.begun.times.capped(plan.marks.last_lower)
-        now_ms = time.time_ns() // 1_000_000
-        lower = plan.released.lower
-        if not self._backlog.look(now_ms, lower, last_lower, idle=not unread).backlog:
+        if not self._backlog.look(plan.released.lower, last_lower, idle=not unread):
             return plan.limit
         larger = self._catch_up.max_rows_per_trigger
         return ReadMaxRows(larger) if larger else ReadAllAvailable()
 
     def flagged(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
-        """Return the end of a batch with the backlog found; a change of it alone makes no batch.
-
-        The flag has no effect if the batch is run again. It only tells the next run of the query
-        that it had caught up, for the sticky rule.
-        """
+        """Return the end of a batch with the backlog found; a change of it alone makes no batch."""
         if self._catch_up is None or ended == begun:
             return ended
-        state = self._backlog.state if self._backlog else UNKNOWN
-        return replace(ended, backlog=state.backlog or (False if state.caught_up else None))
+        return replace(ended, backlog=self._backlog.flag if self._backlog else None)

@@ -64,20 +64,14 @@ class LogQuery:
 
     def __post_init__(self) -> None:
         checked_name("stream", self.stream)
-        if self.catch_up is not None and self.catch_up.max_rows_per_trigger is not None:
-            usual, larger = self.batches.max_rows_per_trigger, self.catch_up.max_rows_per_trigger
-            if larger < (usual or 1):
-                raise Rejected(
-                    f"max_rows_per_trigger of CatchUp is {larger}: it must be at least that of "
-                    f"Batches ({usual})"
-                )
+        if self.catch_up is not None:
+            self.catch_up.check_above(self.batches.max_rows_per_trigger, "Batches")
         if self.is_ingestion and self.range.times != ALL_TIMES:
             raise Rejected(
                 f"start_at and end_at cannot be used with domain={INGESTION!r}: its marks say when "
                 "rows came in, not their event times; filter by a column of the rows instead"
             )
-        if not self.is_ingestion and self.ingestion != Ingestion():
-            raise Rejected(f"Ingestion(…) goes with domain={INGESTION!r}")
+        self.ingestion.check_domain(self.domain)
 
     @classmethod
     def asked(  # noqa: PLR0913 - the parameters of `read_noted_log`

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from reader_client import KafkaRelay
-from spark_integration import WatermarkPolicy
+from spark_integration import Ingestion, WatermarkPolicy
 from spark_integration.kafka.topic_marks import MarksWanted, NotedTopic
 from spark_integration.marks.watermark import LAST_MS
-from tests.support.clock import START_MS, Clock, Transactions
+from tests.support.clock import START_MS, Clock, Option, Transactions
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
@@ -58,10 +58,10 @@ class NotedClock(Clock):
         """Write a record into the noted topic."""
         self.broker.send(self.noted, [(0, value, 0)], key)
 
-    def read(self, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
+    def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
         without = {"url": "", "checkpoint_location": None}
-        return super().read(**{"marks": "topic", **without, **asked})
+        return super().read(*given, **{"marks": "topic", **without, **asked})
 
     def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
         """Return where the sources end in a batch, in the order of the plan."""
@@ -117,6 +117,7 @@ def test_a_mark_stands_for_its_lower_and_a_seal_for_the_end_of_time(spark: Spark
     assert lowers(spark, rows) == [49, LAST_MS]
     assert lowers(spark, rows, replace(ASKED, policy=HELD)) == [50, 60]
     assert lowers(spark, rows, replace(ASKED, domains={"flights": "ingestion"})) == [69]
+    assert lowers(spark, rows, replace(ASKED, policy=HELD, lag_ms=20)) == [30, 40]
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,17 @@ def test_a_domain_that_was_not_named_has_to_be_the_default_one(spark: SparkSessi
 
 
 # Queries
+
+
+def test_ingestion_less_a_lag_is_the_watermark_and_a_second_that_is_not_over_stays_open(
+    clock: NotedClock,
+) -> None:
+    """The observer's mark says that all that was visible before the fourth second is read."""
+    clock.write(0, 1, 2)
+    clock.note(4, "ingestion")
+    clock.run(Ingestion(2000), domain="ingestion")
+
+    assert clock.counts == [(0, 4), (1, 4)]
 
 
 def test_a_mark_comes_in_the_micro_batch_of_its_rows_without_python(

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from examples.flights.starting import connected
-from spark_integration import KafkaRecords, read_noted_kafka
+from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
@@ -22,6 +22,8 @@ from tests.support.waiting import eventually
 
 START_MS = 1_357_000_000_000
 START_S = START_MS // 1000
+
+Option = CatchUp | Ingestion
 
 
 class Clock:
@@ -53,7 +55,7 @@ class Clock:
         """Note that all before a second is written."""
         self.marks.note("w", START_MS + 1000 * second, self.ends)
 
-    def read(self, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
+    def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
         chosen = {
             "checkpoint_location": str(self.output.checkpoint),
@@ -63,11 +65,11 @@ class Clock:
         }
         noted = noted_and_policy(chosen, self.url)
         records = taken(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
-        return connected(lambda: read_noted_kafka(self.spark, records, noted, **chosen))
+        return connected(lambda: read_noted_kafka(self.spark, records, noted, *given, **chosen))
 
-    def run(self, **asked: Any) -> None:  # noqa: ANN401 - any parameter
+    def run(self, *given: Option, **asked: Any) -> None:  # noqa: ANN401 - any parameter
         """Read what there is, in a run of the query."""
-        query = self.output.start(per_second(self.read(**asked), "timestamp"))
+        query = self.output.start(per_second(self.read(*given, **asked), "timestamp"))
         try:
             query.processAllAvailable()
         finally:

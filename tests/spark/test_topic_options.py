@@ -1,0 +1,216 @@
+"""Queries on topics that catch up, or whose watermark is ingestion less a lag, on a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from noted_time import BacklogPolicy, Rejected
+from spark_integration import Align, Batches, CatchUp, Columns, Ingestion, ReadRange
+from tests.support.clock import START_MS, Clock
+from tests.support.kafka import Broker
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+from writer_client import IngestionNoter, KafkaEnds, WriterClient
+
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
+
+BEHIND = BacklogPolicy(behind_ms=2500)
+LIMIT = {"options": {"maxOffsetsPerTrigger": 4}}
+
+
+class FailingOutput(QueryOutput):
+    """An output that fails in the batches it is told to, each once."""
+
+    failing: frozenset[int] = frozenset()
+
+    def _take(self, batch: DataFrame, batch_id: int) -> None:
+        if batch_id in self.failing:
+            self.failing -= {batch_id}
+            raise OSError(f"batch {batch_id} fails")
+        super()._take(batch, batch_id)
+
+    def planned(self) -> list[tuple[str, str]]:
+        """Return what each batch was planned with: the offset of the marks, and of the events."""
+        files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+        return [(lines[2], lines[3]) for lines in (file.read_text().split("\n") for file in files)]
+
+    def flags(self) -> list[bool | None]:
+        """Return the backlog of each batch, as its offset says."""
+        return [json.loads(marks).get("backlog") for marks, _ in self.planned()]
+
+    def sizes(self) -> list[int]:
+        """Return the number of rows of the batches that have any."""
+        return [len(rows) for _, rows in sorted(self.batches.items()) if rows]
+
+
+@pytest.fixture
+def output(output: QueryOutput) -> FailingOutput:
+    """Return what the query of a test gives out."""
+    return FailingOutput(output.checkpoint)
+
+
+@pytest.fixture
+def clock(spark: SparkSession, broker: Broker, controller: Served, output: FailingOutput) -> Clock:
+    """Return a topic of two partitions without a record."""
+    return Clock(spark, broker, controller, output)
+
+
+def write(clock: Clock, *seconds: int) -> None:
+    """Write four records of each second, and note that they are written."""
+    for second in seconds:
+        clock.write(second)
+        clock.note(second + 1)
+
+
+def read(clock: Clock, *options: CatchUp, **asked: Any) -> None:  # noqa: ANN401 - any parameter
+    """Read where the records are that there are, in a run of the query."""
+    places = clock.read(*options, **asked).select("partition", "offset")
+    query = clock.output.start(places)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def test_micro_batches_are_larger_in_a_run_that_begins_behind(
+    clock: Clock, output: FailingOutput
+) -> None:
+    """And are as before in the next one, which is near."""
+    catch_up = CatchUp(BEHIND, 12)
+    write(clock, *range(6))
+    read(clock, catch_up, **LIMIT)
+    behind, flags = output.sizes(), output.flags()
+    write(clock, 6, 7)
+    read(clock, catch_up, **LIMIT)
+
+    assert (behind, output.sizes()) == ([12, 12], [12, 12, 4, 4])
+    assert (set(flags), output.flags()[-1]) == ({True}, False)
+
+
+def test_a_run_without_another_limit_catches_up_in_one_micro_batch(
+    clock: Clock, output: FailingOutput
+) -> None:
+    """Its marks are as late as with the limit, so the next run may have that again."""
+    write(clock, *range(6))
+    read(clock, CatchUp(BEHIND), **LIMIT)
+    write(clock, 6, 7)
+    read(clock, CatchUp(BEHIND), **LIMIT)
+
+    assert output.sizes() == [24, 4, 4]
+    assert '"ahead"' not in "".join(marks for marks, _ in output.planned())
+
+
+def test_a_restart_amid_the_backlog_reads_what_was_planned_whatever_the_limit_is_now(
+    clock: Clock, output: FailingOutput
+) -> None:
+    """The flag stays in its offset, where `foreachBatch` finds it, and decides nothing."""
+    write(clock, *range(6))
+    output.failing = frozenset({1})
+    with pytest.raises(PySparkException, match="batch 1 fails"):
+        read(clock, CatchUp(BEHIND, 12), **LIMIT)
+    planned = output.planned()
+    write(clock, 6)
+    read(clock, **LIMIT)
+
+    assert output.planned()[: len(planned)] == planned
+    assert (len(planned), output.flags()[:2]) == (2, [True, True])
+    assert output.sizes() == [12, 12, 4]
+    every = [(partition, offset) for partition in (0, 1) for offset in range(14)]
+    assert output.rows == every
+
+
+def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(
+    clock: Clock, output: FailingOutput
+) -> None:
+    """By the flag in its last offset, under the rule `sticky`."""
+    policy = BacklogPolicy(behind_ms=2500, rule="sticky")
+    write(clock, 0)
+    read(clock, CatchUp(policy, 12), **LIMIT)
+    write(clock, 1)
+    read(clock, CatchUp(policy, 12), **LIMIT)
+    write(clock, *range(2, 8))
+    read(clock, CatchUp(policy, 12), **LIMIT)
+
+    assert output.sizes() == [4] * 8
+
+
+@pytest.mark.parametrize("marks", ["ahead", "committed"])
+def test_without_a_limit_only_the_flag_is_kept(
+    clock: Clock, output: FailingOutput, marks: str
+) -> None:
+    """A micro-batch has all there is."""
+    write(clock, *range(6))
+    read(clock, CatchUp(BEHIND), marks=marks)
+    write(clock, 6)
+    read(clock, CatchUp(BEHIND), marks=marks)
+
+    assert output.sizes() == [24, 4]
+    assert (output.flags()[0], output.flags()[-1]) == (True, False)
+
+
+@pytest.fixture
+def look(clock: Clock) -> Callable[[int], None]:
+    """Return what has an observer look at the topic at a second."""
+    clock.marks.calls.stream(clock.name, "default", "ingestion")
+
+    def at(second: int) -> None:
+        with WriterClient(clock.url, clock.name, "eye", domains=["ingestion"]) as client:
+            ends = KafkaEnds(clock.broker.config, clock.name)
+            noter = IngestionNoter(client, ends, clock=lambda: START_MS + 1000 * second)
+            noter.look()
+            client.flush()
+
+    return at
+
+
+@pytest.mark.parametrize("marks", ["ahead", "committed"])
+def test_the_watermark_follows_ingestion_by_the_lag(
+    clock: Clock, look: Callable[[int], None], marks: str
+) -> None:
+    """A record that was older than the lag when it came in is late, one dated ahead closes none."""
+    asked = {"domain": "ingestion", "marks": marks}
+    clock.write(0, 1, 2, 9)
+    look(4)
+    clock.run(Ingestion(2000), **asked)
+    first = clock.counts
+    clock.write(0, 2, 4)
+    look(7)
+    clock.output.forget_commit()
+    clock.run(Ingestion(2000), **asked)
+
+    assert first == [(0, 4), (1, 4)]
+    assert clock.counts == [(0, 4), (1, 4), (2, 8), (4, 4)]
+
+
+ONLY_LOGS = "is an option of file logs"
+INGESTED = {"domain": "ingestion"}
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "says"),
+    [
+        ([ReadRange(end_at=9)], {}, f"ReadRange {ONLY_LOGS}: read_complete_kafka reads a range"),
+        ([Columns()], {}, f"Columns {ONLY_LOGS}: parse= of the records"),
+        ([Batches(5)], {}, f"Batches {ONLY_LOGS}: maxOffsetsPerTrigger, among the options"),
+        ([Align("all")], {}, f"Align {ONLY_LOGS}"),
+        ([CatchUp(BEHIND), CatchUp(BEHIND)], {}, "options are CatchUp, Ingestion, each once at mo"),
+        ([CatchUp(BEHIND)], {"marks": "topic"}, 'marks="ahead" or marks="committed"'),
+        ([CatchUp(BEHIND, 9)], {}, "takes the place of maxOffsetsPerTrigger, which is not among"),
+        ([CatchUp(BEHIND, 3)], LIMIT, r"at least that of option maxOffsetsPerTrigger \(4\)"),
+        ([Ingestion(5)], {}, "goes with domain='ingestion'"),
+        ([Ingestion()], INGESTED, r"or pass Ingestion\(max_event_time_lag_ms=…\)"),
+        ([Ingestion(5, "null")], INGESTED, "unstamped is an option of file logs"),
+    ],
+)
+def test_an_option_that_a_topic_cannot_have_is_an_error_of_the_call(
+    clock: Clock, options: list[Any], asked: dict[str, Any], says: str
+) -> None:
+    """Named, with what there is of a topic."""
+    with pytest.raises(Rejected, match=says):
+        clock.read(*options, **asked)
