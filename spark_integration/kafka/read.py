@@ -168,7 +168,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     ids = _ids(spark, streams, config)
     _logs(_known(spark, streams, (domain, event_time), noted), ids)
     if catch_up is not None:
-        chosen = _caught_up(spark, catch_up, chosen, query, (noted.token, config))
+        chosen = _limited(spark, catch_up, chosen, query, (noted.token, config))
     events = _events(spark, records, streams, chosen, event_time)
     sides = [marks_of(spark, query, noted.token, config)]
     return events_under(sides, events, event_time, policy)
@@ -197,24 +197,23 @@ def _options(
     return catch_up, ingestion.max_event_time_lag_ms or 0
 
 
-def _caught_up(
+def _limited(
     spark: SparkSession,
     catch_up: CatchUp,
-    options: Mapping[str, Any],
+    options: dict[str, Any],
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the options of a run: one that begins with a backlog has the limit of `catch_up`."""
-    others = {name: value for name, value in options.items() if name != MOST_ROWS}
-    larger = catch_up.max_rows_per_trigger
-    if MOST_ROWS not in options:
-        if larger is not None:
-            raise Rejected(
-                f"max_rows_per_trigger of CatchUp takes the place of {MOST_ROWS}, which is not "
-                "among the options of the records: without it a micro-batch has all there is"
-            )
-        return others
-    catch_up.check_above(int(options[MOST_ROWS]), f"option {MOST_ROWS}")
+    """Return the options of a run, with the limit of `catch_up` if it begins with a backlog."""
+    usual, larger = options.get(MOST_ROWS), catch_up.max_rows_per_trigger
+    if usual is None and larger is not None:
+        raise Rejected(
+            f"max_rows_per_trigger of CatchUp takes the place of {MOST_ROWS}, which is not among "
+            "the options of the records: without it a micro-batch has all there is"
+        )
+    if usual is None:
+        return options
+    catch_up.check_above(int(usual), f"option {MOST_ROWS}")
     if not isinstance(spark, SparkSession):
         raise Rejected(
             f"CatchUp chooses {MOST_ROWS} by the checkpoint, which the server has with Spark "
@@ -223,9 +222,10 @@ def _caught_up(
     from spark_integration.beside.planner import planner_of  # noqa: PLC0415 - not in every PySpark
 
     with closing(planner_of(query, *secrets)) as planner:
-        is_behind = planner.is_behind()
-    limit = larger if is_behind else options[MOST_ROWS]
-    return others if limit is None else {**others, MOST_ROWS: limit}
+        if not planner.is_behind():
+            return options
+    others = {name: value for name, value in options.items() if name != MOST_ROWS}
+    return others if larger is None else {**others, MOST_ROWS: larger}
 
 
 def _events(

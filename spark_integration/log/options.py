@@ -101,7 +101,8 @@ class CatchUp:
 
     The micro-batches planned meanwhile have at most `max_rows_per_trigger` rows, instead of the
     limit of `Batches`. By default there is no limit: catching up then takes fewer and larger
-    batches.
+    batches. Of a topic it takes the place of `maxOffsetsPerTrigger`, in runs that begin with a
+    backlog.
     """
 
     policy: BacklogPolicy

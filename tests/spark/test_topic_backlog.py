@@ -1,0 +1,114 @@
+"""When the marks beside a topic are flagged as those of a backlog; no Spark runs here."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from noted_time import BacklogPolicy, Mark, Rejected, StreamCut
+from spark_integration import CatchUp
+from spark_integration.beside.admitted import Admitted, MarksOffset
+from spark_integration.beside.planner import MarksPlanner
+from spark_integration.beside.query import MarksQuery
+from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.kafka.read import _limited
+from spark_integration.marks.feed import Marks
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Released
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BEHIND = BacklogPolicy(behind_ms=10)
+LAGGING = BacklogPolicy(watermark_lag_ms=60_000)
+HOUR_AGO = time.time_ns() // 1_000_000 - 3_600_000
+
+
+@dataclass
+class LastMark:
+    """A stream, the lower that a query has of it, and a feed of its last mark."""
+
+    lower: int | None
+    last: int | None
+    is_quiet: bool = False
+    subject: str = "stream 'flights', domain 'default'"
+
+    def begin(self, released: Released) -> None:
+        """See `MarksFeed`."""
+
+    def take(self) -> Marks:
+        """See `MarksFeed`."""
+        cut, last = StreamCut({0: 9}), self.last
+        marks = [] if last is None else [Mark(2, last, last, cut)]
+        self.last = None
+        return Marks("s", marks, is_quiet=self.is_quiet)
+
+    def close(self) -> None:
+        """See `MarksFeed`."""
+
+
+def planner(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> MarksPlanner:
+    """Return the planner of a query on topics, each with a stream."""
+    named = {f"flights{n}": each for n, each in enumerate(streams)}
+    positions = {name: KafkaTopic(name).among_others for name in named}
+    query = MarksQuery(positions, "", str(checkpoint), backlog=policy)
+    return MarksPlanner(query, {name: Releaser(each) for name, each in named.items()}, {})
+
+
+def begun(*streams: LastMark) -> MarksOffset:
+    """Return the offset at which a batch begins that has those lowers."""
+    mark = {f"flights{n}": Released("s", 1, each.lower) for n, each in enumerate(streams)}
+    return MarksOffset({name: Admitted(each) for name, each in mark.items()}, "t")
+
+
+@pytest.mark.parametrize(
+    ("policy", "streams", "flag"),
+    [
+        (BEHIND, [LastMark(90, 100)], False),
+        (BEHIND, [LastMark(89, 100)], True),
+        (BEHIND, [LastMark(None, 100)], True),
+        (BEHIND, [LastMark(90, None)], None),
+        (BEHIND, [LastMark(100, 100), LastMark(5, 50)], True),
+        (BEHIND, [LastMark(100, 100), LastMark(50, 50)], False),
+        (LAGGING, [LastMark(HOUR_AGO, HOUR_AGO)], True),
+        (LAGGING, [LastMark(HOUR_AGO, HOUR_AGO, is_quiet=True)], None),
+        (LAGGING, [LastMark(None, HOUR_AGO)], None),
+        (None, [LastMark(5, 100)], None),
+    ],
+)
+def test_the_flag_says_whether_a_stream_was_behind_when_the_batch_was_planned(
+    tmp_path: Path, policy: BacklogPolicy | None, streams: list[LastMark], *, flag: bool | None
+) -> None:
+    """One of several is enough; silence of the writers is no backlog."""
+    ended = planner(policy, tmp_path, *streams).plan(begun(*streams))
+
+    assert ended.backlog is flag
+    assert MarksOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
+
+
+def test_a_change_of_the_flag_alone_makes_no_micro_batch(tmp_path: Path) -> None:
+    """The last offset stays, until there is a mark to let in."""
+    stream = LastMark(95, 100)
+    plans = planner(BEHIND, tmp_path, stream)
+    first = plans.plan(begun(stream))
+    (tmp_path / "offsets").mkdir()
+    lines = ["v1", "{}", json.dumps(first.to_json()), json.dumps({"flights0": {"0": 1}})]
+    (tmp_path / "offsets" / "0").write_text("\n".join(lines))
+    stream.last = 200
+
+    assert (plans.plan(first), first.backlog) == (first, False)
+
+
+def test_with_spark_connect_another_limit_is_refused_and_the_flag_alone_is_not() -> None:
+    """The call cannot read a checkpoint that is the server's."""
+    remote, query = cast("SparkSession", object()), MarksQuery({}, "", "checkpoint")
+    catch_up, limit = CatchUp(BEHIND), {"maxOffsetsPerTrigger": 4}
+
+    assert _limited(remote, catch_up, {}, query, (None, {})) == {}
+    with pytest.raises(Rejected, match="the server has with Spark Connect: leave one of the two o"):
+        _limited(remote, catch_up, limit, query, (None, {}))
