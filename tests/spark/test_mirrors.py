@@ -81,7 +81,10 @@ def test_each_call_of_another_topic_than_the_stream_is_of_raises(
         )
     for client in (None, broker.config):
         position = KafkaTopic(mirror.name, client=client)
-        asked: dict[str, Any] = {"checkpoint_location": str(mirror.output.checkpoint), "position": position}
+        asked: dict[str, Any] = {
+            "checkpoint_location": str(mirror.output.checkpoint),
+            "position": position,
+        }
         if client is None:
             with_noted_watermark(events, "timestamp", noted, **asked)
         else:
