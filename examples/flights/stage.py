@@ -55,9 +55,19 @@ class Stage:
         return self.spark.read.parquet(str(self.log / STREAM))
 
     def bar(self, description: str, total: int) -> Callable[[int], None]:
-        """Show a bar and return what to call with how much is done; `total` fills it."""
+        """Show a bar and return what to call with how much is done; `total` fills it.
+
+        Where there is no terminal, a line says so of each quarter.
+        """
         task = self.bars.add_task(description, total=total)
-        return lambda completed: self.bars.update(task, completed=min(completed, total))
+        left = [25, 50, 75, 100]
+
+        def done(completed: int) -> None:
+            self.bars.update(task, completed=min(completed, total))
+            while self.bars.disable and left and 100 * completed >= left[0] * total:
+                self.bars.console.print(f"{description}: {left.pop(0)} %", highlight=False)
+
+        return done
 
 
 @contextmanager
@@ -78,10 +88,11 @@ def staged(
 
 
 def bars_on(console: Console) -> Progress:
-    """Return bars that are live while the value is entered."""
+    """Return bars that are live while the value is entered, where there is a terminal."""
     description = TextColumn("{task.description:<50}")
     bar, share = BarColumn(bar_width=28), TaskProgressColumn()
-    return Progress(description, bar, share, TimeElapsedColumn(), console=console)
+    columns = description, bar, share, TimeElapsedColumn()
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 @dataclass(frozen=True, slots=True)

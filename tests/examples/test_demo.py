@@ -73,6 +73,16 @@ def test_the_findings_are_drawn(finished: Path) -> None:
     assert (finished / "flights.png").read_bytes().startswith(PNG)
 
 
+def test_progress_is_a_line_for_each_quarter_where_there_is_no_terminal(finished: Path) -> None:
+    """Of each part, also of those side by side."""
+    lines = (finished / "output").read_text().splitlines()
+    quarters = [line.rpartition(": ") for line in lines if line.endswith(" %")]
+    shares = {part: [share for name, _, share in quarters if name == part] for part, *_ in quarters}
+
+    assert "The carriers write as flights land, and note" in shares
+    assert set(map(tuple, shares.values())) == {("25 %", "50 %", "75 %", "100 %")}
+
+
 def test_nothing_is_left_behind(finished: Path) -> None:
     """Log, database and checkpoints are gone."""
     assert [path.name for path in (finished / "scratch").glob("noted-time-*")] == []
@@ -116,4 +126,5 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with demo(directory) as process:
         output, _ = process.communicate()
     assert process.returncode == 0, output
+    (directory / "output").write_text(output)
     return directory
