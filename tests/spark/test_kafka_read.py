@@ -214,7 +214,7 @@ def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: C
         ({"topic": "no-such"}, "there is no Kafka topic 'no-such' at .*: create it, or correct"),
         ({"topic": "a,b"}, "topic 'a,b' is not"),
         ({"topic": []}, "at least one topic"),
-        ({"topic": ["a", "b"], "stream": "s"}, "each has the stream of its own name"),
+        ({"topic": ["a", "b"], "stream": "s"}, "is that of several topics"),
         ({"marks": "behind"}, "marks must be 'ahead' or 'committed'"),
         ({"options": {"Subscribe": "a"}}, "option subscribe is set by read_noted_kafka"),
         ({"options": {"subscribepattern": "a.*"}}, "subscribePattern: name the topics in read_not"),
