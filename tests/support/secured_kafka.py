@@ -52,6 +52,7 @@ class SecuredBroker(Broker):
             "ssl.key.location": str(OWN),
             **trusting,
         }
+        self._tokens: TokenServer | None = None
         self._token_port = port + 3 if port else free_port()
         self.token_url = f"http://127.0.0.1:{self._token_port}/token"
         self._keys = root.resolve() / "keys.json"
@@ -84,12 +85,22 @@ class SecuredBroker(Broker):
         self._keys.parent.mkdir(parents=True, exist_ok=True)
         self._keys.write_text(json.dumps(KEYS))
         super().start()
-        self._tokens = TokenServer(self._token_port, USER, PASSWORD)
+        self._tokens = self._tokens or TokenServer(self._token_port, USER, PASSWORD)
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
         user = UserScramCredentialUpsertion(USER, how, PASSWORD.encode())
         self.change(lambda admin: admin.alter_user_scram_credentials([user]))
 
     def stop(self) -> None:
         """End both."""
-        self._tokens.close()
+        self._close_tokens()
         super().stop()
+
+    def kill(self) -> None:
+        """End both, the broker as a power cut would."""
+        self._close_tokens()
+        super().kill()
+
+    def _close_tokens(self) -> None:
+        if self._tokens is not None:
+            self._tokens.close()
+            self._tokens = None

@@ -23,6 +23,7 @@ from tests.chaos.kafka.writing import Kind
 from tests.support import java
 from tests.support.kafka import Broker
 from tests.support.processes import ServeProcess, environment
+from tests.support.secured_kafka import SecuredBroker
 
 TOPIC = "flights"
 PARTITIONS = 3
@@ -30,8 +31,13 @@ WRITERS: Mapping[str, Kind] = {
     "UA": "transactions",
     "DL": "transactions",
     "AA": "plain",
+    "LH": "far",
     **({"HA": "java"} if java.compiler() else {}),
 }
+FAR = f"{TOPIC}.far"
+"""The stream of the topic of that name of another cluster."""
+
+STRAY = "stray"
 OBSERVED = "landings"
 """A topic whose broker stamps the records, and whose producers do not note."""
 
@@ -150,6 +156,7 @@ class KafkaArena:
         self.counts: Counter[str] = Counter()
         self.partitions = PARTITIONS
         self.broker = Broker(directory / "broker")
+        self.far = SecuredBroker(directory / "far")
         self.broker_busy, self.controller_busy = asyncio.Lock(), asyncio.Lock()
         self._directory = directory
         self._end, self._output = directory / "end", directory / "output"
@@ -163,16 +170,24 @@ class KafkaArena:
         try:
             await asyncio.to_thread(self.broker.start)
             await asyncio.to_thread(self.broker.create, TOPIC, PARTITIONS)
+            if self._are_far:
+                await asyncio.to_thread(self.far.start)
+                await asyncio.to_thread(self.far.create, TOPIC, PARTITIONS)
             self._controller_directory = self._directory / "controller"
             self._controller_directory.mkdir()
             self._output.mkdir()
             self.controller = ServeProcess(self._controller_directory)
             await asyncio.to_thread(self.controller.ready)
             self.url, self._port = self.controller.url, self.controller.port
-            self.controller.make(TOPIC, mark_interval_ms=50, expected_writers=list(self.writers))
+            far = self._are_far
+            near = [name for name in self.writers if name not in far]
+            for stream, names in {TOPIC: near, **({FAR: far} if far else {})}.items():
+                self.controller.make(stream, mark_interval_ms=50, expected_writers=names)
             self.producers = {
                 name: self._producer(name, kind) for name, kind in self.writers.items()
             }
+            if far:
+                self.producers[STRAY] = self._producer(STRAY, "astray")
             self.query = self._query()
             await asyncio.to_thread(self._observe)
             if self._relayed:
@@ -192,14 +207,22 @@ class KafkaArena:
         if hasattr(self, "controller"):
             self.controller.kill()
         self.broker.kill()
+        if self._are_far:
+            self.far.kill()
+
+    @property
+    def _are_far(self) -> list[str]:
+        """The writers of the other cluster."""
+        return [name for name, kind in self.writers.items() if kind == "far"]
 
     # Programs
 
     def _producer(self, name: str, kind: Kind, beside: str = "") -> Program:
         given = writing.Given(
-            bootstrap=self.broker.address,
+            config=self.far.scram if kind in {"far", "astray"} else self.broker.config,
             controller=self.url,
             topic=TOPIC,
+            stream=FAR if kind == "far" else TOPIC,
             writer=name,
             kind=kind,
             end=str(self._end),
@@ -301,13 +324,13 @@ class KafkaArena:
 
     # Servers
 
-    async def restart_broker(self) -> None:
-        """Kill -9 the broker; start it again at once or up to 3 s later, on what it has written."""
+    async def restart_broker(self, broker: Broker) -> None:
+        """Kill -9 a broker; start it again at once or up to 3 s later, on what it has written."""
         async with self.broker_busy:
-            await asyncio.to_thread(self.broker.kill)
+            await asyncio.to_thread(broker.kill)
             self.kills += 1
             await asyncio.sleep(self.chance.uniform(0.0, 3.0))
-            await asyncio.to_thread(self.broker.start)
+            await asyncio.to_thread(broker.start)
 
     async def restart_controller(self) -> None:
         """Kill -9 the controller; start it again at once or up to 3 s later."""

@@ -27,7 +27,12 @@ async def kill_observer(arena: KafkaArena) -> None:
 
 async def kill_broker(arena: KafkaArena) -> None:
     """Kill -9 the broker."""
-    await arena.restart_broker()
+    await arena.restart_broker(arena.broker)
+
+
+async def kill_far(arena: KafkaArena) -> None:
+    """Kill -9 the broker of the other cluster."""
+    await arena.restart_broker(arena.far)
 
 
 async def kill_controller(arena: KafkaArena) -> None:
@@ -64,6 +69,7 @@ KAFKA_FAULTS: Faults[KafkaArena] = {
     "kill-producer": kill_producer,
     "kill-observer": kill_observer,
     "kill-broker": kill_broker,
+    "kill-far": kill_far,
     "kill-controller": kill_controller,
     "partition": add_a_partition,
     "twin": start_a_twin,

@@ -12,7 +12,16 @@ import httpx
 from tests.chaos import checks
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.history import Chain, History, Journal, Json, now
-from tests.chaos.kafka.arena import OBSERVED, OBSERVERS, TOPIC, WRITERS, KafkaArena, Ways
+from tests.chaos.kafka.arena import (
+    FAR,
+    OBSERVED,
+    OBSERVERS,
+    STRAY,
+    TOPIC,
+    WRITERS,
+    KafkaArena,
+    Ways,
+)
 from tests.chaos.kafka.checks import (
     WINDOW_MS,
     Batches,
@@ -33,6 +42,7 @@ from tests.support.judge import broken_links
 from tests.support.kafka import Record
 from tests.support.kafka_judge import violations
 
+NOTED_FAR = (FAR, "default")
 MARKS, OUTPUT = (TOPIC, "default"), (TOPIC, "output")
 """What has to advance: the marks, and the windows that the query gives out."""
 
@@ -59,7 +69,7 @@ class KafkaTrial:
         seeing = Seeing(self.arena.broker.config, OBSERVED)
         async with httpx.AsyncClient(trust_env=False) as http, asyncio.TaskGroup() as tasks:
             caller = Caller(http, [self.arena.url], self.history, random.Random(1))
-            for chain in (MARKS, *((OBSERVED, by) for by in self.arena.ways)):
+            for chain in self.history.chains.keys() - {OUTPUT}:
                 tasks.create_task(self._follow_marks(caller, *chain))
             tasks.create_task(self._follow_output())
             seen = tasks.create_task(asyncio.to_thread(seeing.run))
@@ -78,7 +88,13 @@ class KafkaTrial:
         for by in self.arena.ways:
             noted = await asyncio.to_thread(self.arena.controller.all_marks, OBSERVED, by)
             judged = in_sight(landed, seen.result()) if by == "ingestion" else landed
-            judge_observer(self.history, by, judged, [dict(mark) for mark in noted])
+            judge_others(self.history, (OBSERVED, by), judged, [dict(mark) for mark in noted])
+        if NOTED_FAR in self.history.chains:
+            far = await asyncio.to_thread(self.arena.far.records, TOPIC)
+            marks = await asyncio.to_thread(self.arena.controller.all_marks, FAR)
+            judge_others(self.history, NOTED_FAR, far, [dict(mark) for mark in marks])
+            known = self.arena.controller.get(TOPIC)["logs"]
+            judge_logs(self.history, known, self.arena.controller.writers(TOPIC))
 
     async def _follow_marks(self, caller: Caller, stream: str, domain: str) -> None:
         try:
@@ -104,8 +120,9 @@ class KafkaTrial:
         self.arena.end_at(end)
         if not await comes_true(lambda: not self.arena.unfinished(), MOVES_S):
             self.history.broke("all drains", "producers", self.arena.unfinished())
-        for where in (MARKS, OUTPUT):
-            await self._wait_for(where, end)
+        for where in (MARKS, OUTPUT, NOTED_FAR):
+            if where in self.history.chains:
+                await self._wait_for(where, end)
 
     async def _wait_for(self, where: tuple[str, str], end: int) -> None:
         chain = self.history.chains[where]
@@ -138,19 +155,26 @@ def judge(
     history.counts["batches run again"] = sum(len(runs) > 1 for runs in batches.values())
 
 
-def judge_observer(
-    history: History, by: str, records: Sequence[Record], marks: Sequence[Json]
+def judge_others(
+    history: History, where: tuple[str, str], records: Sequence[Record], marks: Sequence[Json]
 ) -> None:
-    """Hold the marks of an observer against what its time is of."""
+    """Hold the marks of an observer, or of the other cluster, against what their time is of."""
     found: dict[str, Sequence[object]] = {
-        "observers are sound": violations(marks, records),
+        "others are sound": violations(marks, records),
         "chains": broken_links(marks),
-        "marks stay": checks.changed(history.chains[OBSERVED, by].seen, marks),
+        "marks stay": checks.changed(history.chains[where].seen, marks),
         "no writer is excluded": checks.excluded(marks, silent=None),
     }
-    history.judged(f"{OBSERVED}/{by}", found)
-    history.counts["records observed"] += len(records)
-    history.counts["marks of observers"] += len(marks)
+    history.judged("/".join(where), found)
+    whose = "of the other cluster" if where == NOTED_FAR else "observed"
+    history.counts[f"records {whose}"] += len(records)
+    history.counts[f"marks {whose}"] += len(marks)
+
+
+def judge_logs(history: History, logs: Sequence[str], writers: Mapping[str, Json]) -> None:
+    """Hold against the stream that it is of one log, whoever of another tried to note."""
+    strays = [] if len(logs) == 1 and STRAY not in writers else [(logs, sorted(writers))]
+    history.judged(TOPIC, {"streams are of one log": strays})
 
 
 def in_sight(records: Sequence[Record], seen: Mapping[tuple[int, int], int]) -> list[Record]:
@@ -167,7 +191,7 @@ def tried(history: History, kills: int) -> dict[str, int]:
         **{each: counts[each] for each in TRIED},
         "windows wrong": counts["broke windows are true"],
         "records below a lower and beyond its cut": counts["broke marks are sound"]
-        + counts["broke observers are sound"],
+        + counts["broke others are sound"],
     }
 
 
@@ -177,7 +201,10 @@ TRIED = (
     "records committed",
     "marks checked",
     "records observed",
-    "marks of observers",
+    "marks observed",
+    "records of the other cluster",
+    "marks of the other cluster",
+    "strays refused",
     "windows checked",
     "batches run again",
     "rows lost",
@@ -195,7 +222,9 @@ async def hold(  # noqa: PLR0913 - all but two have defaults
 ) -> Verdict:
     """Hold a trial, and leave its history in the directory."""
     begun, chance, history = now(), random.Random(plan.seed), History({})
-    history.chains |= {MARKS: Chain(), OUTPUT: Chain(), **{(OBSERVED, by): Chain() for by in ways}}
+    far = [NOTED_FAR] if "far" in writers.values() else []
+    chains = [MARKS, OUTPUT, *far, *((OBSERVED, by) for by in ways)]
+    history.chains |= {each: Chain() for each in chains}
     with Journal(directory) as journal, Pulse() as pulse:
         arena = KafkaArena(
             directory, random.Random(chance.random()), writers, ways, relayed=relayed

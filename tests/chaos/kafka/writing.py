@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,16 +17,18 @@ from typing import Literal, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from noted_time import AnotherLog, Unreachable
 from tests.support import java
 from tests.support.java import JavaProducer
 from writer_client import KafkaNotedProducer, WriterClient
 
-Kind = Literal["transactions", "plain", "early", "java"]
+Kind = Literal["transactions", "plain", "early", "java", "far", "astray"]
 
 TRANSACTION_MS = 10_000
 """After this long without a word of its producer the broker aborts a transaction."""
 
 RECORDS = range(1, 60)
+STRAY_S = 2.0
 PAUSE_S = (0.02, 0.25)
 """How long a producer rests between two rounds, and amid a transaction."""
 
@@ -41,12 +43,15 @@ LINGER_MS = 120_000
 class Given:
     """What a producer is started with: `kind` says how it writes, `end` is the file to look for.
 
-    One in Java has the interceptor, which notes the clock, and knows nothing of noted time.
+    `config` connects it. One in Java has the interceptor, which notes the clock, and knows nothing
+    of noted time. One that is far writes to the other cluster, and one that went astray would note
+    of that to the stream of the first.
     """
 
-    bootstrap: str
+    config: Mapping[str, str]
     controller: str
     topic: str
+    stream: str
     writer: str
     kind: Kind
     end: str
@@ -72,7 +77,7 @@ class EarlyProducer:
     position: dict[int, int] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
-        config = {"bootstrap.servers": self.given.bootstrap, "linger.ms": LINGER_MS}
+        config = {**self.given.config, "linger.ms": LINGER_MS}
         self._producer = Producer(config)
         self._client = WriterClient(self.given.controller, self.given.topic, self.given.writer)
         self._client.join()
@@ -112,7 +117,7 @@ def write_in_java(given: Given) -> None:
 
     Raises `RuntimeError` if that ends otherwise, or notes no more.
     """
-    settings = {"bootstrap.servers": given.bootstrap, "linger.ms": 20}
+    settings = {**given.config, "linger.ms": 20}
     directory = Path(given.end).with_name(f"java-{given.writer}-{os.getpid()}")
     own = settings | java.interceptor(given.controller, given.writer)
     producer, chance = JavaProducer(directory, given.topic, own), random.Random()
@@ -146,13 +151,28 @@ def write(given: Given) -> None:
         producer.finish()
 
 
+def write_astray(given: Given) -> None:
+    """Try to note of another cluster's topic again and again; raises if that begins."""
+    while given.ends_at() is None:
+        try:
+            with _producer(given):
+                raise RuntimeError(f"writer {given.writer!r} notes of another log")
+        except AnotherLog:
+            _count("strays refused")
+        except Unreachable:
+            _count("strays without an answer")
+        time.sleep(STRAY_S)
+
+
 def _producer(given: Given) -> KafkaNotedProducer | EarlyProducer:
     if given.kind == "early":
         return EarlyProducer(given)
-    config: dict[str, object] = {"bootstrap.servers": given.bootstrap}
+    config: dict[str, object] = dict(given.config)
     if given.kind == "transactions":
         config |= {"transactional.id": given.writer, "transaction.timeout.ms": TRANSACTION_MS}
-    return KafkaNotedProducer(config, given.topic, given.controller, given.writer)
+    return KafkaNotedProducer(
+        config, given.topic, given.controller, given.writer, stream=given.stream
+    )
 
 
 def _round(
@@ -170,7 +190,7 @@ def _round(
             noted = upto
         if given.kind == "transactions" and chance.random() < ABORTS:
             raise Aborted
-    if given.kind == "plain" and chance.random() < FLUSHES:
+    if given.kind in {"plain", "far"} and chance.random() < FLUSHES:
         producer.flush()
     return noted
 
@@ -194,4 +214,4 @@ def _count(what: str) -> None:
 
 if __name__ == "__main__":
     asked = Given(**json.loads(sys.argv[1]))
-    (write_in_java if asked.kind == "java" else write)(asked)
+    {"java": write_in_java, "astray": write_astray}.get(asked.kind, write)(asked)
