@@ -28,57 +28,76 @@ import org.apache.kafka.common.*;
  * <p>All that takes time is done by one daemon thread: it takes the writer's name over, then looks
  * up where the topic ends, so that what a former process wrote is covered, and then notes. Records
  * that are sent meanwhile are counted. Producing never fails because of this class: it logs.
+ *
+ * <p>A failure in the thread of send is that of the last record which this thread sent: it is taken
+ * out of flight at once. Of any other failure Kafka does not say which record it was: then what is
+ * in flight for longer than a delivery takes at most is taken out.
  */
 public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, V> {
     private static final System.Logger LOG = System.getLogger("noted_time.interceptor");
     private static final long NEVER = Long.MIN_VALUE, MS = 1_000_000;
     private static final int CLOSE_MS = 10_000, ANSWER_MS = 5_000, LOOKS = 60, SET_BACK_MS = 10_000;
-    private static final int ANSWER_BYTES = 65_536, KINDS = 20;
+    private static final int ANSWER_BYTES = 65_536, KINDS = 20, HOUR_MS = 3_600_000;
     private static final int LINES_A_MINUTE = 20, LINE = 1_000;
     private static final Set<String> SETTINGS = new TreeSet<>(Set.of("url", "writer", "token",
-        "delay.ms", "order", "period.ms", "timeout.ms", "domain"));
+        "delay.ms", "order", "period.ms", "timeout.ms", "domain", "stream", "topics",
+        "on.failure"));
     private static final String NUMBER = "(-?+\\d++)", WORD = "'(\\w{1,64}+)'";
     private static final String OBSERVE = "have `noted-time observe kafka` note for the topic";
 
     private final Map<String, Topic> topics = new ConcurrentHashMap<>();
+    /** Of a thread: the topic of the last record sent, and its timestamp or why it failed. */
+    private final ThreadLocal<Map.Entry<String, Object>> last = new ThreadLocal<>();
     private final String session = UUID.randomUUID().toString();
     private Map<String, ?> config;
     private List<String> urls;
     private HttpClient http;
-    private String client, writer, label, token, domain;
-    private boolean byStamps;
-    private long delay, period, timeout, sequence, closeBy, minute, lines;
+    private String client, writer, label, token, domain, stream;
+    private Pattern wanted;
+    private boolean byStamps, stops;
+    private long delay, period, timeout, longest, sequence, closeBy, minute, lines;
     private Thread thread;
     private volatile boolean on;
 
     /** What is in flight to a topic, and how far it is written; the lock is its own. */
     private final class Topic {
-        final String name;
-        final TreeMap<Long, int[]> inFlight = new TreeMap<>();
-        int[] latest = {0};
+        final String name, stream;
+        final TreeMap<Long, long[]> inFlight = new TreeMap<>();  // how many, and when the last was
+        long[] latest = {0, 0};
+        long lost, dropped = NEVER;  // in flight though they failed, and the largest taken out
         long latestStamp, largest = NEVER, claimed = NEVER, noted = NEVER, lower = NEVER;
         long newest = NEVER;  // in the topic when it was looked up, of any writer
         long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE, mostLate = NEVER;
         long[] ends = {};
         volatile boolean stopped;
         volatile int doubts = 1;
+        final Set<String> said = ConcurrentHashMap.newKeySet();
         // what follows is the thread's alone
-        final Set<String> said = new HashSet<>(), troubles = new HashSet<>();
+        final Set<String> troubles = new HashSet<>();
         Uuid id;
         String fields = "", former = "";  // the sessions from which it took the name over
         boolean tookOver, joined, declares = true;
         int settled, failures;
         long due = System.nanoTime(), lookAt = due;
 
-        Topic(String name) { this.name = name; }
+        Topic(String name) {
+            this.name = name;
+            stream = NotedTimeInterceptor.this.stream.replace("{topic}", name);
+            stopped = !wanted.matcher(name).matches();
+        }
 
         void sent(long stamp) {
             if (stamp != latestStamp || latest[0] == 0) {  // most share the former's millisecond
-                latest = inFlight.computeIfAbsent(stamp, any -> new int[1]);
+                latest = inFlight.computeIfAbsent(stamp, any -> new long[2]);
                 latestStamp = stamp;
             }
             latest[0]++;
+            latest[1] = System.nanoTime();
             if (stamp > largest) largest = stamp;
+            countIfLate(stamp);
+        }
+
+        void countIfLate(long stamp) {
             if (stamp >= lateBelow) return;
             late++;
             leastLate = Math.min(leastLate, stamp);
@@ -93,13 +112,36 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             mostLate = NEVER;
         }
 
-        /** Counts a record as written; returns false if none of its timestamp was in flight. */
+        /** Counts a record as written; returns false if none of its timestamp was sent. */
         boolean arrived(int partition, long offset, long stamp) {
             if (offset < 0) doubts++;  // Kafka does not say it if a retry met the first attempt
             else reach(partition, offset + 1);
-            int[] count = inFlight.get(stamp);
-            if (count != null && --count[0] == 0) inFlight.remove(stamp);
-            return count != null;
+            if (landed(stamp)) return true;
+            if (stamp > dropped) return false;
+            lost++;  // it was taken out in place of another one
+            countIfLate(stamp);
+            return true;
+        }
+
+        boolean landed(long stamp) {
+            long[] records = inFlight.get(stamp);
+            if (records != null && --records[0] == 0) inFlight.remove(stamp);
+            return records != null;
+        }
+
+        /** Takes out what is in flight for longer than a delivery takes, if some have failed. */
+        synchronized void dropLost() {
+            long now = System.nanoTime();
+            for (var all = inFlight.entrySet().iterator(); lost > 0 && all.hasNext(); ) {
+                var each = all.next();
+                long[] records = each.getValue();
+                if (now - records[1] < longest * MS) continue;
+                dropped = Math.max(dropped, each.getKey());
+                lost = Math.max(0, lost - records[0]);
+                records[0] = 0;
+                all.remove();
+                doubts++;  // it may have been written, if only the answer was lost
+            }
         }
 
         void reach(int partition, long end) {
@@ -133,6 +175,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     }
 
     @Override public ProducerRecord<K, V> onSend(ProducerRecord<K, V> record) {
+        last.set(null);
         if (!on || record == null) return record;
         Topic topic = topics.get(record.topic());
         if (topic == null) {
@@ -148,6 +191,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
                 stamp = topic.claimed;  // the clock was set back a little
             topic.sent(stamp);
         }
+        last.set(Map.entry(topic.name, stamp));
         return given != null ? record : new ProducerRecord<>(record.topic(), record.partition(),
             stamp, record.key(), record.value(), record.headers());
     }
@@ -157,13 +201,35 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         if (topic == null) return;
         synchronized (topic) {
             if (topic.stopped) return;
-            if (error != null) topic.stop("a record was not delivered, and may be sent again ("
-                + error + "); create the producer again");
+            if (error != null) fail(topic, error);
             else if (!topic.arrived(at.partition(), at.offset(), at.timestamp())) topic.stop(
                 "a record was acknowledged with a timestamp that was not sent; if the topic has "
                 + "message.timestamp.type=LogAppendTime, " + OBSERVE + " (broker-time); if "
                 + "another interceptor changes timestamps, list it before this one");
         }
+    }
+
+    private void fail(Topic topic, Exception error) {
+        boolean isOwn = !Thread.currentThread().getName().startsWith(
+            "kafka-producer-network-thread");
+        var sent = isOwn ? last.get() : null;
+        Object found = sent != null && sent.getKey().equals(topic.name) ? sent.getValue() : null;
+        if (found == error) return;  // clients of 3.1 report some twice
+        if (isOwn) last.set(Map.entry(topic.name, error));
+        boolean isKnown = found instanceof Long;
+        if (stops || !isKnown && longest > HOUR_MS) {
+            topic.stop("a record was not delivered, and may be sent again (" + error
+                + "); create the producer again");
+            return;
+        }
+        if (!isKnown) topic.lost++;
+        else if (topic.landed((Long) found))
+            topic.dropped = Math.max(topic.dropped, (Long) found);
+        if (topic.said.add("failed " + isKnown)) say(Level.WARNING, topic, "a record was not "
+            + "delivered (" + error + "): time advances without it" + (isKnown ? "" : ", but only "
+            + "after " + longest + " ms, as Kafka does not say which one it was")
+            + ". If it is sent again with its timestamp, it may be late. So it is with each further "
+            + "one, which is not logged");
     }
 
     /** Notes a last time and goes idle; gives up after ten seconds, and returns in fifteen. */
@@ -211,6 +277,18 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         String name = "(?!\\.\\.?$)[A-Za-z0-9._-]{0,249}", what = "a name of up to 249 letters, "
             + "digits, '.', '_' and '-'", shown = System.getenv("NOTED_TIME_TOKEN");
         domain = setting("domain", "", name, what);
+        stream = setting("stream", "{topic}", "(?!\\.\\.?$)([A-Za-z0-9._-]|\\{topic}){1,249}",
+            what + ", in which {topic} stands for the topic's");
+        stops = setting("on.failure", "continue", "continue|stop", "continue or stop")
+            .equals("stop");
+        longest = milliseconds("delivery.timeout.ms", 120_000)
+            + milliseconds("max.block.ms", 60_000) + ANSWER_MS;
+        try {
+            wanted = Pattern.compile(text("noted.time.topics", ".*"));
+        } catch (PatternSyntaxException error) {
+            refuse(true, "noted.time.topics=" + error.getPattern() + " is not a regular expression: "
+                + error.getDescription());
+        }
         writer = setting("writer", "", name, what);
         token = setting("token", shown == null ? "" : shown, "[!-~]*", "a token");
     }
@@ -221,6 +299,11 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
     private String text(String name, String otherwise) {
         return config.get(name) == null ? otherwise : config.get(name).toString();
+    }
+
+    /** Returns a setting of Kafka's; what is longer than an hour counts as that. */
+    private long milliseconds(String name, long otherwise) {
+        return Math.min(Long.parseLong(text(name, "" + otherwise).trim()), HOUR_MS);
     }
 
     /** Returns a setting of the given form, in which {client.id} stands for the producer's. */
@@ -270,6 +353,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.due = System.nanoTime() + period * MS;
         try {
             if (topic.stopped) return true;
+            topic.dropLost();
             if (!topic.joined) join(topic);
             int doubts = topic.doubts;
             if (doubts != topic.settled || System.nanoTime() > topic.lookAt) look(topic, doubts);
@@ -279,6 +363,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             topic.troubles.clear();
             topic.failures = 0;
         } catch (Throwable error) {  // an Error, too: no fault of one note ends the thread
+            if (error instanceof LinkageError) topic.stop("Kafka's client has to be 3.1 or newer ("
+                + error + ")");
             if (topic.stopped) return true;
             String why = error instanceof IOException ? error.getMessage() : error.toString();
             if (topic.troubles.size() < KINDS && topic.troubles.add(why.split(":")[0]))
@@ -290,7 +376,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
     }
 
     /** Logs a line, but of warnings and what follows them only some a minute. */
-    private void say(Level level, Topic topic, String what) {
+    private synchronized void say(Level level, Topic topic, String what) {
         if (level != Level.ERROR) {
             long now = System.nanoTime() / (60_000 * MS);
             lines = now == minute ? lines + 1 : 1;
@@ -389,7 +475,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
                 + (domain.isEmpty() ? "" : ",'domain':'" + domain + "'")
                 + (topic.tookOver ? "" : (topic.former.isEmpty() ? ",'takes_over':true"
                 : ",'took_over':[" + topic.former + "]") + ",'label':'" + label + "'") + fields;
-            var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.name
+            var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.stream
                 + "/notes")).timeout(Duration.ofMillis(ANSWER_MS))
                 .header("content-type", "application/json").POST(HttpRequest.BodyPublishers
                 .ofString((note + "}]}").replace('\'', '"')));

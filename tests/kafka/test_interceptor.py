@@ -3,8 +3,9 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.gates import Guarded
 from tests.support.hostile import STALLS, Answer, HostileServer, answer, dripping
 from tests.support.java import JavaProducer
 from tests.support.kafka import Broker
-from tests.support.kafka_judge import judged
+from tests.support.kafka_judge import covered, judged
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 
@@ -32,7 +33,7 @@ Start = Callable[..., JavaProducer]
 @pytest.fixture
 def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
     """Return a topic of two partitions, named like the test, with its stream."""
-    name = str(request.node.originalname)
+    name = re.sub(r"\W", "_", request.node.name)
     broker.create(name, 2)
     served.make(name, max_time_ahead_ms=None)
     return name
@@ -43,9 +44,15 @@ def start(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Iterato
     """Return what starts a producer of the topic; those that still run are killed."""
     started: list[JavaProducer] = []
 
-    def start(writer: str = "berlin", version: str = "4.3", **given: object) -> JavaProducer:
+    def start(
+        writer: str = "berlin",
+        version: str = "4.3",
+        *,
+        kafka: Mapping[str, object] | None = None,
+        **given: object,
+    ) -> JavaProducer:
         own = {f"noted.time.{name}": value for name, value in given.items()}
-        settings = {**broker.config, **java.interceptor(served.url, writer), **own}
+        settings = {**broker.config, **java.interceptor(served.url, writer), **own, **(kafka or {})}
         started.append(JavaProducer(tmp_path / str(len(started)), topic, settings, version))
         return started[-1]
 
@@ -80,8 +87,8 @@ def send_until_noted(producers: Iterable[JavaProducer], served: Served, topic: s
 def test_killed_eight_times_their_notes_cover_what_they_wrote(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Two writers, of both versions; partitions are added, and the controller is away once."""
-    writers = ("berlin", "lima")
+    """Three writers, one of each version; partitions are added, and the controller is away once."""
+    writers = ("berlin", "lima", "tokyo")
     served.make(topic, expected_writers=writers)
     for number in range(5):
         running = [start(*each) for each in zip(writers, java.VERSIONS, strict=True)]
@@ -136,6 +143,9 @@ REFUSED = {
     "noted.time.delay.ms=5s": "noted.time.delay.ms=5s is not a number of ms",
     "noted.time.url=127.0.0.1:7464": "noted.time.url=127.0.0.1:7464 is not the URL of a controller",
     "noted.time.writer=a b": "noted.time.writer=a b is not a name",
+    "noted.time.stream=a/{topic}": r"noted.time.stream=a/\{topic\} is not a name .* \{topic\}",
+    "noted.time.topics=[a": r"noted.time.topics=\[a is not a regular expression: Unclosed",
+    "noted.time.on.failure=wait": "noted.time.on.failure=wait is not continue or stop",
 }
 
 
@@ -177,12 +187,93 @@ def test_historic_timestamps_are_noted_in_their_order(
     assert "late" not in again.log()
 
 
-def test_a_record_that_is_not_delivered_ends_the_notes(
+@pytest.mark.parametrize("version", java.VERSIONS)
+def test_records_that_the_producer_refuses_do_not_hold_time(
+    broker: Broker, served: Served, topic: str, start: Start, version: str
+) -> None:
+    """One by its serializer, one by its size: nothing is lost or late; each kind is said once."""
+    producer = start(version=version)
+    send_until_noted([producer], served, topic)
+    for _ in range(20):
+        producer.send(*now(), (None, "refused"), *now(), (None, "x" * 2_000_000))
+    producer.flush(10_000)
+    send_until_noted([producer], served, topic)
+    producer.close()
+
+    verdict = judged(broker, topic, controller=served)
+    assert (verdict.violations, verdict.records > 12_000) == ((), True)
+    (row,) = served.get(f"{topic}/writers")["writers"]
+    assert (row["state"], row["late"], covered(served, topic)) == ("idle", {}, verdict.records)
+    assert producer.log().count("was not delivered") == 1
+    assert re.search(r"not delivered \(\S+SerializationException: .* without it\.", producer.log())
+
+
+QUICK = {"request.timeout.ms": 4000, "delivery.timeout.ms": 5000, "max.block.ms": 4000}
+
+
+def test_a_record_that_the_broker_refuses_holds_time_as_long_as_a_delivery_takes(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Which record it was is not known; producing continues, and time holds until a timeout."""
+    """Then time advances; what is sent again, with its timestamp, is late."""
     broker.create(topic, 1, {"max.message.bytes": 2000})
-    producer = start()
+    producer = start(kafka=QUICK)
+    send_until_noted([producer], served, topic)
+    refused = int(time.time() * 1000)
+    producer.send((refused, "x" * 5000))
+    send_until_noted([producer], served, topic)
+    advanced = time.time() * 1000
+
+    def is_delivered() -> bool:
+        producer.send((refused, "again"))
+        producer.flush()
+        return any(each.value == b"again" for each in broker.records(topic))
+
+    wait_until(is_delivered)
+    producer.close()
+
+    late = judged(broker, topic, controller=served).violations
+    assert {each.record.value for each in late} == {b"again"}
+    (row,) = served.get(f"{topic}/writers")["writers"]
+    assert (row["late"]["default"]["least"], row["late"]["default"]["most"]) == (refused, refused)
+    assert advanced - refused > 5000 + 4000
+    assert "without it, but only after 14000 ms, as Kafka does not say which" in producer.log()
+    assert "no more is noted" not in producer.log()
+
+
+def test_a_record_that_is_sent_in_place_of_a_refused_one_is_noted(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Its callback sends it within `send`; what is taken for the refused record is late at most."""
+    producer = start(kafka=QUICK)
+    send_until_noted([producer], served, topic)
+    ahead = int(time.time() * 1000) + 5000
+    producer.send((ahead, "?" + "x" * 2_000_000))
+
+    def is_noted() -> bool:
+        producer.send(*now())
+        return lower(served, topic) > ahead
+
+    wait_until(is_noted)
+    producer.close()
+
+    (row,) = served.get(f"{topic}/writers")["writers"]
+    late = row["late"].get("default", {"rows": 0})["rows"]
+    assert len(judged(broker, topic, controller=served).violations) <= late
+    assert b"instead" in {each.value for each in broker.records(topic)}
+    assert "no more is noted" not in producer.log()
+
+
+UNENDING = {"delivery.timeout.ms": 2**31 - 1, "max.block.ms": 2**63 - 1}
+"""Those of Kafka Connect."""
+
+
+@pytest.mark.parametrize("stopping", [{"on.failure": "stop"}, {"kafka": UNENDING}])
+def test_a_record_that_is_not_delivered_ends_the_notes(
+    broker: Broker, served: Served, topic: str, start: Start, stopping: Mapping[str, Any]
+) -> None:
+    """If so set, or if a delivery may last for ever; producing continues, and time holds."""
+    broker.create(topic, 1, {"max.message.bytes": 2000})
+    producer = start(**stopping)
     send_until_noted([producer], served, topic)
     producer.flush()
     producer.send((None, "x" * 5000))
@@ -195,6 +286,37 @@ def test_a_record_that_is_not_delivered_ends_the_notes(
     assert served.writers(topic)["berlin"]["times"] == held
     assert served.writers(topic)["berlin"]["state"] == "live"
     assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_notes_go_to_the_stream_and_for_the_topics_that_are_named(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Closed, the producer of a topic that is not named would have noted at the latest."""
+    stream = f"plane.{topic}.v1"
+    served.make(stream, max_time_ahead_ms=None)
+    unnamed = start(stream="plane.{topic}.v1", topics="test_|.*_name")
+    unnamed.send(*now())
+    unnamed.close()
+    assert served.writers(stream) == {}
+    producer = start(stream="plane.{topic}.v1", topics="test_.*_named")
+    send_until_noted([producer], served, stream)
+    producer.close()
+
+    assert judged(broker, topic, controller=served, stream=stream).violations == ()
+    assert served.writers(topic) == {}
+    assert "noted time" not in unnamed.log()
+
+
+def test_a_client_that_is_too_old_is_named(broker: Broker, topic: str, start: Start) -> None:
+    """Once; its producer delivers."""
+    producer = start(version="2.8")
+    producer.send(*now())
+    wait_until(lambda: "Kafka's client has to be 3.1 or newer" in producer.log())
+    producer.send(*now())
+    assert producer.close() == 0
+
+    assert producer.log().count("noted time") == 1
+    assert len(broker.records(topic)) == 2 * len(now())
 
 
 def test_a_topic_with_the_brokers_timestamps_is_refused(

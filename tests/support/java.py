@@ -25,8 +25,8 @@ OLDEST = "11"
 
 MISSING = "needs a JDK, 11 or newer: apt install default-jdk-headless"
 CLIENT = tuple(jar for jar in kafka.BROKER if jar.name == "kafka-clients")
-VERSIONS = ("3.9", "4.3")
-"""The versions of Kafka's client that are installed: Spark's, and the broker's."""
+VERSIONS = ("3.1", "3.9", "4.3")
+"""The versions of Kafka's client that are tested: the oldest, Spark's, and the broker's."""
 
 
 def compiler() -> str | None:
@@ -43,9 +43,8 @@ def class_path(version: str = "4.3") -> str:
     own = [interceptor_jar(), BUILT]
     jars = sorted((kafka.HOME / "broker").glob("*.jar"))
     if version != "4.3":
-        jars = [Path(jar) for jar in kafka.connector() if f"kafka-clients-{version}" in jar] + [
-            jar for jar in jars if not jar.name.startswith("kafka")
-        ]
+        clients = kafka.HOME.glob(f"[!b]*/kafka-clients-{version}.*.jar")
+        jars = [*clients, *(jar for jar in jars if not jar.name.startswith("kafka"))]
     return os.pathsep.join(map(str, [*own, *jars]))
 
 

@@ -50,6 +50,9 @@ BROKER = _listed("kafka_jars.txt")
 CONNECT = _listed("connect_jars.txt")
 """What Kafka Connect needs beyond a broker, and its file source."""
 
+CLIENTS = _listed("client_jars.txt")
+"""Older versions of Kafka's client, for the interceptor."""
+
 MISSING = (
     f"no Kafka in {HOME}: `./run kafka --fetch` installs a broker, Kafka Connect and Spark's "
     "connector there"
@@ -97,7 +100,7 @@ def connector() -> list[str]:
 
 
 def installed() -> bool:
-    """Whether both are there."""
+    """Whether a broker and the connector are there."""
     return bool(connector()) and all((HOME / "broker" / jar.file).exists() for jar in BROKER)
 
 
@@ -108,10 +111,12 @@ def connect() -> str:
 
 
 def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
-    """Fetch all jars, 66 MB; the options and errors are those of `fetch`."""
+    """Fetch all jars, 76 MB; the options and errors are those of `fetch`."""
     fetch(BROKER, HOME / "broker", **options)
     fetch(CONNECTOR, HOME / "connector", **options)
     fetch(CONNECT, HOME / "connect", **options)
+    for jar in CLIENTS:  # one by one: Ivy keeps one version of a module
+        fetch([jar], HOME / "clients", **options)
 
 
 class Record(NamedTuple):

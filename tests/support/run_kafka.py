@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="listen on the next two ports, too, for TLS with a login and with a certificate, and "
         "give tokens on the third",
     )
-    parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 66 MB")
+    parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 76 MB")
     parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to fetch from elsewhere")
     return parser
 
