@@ -25,9 +25,10 @@ import org.apache.kafka.common.*;
  * and none follows, if timestamps are at most the delay behind the clock when they come here. A
  * record without a timestamp is stamped under the same lock: then a delay of 0 is exact.
  *
- * <p>All that takes time is done by one daemon thread: it takes the writer's name over, then looks
- * up where the topic ends, so that what a former process wrote is covered, and then notes. Records
- * that are sent meanwhile are counted. Producing never fails because of this class: it logs.
+ * <p>All that takes time is done by one daemon thread: it looks up the topic's id, takes the
+ * writer's name over, then looks up where the topic ends, so that what a former process wrote is
+ * covered, and then notes. Records that are sent meanwhile are counted. Producing never fails
+ * because of this class: it logs.
  *
  * <p>A failure in the thread of send is that of the last record which this thread sent: it is taken
  * out of flight at once. Of any other failure Kafka does not say which record it was: then what is
@@ -43,6 +44,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         "delay.ms", "order", "period.ms", "timeout.ms", "domain", "stream", "topics",
         "on.failure"));
     private static final String NUMBER = "(-?+\\d++)", WORD = "'(\\w{1,64}+)'";
+    private static final String ID = "'([\\w-]{1,64}+)'";
     private static final String OBSERVE = "have `noted-time observe kafka` note for the topic";
 
     private final Map<String, Topic> topics = new ConcurrentHashMap<>();
@@ -354,9 +356,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         try {
             if (topic.stopped) return true;
             topic.dropLost();
-            if (!topic.joined) join(topic);
-            int doubts = topic.doubts;
-            if (doubts != topic.settled || System.nanoTime() > topic.lookAt) look(topic, doubts);
+            if (!topic.joined || topic.doubts != topic.settled || System.nanoTime() > topic.lookAt)
+                look(topic);
             note(topic);
             if (!on && topic.isDone()) post(topic, ",'state':'idle'" + topic.position());
             if (topic.failures > 0) say(Level.INFO, topic, "notes are accepted again");
@@ -390,7 +391,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
 
     /** Takes the name over: from then on no former process notes under it. */
     private void join(Topic topic) throws Exception {
-        String answer = post(topic, (timeout > 0 ? ",'timeout_ms':" + timeout : "")
+        String log = topic.id.equals(Uuid.ZERO_UUID) ? "" : ",'log':'" + topic.id + "'";  // no id
+        String answer = post(topic, log + (timeout > 0 ? ",'timeout_ms':" + timeout : "")
             + (domain.isEmpty() ? "" : ",'domains':['" + domain + "']"));
         String time = "'" + (domain.isEmpty() ? "default" : domain) + "':" + NUMBER;
         long known = number(time, found("'times':\\{([^}]*+)", answer, ""), NEVER);
@@ -403,8 +405,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.joined = true;
     }
 
-    /** Looks up where the topic ends, if that is in doubt, and whether it is still the same. */
-    private void look(Topic topic, int doubts) throws Exception {
+    /** Looks up whether the topic is still the same, joins, and where it ends, if in doubt. */
+    private void look(Topic topic) throws Exception {
         Map<String, Object> given = new HashMap<>(config);
         given.keySet().retainAll(AdminClientConfig.configNames());
         given.remove("metric.reporters");
@@ -418,7 +420,9 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (topic.id != null && !topic.id.equals(now.topicId())) topic.stop("the topic was "
                 + "deleted and created again; do so with its stream, too, and then the producer");
             topic.id = now.topicId();
-            if (doubts == topic.settled) return;
+            if (!topic.joined && !topic.stopped) join(topic);
+            int doubts = topic.doubts;
+            if (topic.stopped || doubts == topic.settled) return;
             var asked = new HashMap<TopicPartition, OffsetSpec>();
             for (var each : now.partitions())
                 asked.put(new TopicPartition(topic.name, each.partition()), OffsetSpec.latest());
@@ -432,7 +436,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             }
             topic.settled = doubts;
         } catch (ExecutionException error) {
-            if (doubts == topic.settled) return;  // it is looked again, and signs of life go on
+            if (topic.joined && topic.doubts == topic.settled)
+                return;  // it is looked again, and signs of life go on
             throw new IOException("the topic cannot be looked up: " + error.getCause());
         } finally {
             admin.close(Duration.ZERO);
@@ -528,6 +533,11 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.declares &= !found("'field':" + WORD, answer, "").equals("max_time");
         if (status.equals("superseded")) sequence = Math.max(sequence, last);
         if (status.equals("sealed")) topic.stop("the stream is sealed");
+        if (status.equals("another_log")) topic.stop("the stream's positions are of log "
+            + found("'known':" + ID, answer, "?") + ", and this topic is log " + found("'given':"
+            + ID, answer, "?") + ": if it was deleted and created again, delete and create its "
+            + "stream, too, or else give it a noted.time.stream of its own, and then create the "
+            + "producer again");
         String holder = found("'session':('[\\w.-]{1,64}+')", answer, "?");
         if (status.equals("fenced") && topic.tookOver && topic.former.contains(holder)) {
             topic.tookOver = topic.joined = false;

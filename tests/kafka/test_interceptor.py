@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from noted_time import Rejected
+from noted_time.kafka import Topic
 from tests.support import java
 from tests.support.calls import HOUR_MS
 from tests.support.gates import Guarded
@@ -375,7 +376,8 @@ def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_mo
         send_until_noted([producer], served, topic)
         producer.close()
 
-    assert sum(b'"took_over":["former"]' in each for each in server.requests) == 1
+    (again,) = (each for each in server.requests if b'"took_over":["former"]' in each)
+    assert f'"log":"{Topic(broker.config, topic).look().id}"'.encode() in again
     assert "it takes the name over once more" in producer.log()
     assert judged(broker, topic, controller=served).violations == ()
 
@@ -383,7 +385,7 @@ def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_mo
 def test_a_topic_that_is_created_again_is_noted_no_more(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """The running producer says so, and one that is started, until the stream is created again."""
+    """The running producer says so, and one that is started before the stream is created again."""
     producer = start()
     send_until_noted([producer], served, topic)
     producer.flush()
@@ -394,9 +396,32 @@ def test_a_topic_that_is_created_again_is_noted_no_more(
     wait_until(lambda: "delete and create its stream, too" in again.log())
     served.call("DELETE", f"/{topic}")
     served.make(topic)
-    send_until_noted([again], served, topic)
+    once_more = start()
+    send_until_noted([once_more], served, topic)
 
     assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_a_producer_joins_with_the_id_of_its_topic_and_no_other_stream(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """As Kafka spells it, with both of the characters that its clients in C spell otherwise."""
+    known = ""
+    while not {"-", "_"} <= set(known):
+        broker.create(topic, 1)
+        known = str(Topic(broker.config, topic).look().id)
+    first, other = start(stream="{topic}"), start(stream=f"{topic}.other")
+    foreign = "l-Nn1Hl_QmqdyIVaRTaVpA"
+    served.make(f"{topic}.other")
+    served.call("POST", f"/{topic}.other/notes", {"notes": [{"writer": "w", "log": foreign}]})
+    other.send(*now())
+    send_until_noted([first], served, topic)
+    both = f"positions are of log {foreign}, and this topic is log {known}: if it was deleted"
+    wait_until(lambda: both in other.log())
+
+    assert served.get(topic)["logs"] == [known]
+    assert list(served.writers(f"{topic}.other")) == ["w"]
+    assert other.log().count("no more is noted: ") == 1
 
 
 def test_what_is_sent_before_there_is_a_stream_is_covered_by_the_first_note(
