@@ -230,8 +230,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         if (topic.said.add("failed " + isKnown)) say(Level.WARNING, topic, "a record was not "
             + "delivered (" + error + "): time advances without it" + (isKnown ? "" : ", but only "
             + "after " + longest + " ms, as Kafka does not say which one it was")
-            + ". If it is sent again with its timestamp, it may be late. So it is with each further "
-            + "one, which is not logged");
+            + ". If it is sent again with its timestamp, it may be late. Further ones are treated "
+            + "alike, and not logged");
     }
 
     /** Notes a last time and goes idle; gives up after ten seconds, and returns in fifteen. */
@@ -288,8 +288,8 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         try {
             wanted = Pattern.compile(text("noted.time.topics", ".*"));
         } catch (PatternSyntaxException error) {
-            refuse(true, "noted.time.topics=" + error.getPattern() + " is not a regular expression: "
-                + error.getDescription());
+            refuse(true, "noted.time.topics=" + error.getPattern() + " is not a regular "
+                + "expression: " + error.getDescription());
         }
         writer = setting("writer", "", name, what);
         token = setting("token", shown == null ? "" : shown, "[!-~]*", "a token");
@@ -405,7 +405,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.joined = true;
     }
 
-    /** Looks up whether the topic is still the same, joins, and where it ends, if in doubt. */
+    /** Joins, and looks up where the topic ends, if in doubt, and whether it is still the same. */
     private void look(Topic topic) throws Exception {
         Map<String, Object> given = new HashMap<>(config);
         given.keySet().retainAll(AdminClientConfig.configNames());
@@ -415,12 +415,11 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         topic.lookAt = System.nanoTime() + LOOKS * topics.size() * period * MS;
         Admin admin = Admin.create(given);
         try {
-            var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get();
-            TopicDescription now = found.get(topic.name);
-            if (topic.id != null && !topic.id.equals(now.topicId())) topic.stop("the topic was "
-                + "deleted and created again; do so with its stream, too, and then the producer");
-            topic.id = now.topicId();
-            if (!topic.joined && !topic.stopped) join(topic);
+            TopicDescription now = described(admin, topic);
+            if (!topic.joined && !topic.stopped) {
+                join(topic);
+                now = described(admin, topic);  // a former process may have written to more
+            }
             int doubts = topic.doubts;
             if (topic.stopped || doubts == topic.settled) return;
             var asked = new HashMap<TopicPartition, OffsetSpec>();
@@ -442,6 +441,16 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         } finally {
             admin.close(Duration.ZERO);
         }
+    }
+
+    /** Returns what the topic is now; if it is another one, no more is noted. */
+    private TopicDescription described(Admin admin, Topic topic) throws Exception {
+        var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get();
+        TopicDescription now = found.get(topic.name);
+        if (topic.id != null && !topic.id.equals(now.topicId())) topic.stop("the topic was "
+            + "deleted and created again; do so with its stream, too, and then the producer");
+        topic.id = now.topicId();
+        return now;
     }
 
     private void note(Topic topic) throws Exception {
