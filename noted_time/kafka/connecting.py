@@ -57,7 +57,7 @@ def connection(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"log_level": FATAL_ONLY, **own}
 
 
-class Tokens:
+class TokenCalls:
     """Calls an `oauth_cb`, and keeps what it raises: librdkafka tells nobody."""
 
     def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
@@ -81,7 +81,7 @@ def client_of(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any
     A thread of its own asks for the next ones in time. Raises `Rejected` if librdkafka refuses the
     configuration, and `Unreachable` if the first token does not come within ten seconds.
     """
-    settings, tokens = dict(config), Tokens(config.get(TOKEN_OF))
+    settings, tokens = dict(config), TokenCalls(config.get(TOKEN_OF))
     if callable(tokens.ask):
         settings[TOKEN_OF] = tokens
     try:
