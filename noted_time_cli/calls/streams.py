@@ -188,12 +188,13 @@ def log(
 
     Try it:  noted-time stream log flights l-Nn1Hl_QmqdyIVaRTaVpA
     """
+    log = log_id(log)
     known = call.ask("GET", stream_path(stream))["logs"]
-    present = known[-1] if known else "none"
+    present = known[-1] if known else "what was noted"
     confirm(f"Has log {log} the same records at the same offsets as {present}?", yes=yes)
-    body = {"log": log_id(log), "same_offsets": True}
+    body = {"log": log, "same_offsets": True}
     call.ask("PUT", stream_path(stream), query={"comment": comment}, body=body)
-    say(f"{stream} takes positions of log {log_id(log)}.")
+    say(f"{stream} takes positions of log {log}.")
 
 
 @app.command()

@@ -139,6 +139,22 @@ def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
     ]
 
 
+def test_a_log_with_the_same_offsets_is_taken_after_yes_only(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """However its id is spelled."""
+    served.post(stream, {"writer": "UA", "log": "l-N_h"})
+    asked = run("stream", "log", stream, "a+b/c")
+    before = served.get(stream)["logs"]
+    taken = run("stream", "log", stream, "a+b/c", "--yes", "--comment", "linked")
+    change = served.get(f"{stream}/changes")["changes"][0]
+
+    assert (asked.status, before) == (2, ["l-N_h"])
+    assert "use --yes" in asked.err
+    assert (taken.status, taken.err) == (0, f"{stream} takes positions of log a-b_c.\n")
+    assert (served.get(stream)["logs"], change["comment"]) == (["l-N_h", "a-b_c"], "linked")
+
+
 def test_explain_names_the_holders_and_what_would_be(
     run: Commands, served: Served, stream: str
 ) -> None:
