@@ -137,7 +137,7 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
         ([], ["watch", "demo-stream"]),
         (["watch"], ["--domain", "--every", "--limit", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
         (["demo-stream"], ["--for", "--again", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
-        (["stream"], ["list", "create", "show", "delete"]),
+        (["stream"], ["list", "create", "show", "log", "delete"]),
         (["wait"], ["--timeout", "--url", "NOTED_TIME_URL", "--token", "NOTED_TIME_TOKEN"]),
         (
             ["serve"],
@@ -185,7 +185,7 @@ def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
     printed = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout
 
     completes_it = script.rstrip().endswith(" noted-time")
-    assert (completes_it, printed.split()) == (True, ["list", "create", "show", "delete"])
+    assert (completes_it, printed.split()) == (True, ["list", "create", "show", "log", "delete"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal")

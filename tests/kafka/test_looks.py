@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
-from noted_time import Recreated, Rejected
+from noted_time import AnotherLog, Recreated, Rejected
 from noted_time.kafka import Topic
 from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import judged
@@ -203,7 +203,7 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
 def test_a_recreated_topic_stops_its_observer_and_the_next_one(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """By its id, whatever its ends; and by the ends that the controller knows."""
+    """By its id, whatever its ends; and of a log without an id by the ends that were noted."""
     broker.send(topic, [(0, "a", 1000), (0, "b", 1000)])
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
         noter = IngestionNoter(client, KafkaEnds(broker.config, topic))
@@ -213,7 +213,12 @@ def test_a_recreated_topic_stops_its_observer_and_the_next_one(
         broker.send(topic, [(0, "c", 1000)] * 3)
         with pytest.raises(Recreated, match=f"{topic}' was deleted and .* delete the stream too"):
             noter.look()
+    with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
+        noter = IngestionNoter(client, KafkaEnds(broker.config, topic))
+        with pytest.raises(AnotherLog):
+            noter.run()
     broker.create(topic, 2)
+    served.stream(topic, "ingestion").note("observer", 1000, {0: 2}, domain="ingestion")
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
         noter = IngestionNoter(client, KafkaEnds(broker.config, topic))
         with pytest.raises(Recreated, match=f"log of stream '{topic}'.* ends at 0 and ended at 2"):

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, Producer
 from typer.testing import CliRunner
 
 from noted_time import (
+    AnotherLog,
     DeliveryFailed,
     Fenced,
     InvalidNote,
@@ -567,7 +568,7 @@ def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
         producer.flush(60)
     with pytest.raises(Rejected, match="was deleted and created again"):
         producer.produce("a", event_time=NOON + 30)
-    with pytest.raises(Rejected, match=r"was deleted and created again.*ends at {0: 1}"):
+    with pytest.raises(AnotherLog):
         start()
 
 
