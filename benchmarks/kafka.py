@@ -96,7 +96,7 @@ class Cluster:
 
     def producer(self, topic: str) -> KafkaNotedProducer:
         """Return a producer of a topic, its only writer."""
-        return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, self.url, "w")
+        return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, self.url, "w", wait=True)
 
     def create(self, topic: str) -> None:
         """Create a topic, and a stream of its name."""
@@ -166,7 +166,7 @@ def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
     cluster.create("counted")
     with cluster.producer("counted") as producer:
         for number in range(rows):
-            producer.produce(VALUE, event_time=BEGUN_MS + number * DAY_MS // rows)
+            producer.produce(value=VALUE, event_time=BEGUN_MS + number * DAY_MS // rows)
         producer.note_time(BEGUN_MS + DAY_MS)
         producer.flush()
         producer.finish()
@@ -290,7 +290,7 @@ def _write_a_second(producer: KafkaNotedProducer, noted: dict[int, float]) -> No
     """Write events until a second of the clock is over, and note that."""
     begun = int(time.time())
     while int(now := time.time()) == begun:
-        producer.produce(VALUE, event_time=int(now * 1000))
+        producer.produce(value=VALUE, event_time=int(now * 1000))
         time.sleep(EACH_S)
     producer.note_time((begun + 1) * 1000)
     noted[begun + 1] = time.monotonic()
@@ -331,7 +331,7 @@ def _noted_us(cluster: Cluster, topic: str, events: int) -> float:
         first = time.time_ns() // 1_000_000
         begun = time.process_time()
         for number in range(events):
-            producer.produce(VALUE, event_time=first + number)
+            producer.produce(value=VALUE, event_time=first + number)
             if number % NOTED == 0:
                 producer.note_time(first + number)
         producer.flush()

@@ -118,6 +118,11 @@ class Cluster:
         self.admin = client_of(AdminClient, told)
         """The client."""
 
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Log in with these from the next connection on."""
+        self.settings = {**self.settings, "sasl.username": username, "sasl.password": password}
+        self.admin.set_sasl_credentials(username, password)
+
     def answer(self, asked: Future[Result], timeout_s: float) -> Result:
         """Return the answer to a call; raises Kafka's error, or why there is no connection."""
         until = clocks.monotonic() + timeout_s

@@ -113,8 +113,15 @@ class Topic:
         self.id: str | None = None
         """Its id at the last `look_again`, `None` before, and if the broker gives none."""
         self._cluster = Cluster(config)
-        self.connection = self._cluster.settings
+
+    @property
+    def connection(self) -> Mapping[str, Any]:
         """What of the configuration any client of librdkafka takes."""
+        return self._cluster.settings
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Log in with these from the next connection on."""
+        self._cluster.set_sasl_credentials(username, password)
 
     def look(
         self, *, committed: bool = False, newest: bool = False, timeout_s: float = TIMEOUT_S

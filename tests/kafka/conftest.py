@@ -1,9 +1,15 @@
 """What the tests of Kafka share."""
 
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
 import pytest
 
 from tests.support.kafka import Broker
 from tests.support.served import Served
+from writer_client import KafkaNotedProducer
+
+Start = Callable[..., KafkaNotedProducer]
 
 
 @pytest.fixture
@@ -13,3 +19,28 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
     broker.create(name, 2)
     served.make(name)
     return name
+
+
+@pytest.fixture
+def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
+    """Return what starts a producer of the topic; those that are still open are closed."""
+    started = []
+
+    def start(
+        writer: str = "berlin",
+        config: Mapping[str, Any] | None = None,
+        **options: Any,  # noqa: ANN401 - any option
+    ) -> KafkaNotedProducer:
+        producer = KafkaNotedProducer(
+            {**broker.config, "linger.ms": 5, **(config or {})},
+            topic,
+            served.url,
+            writer,
+            **{"wait": True, **options},
+        )
+        started.append(producer)
+        return producer
+
+    yield start
+    for producer in started:
+        producer.end(30)

@@ -57,7 +57,7 @@ def mirror(broker: Broker, topic: str) -> str:
 def noted(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedProducer]:
     """Return a producer that has noted."""
     with KafkaNotedProducer(broker.config, topic, served.url, "berlin") as producer:
-        producer.produce("a", event_time=NOON, partition=0)
+        producer.produce(value="a", event_time=NOON, partition=0)
         producer.note_time(NOON + 1)
         producer.flush(60)
         yield producer
@@ -129,7 +129,7 @@ def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
     both = f"of log {id_of(broker, topic)}, and this is log {id_of(broker, mirror)}"
     before = served.get(f"{topic}/writers")["writers"]
     with pytest.raises(AnotherLog, match=both):
-        KafkaNotedProducer(broker.config, mirror, served.url, "berlin", stream=topic)
+        KafkaNotedProducer(broker.config, mirror, served.url, "berlin", stream=topic, wait=True)
     with WriterClient(served.url, topic, "berlin") as client:
         noter = EventTimeNoter(client, KafkaTimes(broker.config, mirror), delay_ms=0)
         with pytest.raises(AnotherLog, match=both):
@@ -154,7 +154,7 @@ def test_a_topic_that_was_created_again_and_has_outgrown_the_offsets_is_another_
     broker.send(topic, [(0, "a", NOON)] * 10)
 
     with pytest.raises(AnotherLog, match="one that was created again a new one"):
-        KafkaNotedProducer(broker.config, topic, served.url, "berlin")
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=True)
     assert served.get(f"{topic}/explain")["lower"] == NOON + 1
 
 

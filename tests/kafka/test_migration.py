@@ -35,7 +35,9 @@ class Shop:
     def note(self, now: int) -> None:
         """Begin to note: start again as a producer that does."""
         self._since = now - DELAY_MS
-        self._noted = KafkaNotedProducer(self._broker.config, self._topic, self._url, self.name)
+        self._noted = KafkaNotedProducer(
+            self._broker.config, self._topic, self._url, self.name, wait=True
+        )
 
     def sell(self, now: int, *partitions: int) -> None:
         """Write the records of a while up to `now`, and note if it does."""
@@ -48,7 +50,7 @@ class Shop:
             self._broker.send(self._topic, [(at, self.name, time) for at, time in rows])
             return
         for partition, time in rows:
-            noted.produce(self.name, event_time=time, partition=partition)
+            noted.produce(value=self.name, event_time=time, partition=partition)
         noted.note_time(first)
         noted.flush(60)
 

@@ -4,7 +4,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from noted_time import (
 )
 from noted_time.values import shown_time
 from noted_time_cli.app import app
+from tests.kafka.conftest import Start
 from tests.support.calls import Calls
 from tests.support.kafka import Broker
 from tests.support.kafka_judge import Verdict, judged
@@ -40,33 +41,6 @@ pytestmark = pytest.mark.acceptance
 
 ELEVEN, NOON = 1_357_038_000_000, 1_357_041_600_000
 PROGRAM = str(Path(__file__).parent / "programs" / "departures.py")
-
-Start = Callable[..., KafkaNotedProducer]
-
-
-@pytest.fixture
-def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
-    """Return what starts a producer of the topic; those that are still open are closed."""
-    started = []
-
-    def start(
-        writer: str = "berlin",
-        config: Mapping[str, Any] | None = None,
-        **options: Any,  # noqa: ANN401 - any option
-    ) -> KafkaNotedProducer:
-        producer = KafkaNotedProducer(
-            {**broker.config, "linger.ms": 5, **(config or {})},
-            topic,
-            served.url,
-            writer,
-            **options,
-        )
-        started.append(producer)
-        return producer
-
-    yield start
-    for producer in started:
-        producer.end(30)
 
 
 def transactional(topic: str) -> dict[str, Any]:
@@ -106,7 +80,7 @@ def test_threads_produce_and_note_while_partitions_are_added(
         for minute in range(20):
             for _ in range(200):
                 time = NOON + 1000 * minute + chance.randrange(3000)
-                producer.produce("sold", event_time=time, key=str(chance.random()))
+                producer.produce(value="sold", event_time=time, key=str(chance.random()))
             if barrier.wait(60) == 0 and minute in (5, 12):
                 broker.grow(topic, 3 if minute == 5 else 5)
             if seed % 2:
@@ -139,7 +113,7 @@ def test_a_note_of_a_transaction_leaves_once_after_its_commit(
                     with producer.transaction():
                         for _ in range(50):
                             time = NOON + 1000 * minute + chance.randrange(1000)
-                            producer.produce("sold", event_time=time + 60_000 * aborts)
+                            producer.produce(value="sold", event_time=time + 60_000 * aborts)
                         producer.note_time(NOON + 1000 * minute + 500 * aborts)
                         producer.note_time(NOON + 1000 * (minute + 1))
                         if aborts:
@@ -162,10 +136,10 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
     """The transaction is still open, so the program may note another time and commit."""
     producer = start(config=transactional(topic))
     with producer.transaction():
-        producer.produce("sold", event_time=NOON)
+        producer.produce(value="sold", event_time=NOON)
         producer.note_time(NOON + 10)
     with producer.transaction():
-        producer.produce("sold", event_time=NOON + 10)
+        producer.produce(value="sold", event_time=NOON + 10)
         with pytest.raises(InvalidNote, match=f"last is {shown_time(NOON + 10)}"):
             producer.note_time(NOON + 5)
         producer.note_time(NOON + 20)
@@ -181,7 +155,7 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
     producer = start(config=transactional(topic))
 
     def write() -> None:
-        producer.produce("a", event_time=NOON)
+        producer.produce(value="a", event_time=NOON)
         producer.note_time(NOON + 10)
         producer.flush(60)
         broker.stop()
@@ -196,7 +170,7 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
     monkeypatch.undo()
     assert producer.flush(60).lower == NOON + 2
     with producer.transaction():
-        producer.produce("b", event_time=NOON + 2)
+        producer.produce(value="b", event_time=NOON + 2)
         producer.note_time(NOON + 5)
 
     assert producer.flush(60).lower == NOON + 5
@@ -219,7 +193,7 @@ def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
         patch.setattr(channel, "WARN_S", 0.0)
         for n in range(5):
             producer.produce(
-                b"x" * (5000 if n == 3 else 10 + n),
+                value=b"x" * (5000 if n == 3 else 10 + n),
                 event_time=NOON + n,
                 on_delivery=lambda error, sent: failed.append(sent.value()) if error else None,
             )
@@ -230,7 +204,7 @@ def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
         wait_until(lambda: caplog.text.count("not delivered: 5") > 1)
     assert lower(served, topic) is None
     for n, value in enumerate(failed):
-        producer.produce((value or b"")[:100], event_time=NOON + n)
+        producer.produce(value=(value or b"")[:100], event_time=NOON + n)
     producer.forgive()
 
     assert producer.flush(60).lower == NOON + 20
@@ -245,11 +219,11 @@ def test_after_an_event_failed_every_call_raises_it_and_the_writer_is_shown_to_l
     start("lima").note_time(NOON + 50)
     producer.note_time(NOON)
     broker.set(topic, "max.message.bytes", 2000)
-    producer.produce(b"x" * 5000, event_time=NOON + 1)
+    producer.produce(value=b"x" * 5000, event_time=NOON + 1)
     producer.note_time(NOON + 10)
     wait_until(lambda: served.get(f"{topic}/writers/berlin")["held"])
     calls: list[Callable[[], object]] = [
-        lambda: producer.produce("b", event_time=NOON + 2),
+        lambda: producer.produce(value="b", event_time=NOON + 2),
         lambda: producer.note_time(NOON + 20),
         lambda: producer.flush(60),
         lambda: producer.finish(60),
@@ -264,7 +238,7 @@ def test_after_an_event_failed_every_call_raises_it_and_the_writer_is_shown_to_l
     shown = CliRunner().invoke(app, words, env={"COLUMNS": None}).output
     producer.forgive()
     assert producer.time == NOON
-    producer.produce("x", event_time=NOON + 1)
+    producer.produce(value="x", event_time=NOON + 1)
     producer.note_time(NOON + 20)
 
     assert producer.flush(60).lower == NOON + 20
@@ -281,10 +255,10 @@ def test_of_two_producers_of_one_name_the_younger_continues(
 ) -> None:
     """What the older wrote and did not note is covered, and it raises before it sends more."""
     older = start()
-    older.produce("a", event_time=NOON + 1)
+    older.produce(value="a", event_time=NOON + 1)
     older.note_time(NOON)
     older.flush(60)
-    older.produce("b", event_time=NOON + 500)
+    older.produce(value="b", event_time=NOON + 500)
     older.flush(60)
     younger = start()
     younger.note_time(NOON + 10)
@@ -292,7 +266,7 @@ def test_of_two_producers_of_one_name_the_younger_continues(
     older.note_time(NOON + 5)
     wait_until(lambda: older.client.is_fenced)
     with pytest.raises(Fenced, match=r"took its name over .* 1 rows written"):
-        older.produce("c", event_time=NOON + 3)
+        older.produce(value="c", event_time=NOON + 3)
 
     assert faultless(broker, served, topic).records == 2
     mark = served.get(f"{topic}/marks")["marks"][-1]
@@ -310,7 +284,7 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
         pytest.raises(Fenced, match="another producer with its transactional"),
         older.transaction(),
     ):
-        older.produce("a", event_time=NOON)
+        older.produce(value="a", event_time=NOON)
     with pytest.raises(Fenced, match="another producer with its transactional"):
         older.note_time(NOON)
 
@@ -325,9 +299,9 @@ def test_notes_wait_for_a_broker_and_for_a_controller_that_were_away(
     with start(config=transactional(topic)) as producer:
         for n, server in enumerate(servers):
             with producer.transaction():
-                producer.produce("a", event_time=NOON + 2 * n)
+                producer.produce(value="a", event_time=NOON + 2 * n)
                 server.stop()
-                producer.produce("b", event_time=NOON + 2 * n + 1)
+                producer.produce(value="b", event_time=NOON + 2 * n + 1)
                 producer.note_time(NOON + 2 * n + 2)
                 server.start()
         producer.finish(60)
@@ -385,9 +359,9 @@ def test_the_end_of_a_process_delivers_notes_and_leaves_the_writer_a_member(
 import logging, sys
 logging.basicConfig(stream=sys.stdout)
 from writer_client import KafkaNotedProducer
-producer = KafkaNotedProducer({broker.config}, "{topic}", "{served.url}", "berlin")
+producer = KafkaNotedProducer({broker.config}, "{topic}", "{served.url}", "berlin", wait=True)
 for n in range(100):
-    producer.produce("a", event_time={NOON} + n)
+    producer.produce(value="a", event_time={NOON} + n)
 producer.note_time({NOON} + 100)
 """
     words = [sys.executable, "-c", program]
@@ -407,7 +381,7 @@ def test_the_clock_is_noted_up_to_what_is_delivered(
     def produce(producer: KafkaNotedProducer, until: int) -> None:
         nonlocal now
         for time in range(now, until):
-            producer.produce("a", event_time=time)
+            producer.produce(value="a", event_time=time)
             now = time
 
     with start(config=transactional(topic), auto=ClockNotes(5, 1, lambda: now)) as producer:
@@ -432,16 +406,16 @@ def test_rows_below_a_time_noted_are_late_and_idle_is_not_waited_for(
     """In the one domain that the producer vouches for; an event brings it back."""
     served.make(topic, domains=["default", "ordered"])
     with start(domain="ordered") as producer:
-        producer.produce("a", event_time=NOON)
+        producer.produce(value="a", event_time=NOON)
         producer.note_time(NOON + 10)
         for late in (NOON + 3, NOON + 9):
-            producer.produce("a", event_time=late)
+            producer.produce(value="a", event_time=late)
         producer.note_time(NOON + 20)
         assert producer.flush(60).late_rows == 2
         producer.idle()
         producer.flush(60)
         assert served.get(f"{topic}/writers/berlin")["state"] == "idle"
-        producer.produce("a", event_time=NOON + 30)
+        producer.produce(value="a", event_time=NOON + 30)
         row = served.get(f"{topic}/writers/berlin")
 
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
@@ -454,7 +428,7 @@ def test_rows_below_the_last_time_are_reported_without_a_further_note(
     with start() as producer:
         producer.note_time(NOON)
         for count, leave in enumerate((producer.flush, producer.idle, producer.finish), 1):
-            producer.produce("a", event_time=NOON - 1)
+            producer.produce(value="a", event_time=NOON - 1)
             leave(60)
             assert producer.flush(60).late_rows == count
             assert served.get(f"{topic}/writers/berlin")["late"]["default"]["rows"] == count
@@ -469,13 +443,13 @@ def test_a_clock_that_was_set_back_leaves_no_silent_loss(
         assert eventually(lambda: served.get(noted)["times"], {"default": NOON})
         now = NOON - 30_000
         for _ in range(500):
-            producer.produce("a", event_time=now)
+            producer.produce(value="a", event_time=now)
         assert producer.flush(60).late_rows == 500
-        producer.produce("a", event_time=None)
+        producer.produce(value="a", event_time=None)
         assert eventually(lambda: sum(served.get(noted)["position"].values()), 501)
         assert (producer.flush(60).late_rows, producer.time) == (500, NOON)
         now = NOON + 10
-        producer.produce("a", event_time=None)
+        producer.produce(value="a", event_time=None)
         assert eventually(lambda: served.get(noted)["times"], {"default": NOON + 10})
 
     stamps = sorted(record.time for record in broker.records(topic))
@@ -493,7 +467,7 @@ def test_a_clock_that_was_years_ahead_is_noted_again_once_it_is_right(
         now = NOON
         assert eventually(lambda: served.get(noted)["times"], {"default": NOON})
         producer.client.pop_refused()  # the clock may have been noted more than once before
-        producer.produce("a", event_time=None)
+        producer.produce(value="a", event_time=None)
         producer.flush(60)
 
     assert [record.time for record in broker.records(topic)] == [NOON]
@@ -502,7 +476,7 @@ def test_a_clock_that_was_years_ahead_is_noted_again_once_it_is_right(
 def test_an_event_without_a_time_needs_a_clock(start: Start) -> None:
     """That is `auto`."""
     with start() as producer, pytest.raises(Rejected, match="only a producer with auto stamps"):
-        producer.produce("a", event_time=None)
+        producer.produce(value="a", event_time=None)
 
 
 def test_an_event_of_another_thread_beside_idle_is_waited_for(
@@ -513,7 +487,7 @@ def test_an_event_of_another_thread_beside_idle_is_waited_for(
     idle, produced = producer.client.idle, threading.Event()
 
     def produce() -> None:
-        producer.produce("a", event_time=NOON)
+        producer.produce(value="a", event_time=NOON)
         produced.set()
 
     other = threading.Thread(target=produce)
@@ -542,11 +516,11 @@ def test_an_event_after_idle_and_a_note_waits_for_the_controller(
     served.stop()
     producer.note_time(NOON)
     with pytest.raises(Unreachable, match="not durable"):
-        producer.produce("a", event_time=NOON)
+        producer.produce(value="a", event_time=NOON)
     assert broker.records(topic) == []
     served.start()
     monkeypatch.undo()
-    producer.produce("b", event_time=NOON)
+    producer.produce(value="b", event_time=NOON)
     producer.flush(60)
 
     assert served.get(f"{topic}/writers/berlin")["state"] == "live"
@@ -559,15 +533,15 @@ def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
     """Their stream still has the offsets of the former topic."""
     producer = start()
     for n in range(20):
-        producer.produce("a", event_time=NOON + n, partition=0)
+        producer.produce(value="a", event_time=NOON + n, partition=0)
     producer.note_time(NOON + 20)
     producer.flush(60)
     broker.create(topic, 2)
-    producer.produce("a", event_time=NOON + 20, partition=0)
+    producer.produce(value="a", event_time=NOON + 20, partition=0)
     with pytest.raises(Rejected, match=r"was deleted and created again.*delete the stream too"):
         producer.flush(60)
     with pytest.raises(Rejected, match="was deleted and created again"):
-        producer.produce("a", event_time=NOON + 30)
+        producer.produce(value="a", event_time=NOON + 30)
     with pytest.raises(AnotherLog):
         start()
 
@@ -602,9 +576,9 @@ def test_a_start_that_cannot_work_says_why(
     ]
     for config, name, url, error, says in refused:
         with pytest.raises(error, match=says):
-            KafkaNotedProducer(config, name, url, "berlin")
+            KafkaNotedProducer(config, name, url, "berlin", wait=True)
     with pytest.raises(UnknownStream):
-        KafkaNotedProducer(broker.config, topic, served.url, "berlin", stream="other")
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin", stream="other", wait=True)
 
 
 def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
@@ -616,7 +590,7 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
     producer = start()
     for time in (0, -1, 2**63):
         with pytest.raises(Rejected, match=f"event_time must be positive .*got {time}"):
-            producer.produce("a", event_time=time)
+            producer.produce(value="a", event_time=time)
     refused: list[tuple[int, int, str]] = [
         (now + 7_200_000, 1, r"ahead of this clock, .*message.timestamp.after.max.ms=3600000"),
         (now - 700_000, 1, r"behind this clock, .*message.timestamp.before.max.ms=600000"),
@@ -625,7 +599,7 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
     ]
     for time, size, says in refused:
         with pytest.raises(Rejected, match=f"the event was not sent: .*{says}"):
-            producer.produce(b"x" * size, event_time=time)
+            producer.produce(value=b"x" * size, event_time=time)
     broker.set(topic, "message.timestamp.after.max.ms", 9_000_000)
     assert eventually(lambda: took(producer, now + 7_200_000), expected=True)
     producer.note_time(now)
@@ -636,7 +610,7 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
 def took(producer: KafkaNotedProducer, time: int) -> bool:
     """Produce an event; returns whether that was accepted."""
     try:
-        producer.produce("a", event_time=time)
+        producer.produce(value="a", event_time=time)
     except Rejected:
         return False
     return True
@@ -655,7 +629,7 @@ def test_the_largest_event_that_is_not_refused_is_delivered(
         while not sent:
             size -= 1
             with suppress(Rejected):
-                producer.produce(b"x" * size, event_time=NOON, key="k" * 65, headers=headers)
+                producer.produce(value=b"x" * size, event_time=NOON, key="k" * 65, headers=headers)
                 sent = True
         producer.flush(60)
         bare.produce(
@@ -677,8 +651,8 @@ def test_a_topic_that_stamps_its_records_itself_is_named_in_the_log(
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
     reported: list[object] = []
     with start(config={"on_delivery": lambda error, _: reported.append(error)}) as producer:
-        producer.produce("a", event_time=NOON)
-        producer.produce("b", event_time=NOON, on_delivery=lambda *_: give_up())
+        producer.produce(value="a", event_time=NOON)
+        producer.produce(value="b", event_time=NOON, on_delivery=lambda *_: give_up())
         producer.flush(60)
 
     assert reported == [None]
@@ -693,7 +667,7 @@ def test_an_event_below_what_a_former_process_noted_is_late(start: Start) -> Non
         former.note_time(NOON)
 
     producer = start()
-    producer.produce("a", event_time=NOON - 1)
+    producer.produce(value="a", event_time=NOON - 1)
     producer.note_time(NOON)
 
     assert producer.flush(60).late_rows == 1

@@ -122,11 +122,11 @@ def write_on(broker: Broker, served: Served, topic: str, stopping: threading.Eve
     def of(writer: str) -> KafkaNotedProducer:
         own = {"transactional.id": f"{topic}-{writer}", "topic.metadata.refresh.interval.ms": 200}
         config = {**broker.config, **own, "linger.ms": 0}
-        return KafkaNotedProducer(config, topic, served.url, writer)
+        return KafkaNotedProducer(config, topic, served.url, writer, wait=True)
 
     def produce(producer: KafkaNotedProducer) -> None:
         for key in "abcdefgh":
-            producer.produce("a", event_time=time, key=key)
+            producer.produce(value="a", event_time=time, key=key)
 
     time = NOON
     with of("berlin") as berlin, of("lima") as lima:

@@ -9,7 +9,6 @@ import pytest
 
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka import Topic
-from noted_time.kafka.connecting import connection
 from tests.support.kafka import HOME
 from tests.support.page import Runner
 from tests.support.processes import ServeProcess
@@ -86,10 +85,11 @@ def test_a_service_that_was_connected_tries_again(secured: SecuredBroker) -> Non
     """A password that is changed under it may be mended; a certificate, too."""
     topic = Topic(secured.scram, "flights")
     assert topic.look().partitions == {0, 1}
-    topic._cluster.settings = connection(secured.scram | {"sasl.password": "old"})
+    user, password = (secured.scram[f"sasl.{each}"] for each in ("username", "password"))
+    topic.set_sasl_credentials(user, "old")
     topic._cluster.connect()
     with pytest.raises(Unreachable, match="refuses the login"):
         topic.look(timeout_s=3)
-    topic._cluster.settings = connection(secured.scram)
+    topic.set_sasl_credentials(user, password)
     topic._cluster.connect()
     assert topic.look().partitions == {0, 1}

@@ -194,7 +194,9 @@ def _producers(
     admin.create_topics([topic])[STREAM].result()
     create_stream(asked["url"], STREAM, expected=names)
     return {
-        name: started.enter_context(KafkaNotedProducer(config, STREAM, asked["url"], name))
+        name: started.enter_context(
+            KafkaNotedProducer(config, STREAM, asked["url"], name, wait=True)
+        )
         for name in names
     }
 
@@ -203,7 +205,7 @@ def _produce(producers: Mapping[str, KafkaNotedProducer], step: Step) -> Mapping
     """Let each carrier produce what has landed, and note."""
     for name, producer in producers.items():
         for flight in step.landed.get(name, ()):
-            producer.produce(record(flight), event_time=flight.departure)
+            producer.produce(value=record(flight), event_time=flight.departure)
         producer.note_time(step.notes[name])
     for producer in producers.values():
         producer.flush(PATIENCE_S)

@@ -12,9 +12,10 @@ import threading
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import client_of
@@ -109,30 +110,29 @@ class Channel:
         domain: str | None,
         on_failure: OnFailure,
     ) -> None:
-        """Connect, fence the producer's former self, and have the `writer` that is created join.
+        """Connect, for the `writer` that is created; `begin` has it join.
 
-        Raises `Rejected` for a configuration, topic or stream that cannot work, `Unreachable` if
-        Kafka or the controller does not answer.
+        Raises `Rejected` for a configuration that cannot work.
         """
         config = checked(config)
         self.kafka = client_of(Producer, {"logger": log, **config})
-        self._ends = TopicEnds(config, topic, domain=domain, timeout_s=BEGIN_S)
+        self._ends = TopicEnds(config, topic, domain=domain, timeout_s=None)
+        self.limits = EventLimits(self._ends.topic, config)
+        self._steps: list[Callable[[], object]] = [self._find, self._join, self._settle_in]
         self.produces_in = Phase.CLEAR
         if "transactional.id" in config:
             self.produces_in = Phase.OPEN
-            self._take_over()
-        self.limits = EventLimits(self._ends.topic, config)
-        self.client = client = writer()
+            self._steps.insert(1, self._take_over)
+        self.client = writer()
         """The client that notes."""
-        client.of_log(self._ends.topic.id)
         self.tracker = DeliveryTracker(
-            client, domain=domain, look_again=self._begin, on_failure=on_failure
+            self.client, domain=domain, look_again=self._begin, on_failure=on_failure
         )
         self.fault: NotedTimeError | None = None
         self.is_held = False
         """Whether the events of a transaction that was not committed have to be produced again."""
-        self.polls = 0
-        """How many times reports were looked for."""
+        self.polls = self.served = 0
+        """How many times reports were looked for, and how many that were."""
         self._reporting = threading.RLock()
         """Held by the one thread that has deliveries reported."""
         self._membership = threading.RLock()
@@ -140,13 +140,23 @@ class Channel:
         self._unresolved: Call | None = None
         self._failed_since: int | None = None
         self._warn_at = self._sign_at = 0.0
-        try:
-            self._begin()
-            client.flush(BEGIN_S)
-            self.tracker.settle()  # what is late is known from here on
-        except BaseException:
-            client.end(0.0)
-            raise
+
+    # The begin
+
+    def begin(self) -> None:
+        """Fence the producer's former self, and have the writer join, as far as that is not done.
+
+        Raises `Rejected` for a topic or stream that cannot work, `Unreachable` if Kafka or the
+        controller does not answer: then the next call continues.
+        """
+        while self._steps:
+            self._steps[0]()
+            del self._steps[0]
+
+    def _find(self) -> None:
+        """Find the topic."""
+        self._ends.topic.look_again(timeout_s=BEGIN_S)
+        self.limits.read()
 
     def _take_over(self) -> None:
         """End the transactions of the producer's former self, which is fenced from then on."""
@@ -155,6 +165,15 @@ class Channel:
         except KafkaException as error:
             kind = Unreachable if error_of(error).retriable() else Rejected
             raise kind(f"Kafka begins no transactions: {error_of(error).str()}") from error
+
+    def _join(self) -> None:
+        self.client.of_log(self._ends.topic.id)
+        self._begin()
+
+    def _settle_in(self) -> None:
+        """Wait until the controller has accepted the join."""
+        self.client.flush(BEGIN_S)
+        self.tracker.settle()  # what is late is known from here on
 
     def _begin(self) -> None:
         """Join, and look the ends of the topic up once no other process may note."""
@@ -200,6 +219,11 @@ class Channel:
             self._resolve(max(0.0, until - clocks.monotonic()))
         self._wait(until)
 
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Log in with these from the next connection on, also to look at the topic."""
+        self.kafka.set_sasl_credentials(username, password)
+        self._ends.topic.set_sasl_credentials(username, password)
+
     def forgive(self) -> None:
         """Continue after a failure, as the tracker does."""
         self.is_held = False
@@ -221,7 +245,7 @@ class Channel:
         self.polls += 1
         if self._reporting.acquire(blocking=timeout_s > 0):
             try:
-                self.kafka.poll(timeout_s)
+                self.served += self.kafka.poll(timeout_s)
             finally:
                 self._reporting.release()
         self._settle()
@@ -262,8 +286,19 @@ class Channel:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit the block, or abort it if it raises; see `KafkaNotedProducer.transaction`."""
-        if self.produces_in is Phase.CLEAR:
-            raise Rejected("transactions need a transactional.id in the configuration")
+        self.begin_transaction()
+        try:
+            yield
+            self._wait(clocks.monotonic() + COMMIT_S)
+        except BaseException:
+            if self.tracker.phase is Phase.OPEN:
+                self._abort(COMMIT_S)
+            raise
+        self.commit_transaction(COMMIT_S)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction, once it is known what became of the last one."""
+        self.check_transactional()
         self.check()
         if self.tracker.phase is Phase.OPEN:
             raise Rejected("a transaction is open already: they do not nest")
@@ -273,25 +308,61 @@ class Channel:
         except KafkaException as error:
             raise self.named(error) from error
         self.tracker.begin()
-        try:
-            yield
-            self._wait(clocks.monotonic() + COMMIT_S)
-        except BaseException:
-            self.is_held = True
-            self._abort()
-            raise
-        self.is_held = True
-        self._commit()
-        self.is_held = False
 
-    def _commit(self) -> None:
-        """Commit, and note what the transaction noted; raises as `_resolve`."""
-        self._unresolved = self.kafka.commit_transaction
+    def commit_transaction(self, timeout_s: float) -> None:
+        """Commit, and note what the transaction noted; raises as `_wait` and `_resolve`.
+
+        If the outcome of the last commit is unknown, find it out.
+        """
+        until = clocks.monotonic() + timeout_s
+        if self.tracker.phase is not Phase.UNRESOLVED:
+            self._check_open()
+            self.is_held = True
+            self._wait(until)
+            self._unresolved = self.kafka.commit_transaction
         try:
-            self._resolve(COMMIT_S)
+            self._resolve(max(0.0, until - clocks.monotonic()))
         finally:
             if self.tracker.phase is Phase.OPEN:
                 self.tracker.commit(is_certain=self._unresolved is None)
+        self.is_held = False
+
+    def abort_transaction(self, timeout_s: float) -> None:
+        """Abort, and drop what was produced and noted; without a transaction, do nothing."""
+        self.check_transactional()
+        if self.tracker.phase is Phase.UNRESOLVED:
+            raise Rejected(
+                "whether the transaction was committed is unknown: call `commit_transaction` again"
+            )
+        if self.tracker.phase is Phase.OPEN:
+            self._abort(timeout_s)
+
+    def send_offsets(
+        self, positions: list[TopicPartition], group_metadata: object, timeout_s: float
+    ) -> None:
+        """Commit consumed offsets with the transaction."""
+        self.check()
+        self._check_open()
+        send = partial(self.kafka.send_offsets_to_transaction, positions, group_metadata)
+        try:
+            self._complete(send, timeout_s)
+        except KafkaException as error:
+            said = f"the offsets of writer {self.client.writer!r}: {error_of(error).str()}"
+            if error_of(error).txn_requires_abort():
+                raise Conflict(f"{said}; abort the transaction, and do it again") from error
+            if error_of(error).retriable():
+                raise Unreachable(f"{said}; send them again") from error
+            raise self.named(error) from error
+
+    def check_transactional(self) -> None:
+        """Raise `Rejected` without a transactional.id."""
+        if self.produces_in is Phase.CLEAR:
+            raise Rejected("transactions need a transactional.id in the configuration")
+
+    def _check_open(self) -> None:
+        self.check_transactional()
+        if self.tracker.phase is not Phase.OPEN:
+            raise Rejected("no transaction is open: begin one first")
 
     def _resolve(self, timeout_s: float) -> None:
         """Find out what became of the last transaction if that is unknown.
@@ -311,17 +382,18 @@ class Channel:
                 "known, which the next transaction, `flush`, `idle` and `finish` find out"
             ) from error
 
-    def _abort(self) -> None:
+    def _abort(self, timeout_s: float) -> None:
         """Abort, and drop what was produced and noted; what Kafka refuses is raised later.
 
         It flushes first: an abort amid the first batch was fatal to librdkafka once.
         """
+        self.is_held = True
         self._unresolved = self.kafka.abort_transaction
         try:
             with suppress(NotedTimeError):
-                self._wait(clocks.monotonic() + FLUSH_S)
+                self._wait(clocks.monotonic() + min(FLUSH_S, timeout_s))
             with suppress(KafkaException):
-                self._end(COMMIT_S)
+                self._end(timeout_s)
         finally:
             self.tracker.abort()
 
@@ -414,7 +486,8 @@ class EventLimits:
     """What the client and the topic's settings refuse of an event: known before it is sent.
 
     Only an event with a time outside `earliest` to `latest`, more than `light` bytes or characters,
-    or headers needs a `check`. Without the right to read the settings, the broker alone judges.
+    or headers needs a `check`. Until the settings are read, and without the right to read them, the
+    broker alone judges.
     """
 
     def __init__(self, topic: Topic, config: Mapping[str, Any]) -> None:
@@ -424,12 +497,12 @@ class EventLimits:
         self._is_compressed = str(codec).lower() != "none"
         self._read_at = -SETTINGS_S
         self._before = self._after = self._bytes = LARGEST_TIME
-        self._read()
+        self._weigh()
 
     def check(self, stamp: int, value: Text, key: Text, headers: Headers | None) -> None:
         """Raise `Rejected`, with the limit, for an event that would be refused."""
         if self._fault(stamp, value, key, headers):
-            self._read()  # they may have been changed
+            self.read()  # they may have been changed
             fault = self._fault(stamp, value, key, headers)
             if fault:
                 raise Rejected(f"the event was not sent: {fault}")
@@ -462,7 +535,7 @@ class EventLimits:
         self.latest = min(LARGEST_TIME - 1, now + self._after)
         return now
 
-    def _read(self) -> None:
+    def read(self) -> None:
         """Read the settings, unless that was just done; what cannot be read is left as it was."""
         if clocks.monotonic() - self._read_at < SETTINGS_S:
             return
@@ -478,6 +551,9 @@ class EventLimits:
             )
             self._bytes = int(found.get("max.message.bytes", LARGEST_TIME))
         self._read_at = clocks.monotonic()
+        self._weigh()
+
+    def _weigh(self) -> None:
         is_aging = self._before < self._bound()  # then each event is checked
         self.light = -1 if is_aging else min(self._own, self._bytes) // 4 - BATCH_BYTES
 

@@ -42,12 +42,16 @@ class TopicEnds:
         topic: str,
         *,
         domain: str | None = None,
-        timeout_s: float = 10.0,
+        timeout_s: float | None = 10.0,
     ) -> None:
-        """Connect with the configuration of any client of librdkafka; `domain` is the events'."""
+        """Connect with the configuration of any client of librdkafka; `domain` is the events'.
+
+        With `timeout_s=None` the first look is left to the caller.
+        """
         self.topic = Topic(config, topic)
         self._domain = domain
-        self.topic.look_again(timeout_s=timeout_s)
+        if timeout_s is not None:
+            self.topic.look_again(timeout_s=timeout_s)
 
     def look_up(self, known: Mapping[int, int]) -> Found:
         """Return the ends, also of what was not committed, and the largest timestamp below them.

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time as clocks
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import ClusterMetadata
 
 from noted_time.client.closing import Closing
-from noted_time.values import NotedTimeError, Rejected, Time, unix_ms_of
+from noted_time.values import (
+    ClientFailed,
+    NotedTimeError,
+    Rejected,
+    Time,
+    Unreachable,
+    unix_ms_of,
+)
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
-from writer_client.kafka.channel import SLICE_S, Channel, Headers, log
+from writer_client.kafka import channel as channels
+from writer_client.kafka.beginning import Beginning
+from writer_client.kafka.channel import SLICE_S, Channel, Headers, Text, log
 from writer_client.sending.clock import unix_ms
-from writer_client.sending.delivery import Epoch, OnFailure, Resting
+from writer_client.sending.delivery import Epoch, OnFailure, Phase, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
 
 POLL_EVERY = 64
@@ -27,6 +46,12 @@ POLL_EVERY = 64
 
 IDLE_S, WAITING_S = 1.0, 0.005
 """How often reports are looked for while no event is produced: with no note that waits, or one."""
+
+RETRY_S = 1.0
+"""How long after a begin that failed the next one is tried."""
+
+OWN_QUEUE = 100_000
+"""librdkafka's own `queue.buffering.max.messages`, if it is not set."""
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
@@ -48,23 +73,46 @@ class ClockNotes:
         return unix_ms_of(self.clock())
 
 
+class Delivered(int):
+    """What `flush` returns: 0, as with Confluent's no event is left, and as `Flushed` the answer.
+
+    `lower`, `excluded` and `late_rows` are those of `Flushed`.
+    """
+
+    lower: int | None
+    excluded: Exclusion | None
+    late_rows: int
+
+    def __new__(cls, flushed: Flushed) -> Self:
+        """Return 0 with the answer."""
+        self = super().__new__(cls, 0)
+        self.lower, self.excluded = flushed.lower, flushed.excluded
+        self.late_rows = flushed.late_rows
+        return self
+
+    def __repr__(self) -> str:
+        return repr(Flushed(self.lower, self.excluded, self.late_rows))
+
+
 class KafkaNotedProducer(Closing):
     """Produces events to one topic, and notes the time of one writer.
 
-    Stream = topic, segment = partition. `produce` and `note_time` return at once: a note leaves as
-    soon as every event produced before it is delivered, with the offsets that the broker reported.
-    All calls may be made from any thread; a transaction belongs to all of them.
+    It has the methods of `confluent_kafka.Producer`, with the same parameters. Stream = topic,
+    segment = partition. `produce` and `note_time` return at once: a note leaves as soon as every
+    event produced before it is delivered, with the offsets that the broker reported. All calls may
+    be made from any thread; a transaction belongs to all of them.
 
     `config` is confluent-kafka's (librdkafka's). Idempotence is on; `acks=0`,
     `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
-    `transactional.id`, events are produced inside ``with producer.transaction():``, and a note
-    leaves after the commit.
+    `transactional.id`, events are produced inside ``with producer.transaction():``, or between
+    `begin_transaction` and `commit_transaction`, and a note leaves after the commit.
 
-    Creating one joins the stream. It takes over the writer's name (and transactions) from a former
-    process, and then looks the ends of the topic up, so that the next note covers what that one
-    wrote. From then on the former raises `Fenced`. This takes at most ten seconds; raises
-    `Rejected` for a configuration, topic or stream that cannot work, `Unreachable` if Kafka or the
-    controller does not answer.
+    *Beginning.* Creating one joins the stream. It takes over the writer's name (and transactions)
+    from a former process, and then looks the ends of the topic up, so that the next note covers
+    what that one wrote. From then on the former raises `Fenced`. This is done in the background,
+    however long Kafka or the controller does not answer. Events and notes wait for it, at most
+    `queue.buffering.max.messages`, and no event is sent before. All other calls that need it wait
+    as well. If topic or stream cannot work, the log says so, and every call raises it.
 
     Event times have to be the timestamps of the records: positive Unix ms, or aware `datetime`s.
 
@@ -90,6 +138,7 @@ class KafkaNotedProducer(Closing):
         on_excluded: Callable[[Exclusion], object] | None = None,
         on_failure: OnFailure = "raise",
         auto: ClockNotes | None = None,
+        wait: bool = False,
     ) -> None:
         """Join the stream, which is by default that of the topic's name.
 
@@ -102,6 +151,10 @@ class KafkaNotedProducer(Closing):
         held, and the controller is shown that the writer lives and why it does not note.
 
         With `auto` a clock is noted, never beyond an event that was produced and not delivered.
+
+        Raises `Rejected` for a configuration that cannot work. With `wait` it has begun on return,
+        after at most ten seconds, or raises: also `Rejected` for a topic or stream that cannot
+        work, and `Unreachable` if Kafka or the controller does not answer.
         """
         config = dict(config)
         self.topic = topic
@@ -128,14 +181,23 @@ class KafkaNotedProducer(Closing):
         """The client that notes: its state, the stream's lower, the position noted."""
         # what each event needs: a lookup less
         self._tracker, self._limits = channel.tracker, channel.limits
-        self._produces_in = channel.produces_in
+        self._produces_in: Phase | None = None  # until it has begun
         self._produced, self._produce = channel.tracker.produced, channel.kafka.produce
+        most = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
+        self._beginning = Beginning(most or sys.maxsize)
+        self._refused: NotedTimeError | None = None
         self._auto = auto
         self._next_beat = 0.0
         self._closed = False
         self._since_poll = 0
         self._pid = os.getpid()
         self._wake = threading.Event()
+        if wait:
+            try:
+                self._begin()
+            except BaseException:
+                self.client.end(0.0)
+                raise
         name = f"noted-time producer {writer}"
         self._thread = threading.Thread(target=self._tend, name=name, daemon=True)
         self._thread.start()
@@ -143,7 +205,7 @@ class KafkaNotedProducer(Closing):
 
     @property
     def kafka(self) -> Producer:
-        """The producer of confluent-kafka, for `send_offsets_to_transaction` or `list_topics`.
+        """The producer of confluent-kafka.
 
         What is produced with it is not noted; it is polled and flushed here alone.
         """
@@ -151,34 +213,54 @@ class KafkaNotedProducer(Closing):
 
     @property
     def time(self) -> int | None:
-        """The last time noted, also by a former process: notes may not go back behind it."""
+        """The last time noted, also by a former process: notes may not go back behind it.
+
+        It waits until the producer has begun, at most ten seconds; raises `Unreachable` then.
+        """
+        self._wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         return self._tracker.time
 
     # Events
 
-    def produce(  # noqa: PLR0913 - what Kafka's clients take
+    def produce(  # noqa: PLR0913, PLR0917 - Confluent's, in their order
         self,
-        value: str | bytes | None,
-        *,
-        event_time: Time | None,
-        key: str | bytes | None = None,
-        headers: Headers | None = None,
-        partition: int | None = None,
+        topic: str | None = None,
+        value: Text = None,
+        key: Text = None,
+        partition: int = -1,
+        callback: OnDelivery | None = None,
         on_delivery: OnDelivery | None = None,
+        timestamp: int = 0,
+        headers: Headers | None = None,
+        *,
+        event_time: Time | None = None,
     ) -> None:
         """Produce an event; waits only while librdkafka's queue is full.
 
-        With `auto`, `event_time=None` stamps it with the clock, or with the last time noted where
-        the clock is behind that: such an event is never late.
+        `topic` is the producer's, and may be left out by keyword. `event_time` is needed, and is
+        the record's timestamp: `timestamp` is another name for it, in Unix ms. With `auto`,
+        without it the event is stamped with the clock, or with the last time noted where the clock
+        is behind that: such an event is never late.
 
-        `on_delivery(error, message)` is called with the outcome; what it raises is logged. Raises,
-        before anything is sent, `Fenced` if another process took over, `DeliveryFailed` (see
-        `on_failure`), and `Rejected` for an event that would be refused: outside a transaction if
-        there are any, larger than the client or the topic takes, with a time that is further from
-        now than the topic allows, or of 0, which Kafka takes for now, or below.
+        `on_delivery(error, message)`, or `callback`, is called with the outcome; what it raises is
+        logged. Raises, before anything is sent, `Fenced` if another process took over,
+        `DeliveryFailed` (see `on_failure`), and `Rejected` for an event that would be refused: for
+        another topic, outside a transaction if there are any, larger than the client or the topic
+        takes, with a time that is further from now than the topic allows, or of 0, which Kafka
+        takes for now, or below.
+
+        Until the producer has begun, events wait, and the broker alone judges them by the settings
+        of the topic. Raises `BufferError` if too many do.
 
         The first event after `idle` or `finish` joins again, as creating the producer does.
         """
+        if topic != self.topic and topic is not None:
+            raise Rejected(
+                f"the first argument of `produce` is the topic, here {self.topic!r} and no other: "
+                "pass the event as value="
+            )
+        if timestamp:
+            event_time = _agreed(timestamp, event_time)
         stamp = event_time if type(event_time) is int else self._time_of(event_time)
         tracker = self._tracker
         if (
@@ -191,57 +273,118 @@ class KafkaNotedProducer(Closing):
         limits, size = self._limits, len(value or "") + len(key or "")
         if size > limits.light or headers or not limits.earliest <= stamp <= limits.latest:
             limits.check(stamp, value, key, headers)
-        part = -1 if partition is None else partition
-        epoch, stamp = self._count(stamp, is_now=event_time is None)
-        deliver: OnDelivery = epoch.on_delivery
-        asked = on_delivery or self._on_delivery
-        if asked is not None:
-            deliver = _both(deliver, asked)
-        try:
-            while True:
-                try:
-                    self._produce(self.topic, value, key, part, deliver, deliver, stamp, headers)
-                    break
-                except BufferError:
-                    self._channel.poll(SLICE_S)
-        except KafkaException as error:
-            self._tracker.refused(epoch)
-            raise self._channel.named(error) from error
-        except BaseException:
-            self._tracker.refused(epoch)
-            raise
-        self._since_poll += 1
-        if self._since_poll >= POLL_EVERY:
-            self._since_poll = 0
-            self._channel.poll(0)
+        asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
+        if self._produces_in is None:
+            kept = value, key, partition, asked, copy(headers), stamp
+            if self._beginning.keep(partial(self._send_kept, *kept, is_now=is_now)):
+                return
+        self._send(value, key, partition, asked, headers, stamp, is_now=is_now)
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: Sequence[Mapping[str, Any]],
+        partition: int = -1,
+        callback: OnDelivery | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> int:
+        """Produce events; each has `value`, `key`, `partition`, `callback`, all as for `produce`.
+
+        It has `event_time` or `timestamp` as well. Returns how many; raises as `produce` does, at
+        the first event that is refused: those before it are produced.
+        """
+        for message in messages:
+            self.produce(
+                topic,
+                message.get("value"),
+                message.get("key"),
+                message.get("partition", partition),
+                message.get("callback") or callback or on_delivery,
+                timestamp=message.get("timestamp", 0),
+                event_time=message.get("event_time"),
+            )
+        return len(messages)
+
+    def poll(self, timeout: float = -1) -> int:
+        """Have deliveries reported, and wait at most `timeout` seconds for the first.
+
+        Returns how many reports there were. Below 0 it waits without limit, while events are under
+        way. Reports come without it as well: a thread looks for them each second.
+        """
+        self.check()
+        until, before = _until(timeout), self._channel.served
+        while True:
+            left_s = until - clocks.monotonic()
+            self._channel.poll(max(0.0, min(SLICE_S, left_s)))
+            served = self._channel.served - before
+            if served or left_s <= SLICE_S or (timeout < 0 and not len(self)):
+                return served
+
+    def __len__(self) -> int:
+        """How many events are neither delivered nor failed, and how many calls wait to begin."""
+        return self._tracker.under_way + len(self._beginning)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """Return what Kafka's metadata say of a topic, or of all; raises Confluent's errors."""
+        found: ClusterMetadata = self.kafka.list_topics(topic, timeout=timeout)
+        return found
+
+    def cluster_id(self, timeout: float = -1) -> str:
+        """Return the id of the cluster; raises Confluent's errors."""
+        return self.kafka.cluster_id(timeout)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Log in to Kafka with these from the next connection on."""
+        self._channel.set_sasl_credentials(username, password)
+
+    def purge(
+        self,
+        in_queue: bool = True,  # noqa: FBT001, FBT002, ARG002 - Confluent's
+        in_flight: bool = True,  # noqa: FBT001, FBT002, ARG002 - likewise
+        blocking: bool = True,  # noqa: FBT001, FBT002, ARG002 - likewise
+    ) -> None:
+        """Raise `Rejected`: an event that was sent once may be written, whatever is purged."""
+        raise Rejected(
+            "purge cannot tell whether an event is written: abort the transaction, or let events "
+            "time out by message.timeout.ms"
+        )
 
     def note_time(self, time: Time) -> None:
         """Note that all events with a time below `time` were produced by now; returns at once.
 
         The note leaves once they are delivered, in a transaction once it is committed: of several
         notes in one, the last. Raises `InvalidNote` if time goes back (also behind what a former
-        process noted, see `time`), `DeliveryFailed` (see `on_failure`), and `Fenced`.
+        process noted, see `time`), `DeliveryFailed` (see `on_failure`), and `Fenced`. What is
+        refused of a note that waited for the begin is logged, and raised by the next call that is
+        no `produce`.
         """
         if self._auto is not None:
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
-        self._tracker.note(time)
-        self.check()
+        time = unix_ms_of(time)
+        if self._beginning.is_over or not self._beginning.keep(partial(self._note_kept, time)):
+            self._tracker.note(time)
+            self.check()
         if self._tracker.is_waiting:
             self._wake.set()
 
-    def flush(self, timeout: float = 10.0) -> Flushed:
+    def flush(self, timeout: float = -1) -> Delivered:
         """Wait until all events are delivered and all notes durable, at most `timeout` seconds.
 
-        Returns what `WriterClient.flush` returns, and raises what it raises. Raises
-        `DeliveryFailed` if events were not delivered, and holds all notes, until `forgive`; a
-        warning is logged as soon as the first fails. Raises `Unreachable` when time is up: all is
-        kept and tried further.
+        Below 0 there is no limit. Returns 0, with the attributes of what `WriterClient.flush`
+        returns, and raises what it raises. Raises `DeliveryFailed` if events were not delivered,
+        and holds all notes, until `forgive`; a warning is logged as soon as the first fails. Raises
+        `Unreachable` when time is up, where Confluent's returns the number of events that are left:
+        all is kept and tried further.
         """
-        until = clocks.monotonic() + timeout
+        until = _until(timeout)
+        self._wait_for_begin(until)
         self._channel.deliver(until)
         self._tracker.report()
-        return self.client.flush(max(0.0, until - clocks.monotonic()))
+        return Delivered(self.client.flush(max(0.0, until - clocks.monotonic())))
 
     def forgive(self) -> None:
         """Continue after a failure; the notes that were held for it are dropped.
@@ -256,10 +399,14 @@ class KafkaNotedProducer(Closing):
     def check(self) -> None:
         """Raise what every call raises: `Fenced`, `ClientFailed`, `Rejected`, `DeliveryFailed`."""
         self._channel.check()
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
 
     # Transactions
 
-    def transaction(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """Produce, and note, in a transaction: it is committed at the end of the block.
 
         One note leaves after the commit. If the block raises, the transaction is aborted, and what
@@ -269,7 +416,49 @@ class KafkaNotedProducer(Closing):
         `flush`, `idle` or `finish` is called, which find it out. They raise `Conflict` if it was an
         abort, and what was noted meanwhile is dropped; otherwise the next note covers both.
         """
-        return self._channel.transaction()
+        self._wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
+        with self._channel.transaction():
+            yield
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """Wait until the producer has begun; raises as a call after it.
+
+        It takes its transactions over from a former process by itself.
+        """
+        self._channel.check_transactional()
+        self._wait_for_begin(_until(timeout))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; see `transaction`."""
+        self._wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
+        self._channel.begin_transaction()
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Commit, in at most `timeout` seconds, by default 60; one note leaves then.
+
+        Raises `DeliveryFailed` if events were not delivered: call `abort_transaction`. Raises
+        `Unreachable` when time is up: call it again. Raises `Conflict` if Kafka demanded an abort,
+        which is done.
+        """
+        self._channel.commit_transaction(timeout if timeout >= 0 else channels.COMMIT_S)
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Abort, in at most `timeout` seconds, by default 60; nothing happens if none is open.
+
+        Raises `Rejected` while the outcome of a commit is unknown.
+        """
+        self._channel.abort_transaction(timeout if timeout >= 0 else channels.COMMIT_S)
+
+    def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: object, timeout: float = -1
+    ) -> None:
+        """Commit the offsets that a consumer has reached with the transaction.
+
+        Raises `Conflict` if Kafka demands an abort, and `Unreachable` after `timeout` seconds, by
+        default 60: then call it again.
+        """
+        timeout_s = timeout if timeout >= 0 else channels.COMMIT_S
+        self._channel.send_offsets(positions, group_metadata, timeout_s)
 
     # Leaving
 
@@ -278,11 +467,14 @@ class KafkaNotedProducer(Closing):
 
         It waits again from the next event or note on. Raises what `flush` raises of deliveries.
         """
-        self._channel.rest(clocks.monotonic() + timeout, self.client.idle)
+        until = _until(timeout)
+        self._wait_for_begin(until)
+        self._channel.rest(until, self.client.idle)
 
     def finish(self, timeout: float = 10.0) -> Flushed:
         """Deliver all events, report that the writer is finished, and flush; raises as `flush`."""
-        until = clocks.monotonic() + timeout
+        until = _until(timeout)
+        self._wait_for_begin(until)
 
         def leave() -> Flushed:
             return self.client.finish(timeout=max(0.0, until - clocks.monotonic()))
@@ -292,15 +484,19 @@ class KafkaNotedProducer(Closing):
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and release the resources; the writer stays a member.
 
-        Raises what `flush` raises; even then the producer is closed.
+        A transaction that is open is aborted. Raises what `flush` raises; even then the producer is
+        closed.
         """
         if self._closed or self._pid != os.getpid():
             return
-        until = clocks.monotonic() + timeout
+        until = _until(timeout)
         try:
-            self.flush(timeout)
+            if self._tracker.phase is Phase.OPEN:
+                self._channel.abort_transaction(max(0.0, until - clocks.monotonic()))
+            self.flush(max(0.0, until - clocks.monotonic()))
         finally:
             self._closed = True
+            self._beginning.fail()
             open_clients.discard(self)
             self._wake.set()
             self.client.end(max(0.0, until - clocks.monotonic()))
@@ -326,12 +522,48 @@ class KafkaNotedProducer(Closing):
             raise Rejected("event_time is missing: only a producer with auto stamps events")
         return self._auto.now_ms()
 
+    def _send(  # noqa: PLR0913, PLR0917 - what an event has
+        self,
+        value: Text,
+        key: Text,
+        partition: int,
+        asked: OnDelivery | None,
+        headers: Headers | None,
+        stamp: int,
+        *,
+        is_now: bool,
+    ) -> None:
+        """Give an event to librdkafka."""
+        epoch, stamp = self._count(stamp, is_now=is_now)
+        deliver: OnDelivery = epoch.on_delivery
+        if asked is not None:
+            deliver = _both(deliver, asked)
+        try:
+            while True:
+                try:
+                    self._produce(
+                        self.topic, value, key, partition, deliver, deliver, stamp, headers
+                    )
+                    break
+                except BufferError:
+                    self._channel.poll(SLICE_S)
+        except KafkaException as error:
+            self._tracker.refused(epoch)
+            raise self._channel.named(error) from error
+        except BaseException:
+            self._tracker.refused(epoch)
+            raise
+        self._since_poll += 1
+        if self._since_poll >= POLL_EVERY:
+            self._since_poll = 0
+            self._channel.poll(0)
+
     def _count(self, stamp: int, *, is_now: bool) -> tuple[Epoch, int]:
         """Count an event once the writer has joined, and return its epoch and its time."""
         while True:
             try:
                 if is_now:
-                    return self._tracker.stamped(partial(self._time_of, None))
+                    return self._tracker.stamped(lambda: stamp)
                 return self._produced(stamp), stamp
             except Resting:
                 self._channel.join_again()
@@ -339,12 +571,12 @@ class KafkaNotedProducer(Closing):
     def _check_phase(self) -> None:
         """Raise as `check`, and for an event outside a transaction if there are any."""
         self.check()
-        if self._tracker.phase is not self._produces_in:
+        if self._tracker.phase is not self._channel.produces_in:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
 
     def _first_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Look once whether the topic keeps the timestamps of its events."""
-        if error is None:
+        if error is None and self._on_delivery is not self._own:
             self._on_delivery = self._own
             if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:
                 log.warning(
@@ -356,6 +588,63 @@ class KafkaNotedProducer(Closing):
         if self._own is not None:
             self._own(error, message)
 
+    # The begin
+
+    def _begin(self) -> None:
+        """Begin, and send what has waited for it; raises as `Channel.begin`."""
+        self._channel.begin()
+        self._beginning.end()
+        self._produces_in = self._channel.produces_in
+
+    def _begin_at_last(self) -> None:
+        """Begin, however long Kafka or the controller does not answer."""
+        while not (self._closed or self._beginning.is_over):
+            try:
+                self._begin()
+            except Unreachable as error:
+                if self._beginning.delay is None:
+                    log.warning("%s; it is tried further", error)
+                self._beginning.delay = error
+                self._wake.clear()
+                self._wake.wait(RETRY_S)
+            except Exception as error:  # noqa: BLE001 - every call raises it
+                failed = ClientFailed(f"the producer of writer {self.client.writer!r}: {error}")
+                fault = error if isinstance(error, NotedTimeError) else failed
+                if not self._closed:
+                    log.warning("writer %r does not begin: %s", self.client.writer, fault)
+                self._channel.fault = self._channel.fault or fault
+                self._beginning.fail()
+                self.client.end(0.0)
+                return
+
+    def _wait_for_begin(self, until: float) -> None:
+        """Wait until the producer has begun; raises why it has not, at last `Unreachable`."""
+        if self._beginning.is_over:
+            return
+        self._beginning.wait(max(0.0, until - clocks.monotonic()))
+        self.check()
+        if not self._beginning.is_over:
+            raise Unreachable(
+                f"the producer of writer {self.client.writer!r} has not begun, and "
+                f"{len(self._beginning)} calls wait for it: {self._beginning.delay or 'no answer'}"
+            )
+
+    def _send_kept(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`
+        """Send an event that has waited; one that is refused was not delivered."""
+        try:
+            self._send(*event, is_now=is_now)
+        except Exception as error:  # noqa: BLE001 - it was accepted
+            log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
+            self._produced().failed(error)
+
+    def _note_kept(self, time: int) -> None:
+        """Note a time that has waited; a refusal is raised later."""
+        try:
+            self._tracker.note(time)
+        except NotedTimeError as error:
+            log.warning("%s", error)
+            self._refused = self._refused or error
+
     # The thread
 
     def _tend(self) -> None:
@@ -364,6 +653,7 @@ class KafkaNotedProducer(Closing):
         It leaves them to a thread that produces: each report that is served here would wait for
         that thread to pass the interpreter's lock.
         """
+        self._begin_at_last()
         self._next_beat = clocks.monotonic() + (self._auto.period_ms / 1000 if self._auto else 0.0)
         while not self._closed:
             polls = self._channel.polls
@@ -405,3 +695,18 @@ def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
             log.exception("on_delivery failed")
 
     return deliver
+
+
+def _until(timeout_s: float) -> float:
+    """Return when that many seconds are over; below 0 they never are."""
+    return clocks.monotonic() + (timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX / 2)
+
+
+def _agreed(timestamp: int, event_time: Time | None) -> int:
+    """Return the time of an event whose timestamp is given, too."""
+    if event_time is not None and unix_ms_of(event_time) != timestamp:
+        raise Rejected(
+            f"timestamp={timestamp} is not event_time={event_time}: a record's timestamp is its "
+            "event time, so leave timestamp out"
+        )
+    return timestamp

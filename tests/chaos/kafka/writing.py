@@ -86,7 +86,7 @@ class EarlyProducer:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def produce(self, value: bytes, *, event_time: int) -> None:
+    def produce(self, *, value: bytes, event_time: int) -> None:
         """Hand a record to the client, which sends it later."""
         self._producer.produce(
             self.given.topic, value, timestamp=event_time, on_delivery=self._delivered
@@ -145,7 +145,7 @@ def write(given: Given) -> None:
                 _count("rounds written")
             time.sleep(chance.uniform(*PAUSE_S))
         with _transaction(producer, given):
-            producer.produce(b"", event_time=end - 1)
+            producer.produce(value=b"", event_time=end - 1)
         producer.flush()
         producer.note_time(end)
         producer.finish()
@@ -171,7 +171,12 @@ def _producer(given: Given) -> KafkaNotedProducer | EarlyProducer:
     if given.kind == "transactions":
         config |= {"transactional.id": given.writer, "transaction.timeout.ms": TRANSACTION_MS}
     return KafkaNotedProducer(
-        config, given.topic, given.controller, given.writer, stream=given.stream
+        config,
+        given.topic,
+        given.controller,
+        given.writer,
+        stream=given.stream,
+        wait=given.kind != "plain",
     )
 
 
@@ -182,7 +187,7 @@ def _round(
     upto = _now_ms()
     with _transaction(producer, given):
         for _ in range(chance.choice(RECORDS)):
-            producer.produce(b"", event_time=chance.randint(noted, upto))
+            producer.produce(value=b"", event_time=chance.randint(noted, upto))
         if given.kind == "transactions":
             time.sleep(chance.uniform(*PAUSE_S))
         if chance.random() < NOTES:

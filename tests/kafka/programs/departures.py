@@ -19,7 +19,7 @@ def main(bootstrap: str, topic: str, url: str, transactional_id: str = "") -> No
 
         def write() -> None:
             for _ in range(100):
-                producer.produce("x", event_time=now + chance.randrange(3000))
+                producer.produce(value="x", event_time=now + chance.randrange(3000))
             producer.note_time(now + 1000)
 
         while True:

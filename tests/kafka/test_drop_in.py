@@ -1,0 +1,351 @@
+"""`KafkaNotedProducer` in the place of `confluent_kafka.Producer`, on a real broker."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
+from noted_time.values import shown_time
+from tests.kafka.conftest import Start
+from tests.support.kafka import Broker
+from tests.support.kafka_judge import judged
+from tests.support.page import text_of
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+from writer_client import KafkaNotedProducer
+
+pytestmark = pytest.mark.acceptance
+
+TEN, NOON = 1_357_034_400_000, 1_357_041_600_000
+OF_PYTHON = {"__len__", "__bool__"}
+
+
+def parameters(method: ast.FunctionDef) -> list[tuple[str, Any]]:
+    """Return the names and defaults of a stub, but for `self`."""
+    names = [each.arg for each in method.args.args[1:]]
+    defaults = [ast.literal_eval(each) for each in method.args.defaults]
+    missing = [inspect.Parameter.empty] * (len(names) - len(defaults))
+    return list(zip(names, [*missing, *defaults], strict=True))
+
+
+def confluents() -> dict[str, list[tuple[str, Any]]]:
+    """Return the parameters of each method of the producer of the confluent-kafka installed."""
+    stub = ast.parse((files("confluent_kafka") / "cimpl.pyi").read_text())
+    kinds = (each for each in stub.body if isinstance(each, ast.ClassDef))
+    (producer,) = (each for each in kinds if each.name == "Producer")
+    methods = (each for each in producer.body if isinstance(each, ast.FunctionDef))
+    return {
+        each.name: parameters(each)
+        for each in methods
+        if not each.name.startswith("_") or each.name in OF_PYTHON
+    }
+
+
+def test_each_method_of_confluents_producer_is_there_with_its_parameters() -> None:
+    """In their order and with their defaults; `topic` may be left out, and `close` take a time."""
+    theirs = confluents()
+    documented = {name for name in dir(Producer) if not name.startswith("_")}
+    ours = {}
+    for name, expected in theirs.items():
+        found = inspect.signature(getattr(KafkaNotedProducer, name)).parameters.values()
+        ours[name] = [(each.name, each.default) for each in found][1 : len(expected) + 1]
+
+    assert documented | OF_PYTHON == set(theirs)
+    theirs["produce"][0] = ("topic", None)
+    assert ours == theirs
+
+
+def begins_once_it_is_back(
+    server: Broker | Served, broker: Broker, served: Served, start: Start
+) -> None:
+    """Produce and note while a server is away; all is delivered, in its order, once it is back."""
+    reports: list[KafkaError | None] = []
+    server.stop()
+    producer = start(config={"queue.buffering.max.messages": 4}, wait=False)
+    topic = producer.topic
+    for n in (0, 1, 2):
+        producer.produce(
+            topic, "a", "key", -1, None, lambda error, _: reports.append(error), NOON + n
+        )
+    producer.note_time(NOON + 3)
+    with pytest.raises(BufferError, match="4 calls wait until the producer has begun"):
+        producer.produce(topic, "b", event_time=NOON + 3)
+    with pytest.raises(Unreachable, match="has not begun, and 4 calls wait for it"):
+        producer.flush(0.1)
+    producer.poll(0)
+    assert (len(producer), reports) == (4, [])
+    if server is served:
+        assert broker.records(topic) == []
+    server.start()
+    flushed = producer.flush(60)
+
+    assert (flushed, flushed.lower, len(producer), bool(producer)) == (0, NOON + 3, 0, True)
+    assert reports == [None] * 3
+    verdict = judged(broker, topic, controller=served)
+    assert (verdict.records, verdict.violations) == (3, ())
+
+
+def test_events_and_notes_wait_for_a_controller_that_is_away(
+    broker: Broker, served: Served, start: Start
+) -> None:
+    """At most so many; the constructor returns at once, and nothing is sent before the join."""
+    begins_once_it_is_back(served, broker, served, start)
+
+
+def test_events_and_notes_wait_for_a_broker_that_is_away(
+    broker: Broker, served: Served, start: Start
+) -> None:
+    """Also if it is away for longer than a blocking begin would wait."""
+    begins_once_it_is_back(broker, broker, served, start)
+
+
+def test_a_burst_that_meets_the_begin_is_sent_in_its_order(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Those that wait before those that need not, each partition in the order of the calls."""
+    producer, count = start(wait=False), 0
+    while producer._produces_in is None or count < 2000:
+        producer.produce(topic, str(count), partition=count % 2, event_time=NOON + count)
+        count += 1
+        if count % 100 == 0:
+            producer.note_time(NOON + count)
+    producer.flush(60)
+
+    records = broker.records(topic)
+    for partition in (0, 1):
+        values = [int(each.value or "") for each in records if each.partition == partition]
+        assert values == list(range(partition, count, 2))
+    assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_what_waited_is_held_against_what_a_former_process_noted(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An event below is late, and a note below is refused, by the next call that can say so."""
+    start().note_time(NOON)
+    producer = start(wait=False)
+    producer.produce(value="a", event_time=NOON - 1)
+    producer.note_time(NOON - 1)
+    with pytest.raises(InvalidNote):
+        producer.flush(60)
+    producer.note_time(NOON + 1)
+
+    assert (producer.time, producer.flush(60).late_rows) == (NOON + 1, 1)
+    assert caplog.text.count(f"last is {shown_time(NOON)}") == 1
+
+
+def test_a_begin_that_cannot_work_is_logged_once_and_raised_by_every_call(
+    broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An unknown topic, and an unknown stream; the writer is no member."""
+    unknown: list[tuple[str, str, type[Rejected]]] = [
+        ("mistyped", topic, Rejected),
+        (topic, "other", UnknownStream),
+    ]
+    for name, stream, error in unknown:
+        producer = KafkaNotedProducer(broker.config, name, served.url, "berlin", stream=stream)
+        calls: list[Callable[[], object]] = [
+            producer.flush,
+            partial(producer.produce, value="a", event_time=NOON),
+            partial(producer.note_time, NOON),
+            partial(producer.poll, 0),
+            partial(getattr, producer, "time"),
+            producer.close,
+        ]
+        for call in calls:
+            with pytest.raises(error):
+                call()
+
+    said = [each.getMessage() for each in caplog.records if "does not begin" in each.getMessage()]
+    assert ["'mistyped'" in said[0], "'other'" in said[1]] == [True, True]
+    assert len(said) == 2
+    assert served.get(f"{topic}/writers")["writers"] == []
+
+
+def test_an_event_that_waited_and_is_not_taken_is_a_failure(
+    broker: Broker, topic: str, start: Start, served: Served
+) -> None:
+    """The topic's settings were not known when it was accepted."""
+    broker.create(topic, 1, {"max.message.bytes": 3000})
+    failed: list[KafkaError | None] = []
+    served.stop()
+    producer = start(wait=False)
+    producer.produce(
+        value=b"x" * 5000, event_time=NOON, on_delivery=lambda error, _: failed.append(error)
+    )
+    producer.note_time(NOON + 1)
+    served.start()
+    with pytest.raises(DeliveryFailed, match="not delivered: 1"):
+        producer.flush(60)
+    producer.forgive()
+
+    assert [each.code() for each in failed if each] == [KafkaError.MSG_SIZE_TOO_LARGE]
+    assert producer.flush(60).lower is None
+
+
+def test_another_topic_or_timestamp_is_refused(broker: Broker, topic: str, start: Start) -> None:
+    """The first argument was the value once; a timestamp is the event time."""
+    producer = start()
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: producer.produce("sold", event_time=NOON), f"is the topic, here '{topic}'"),
+        (lambda: producer.produce(topic, "a", timestamp=1, event_time=NOON), "timestamp=1 is not"),
+        (lambda: producer.produce(topic, "a"), "event_time is missing"),
+        (producer.purge, "purge cannot tell whether an event is written"),
+        (producer.init_transactions, "need a transactional.id"),
+        (producer.begin_transaction, "need a transactional.id"),
+    ]
+    for call, says in refused:
+        with pytest.raises(Rejected, match=says):
+            call()
+    producer.produce(topic, "a", timestamp=NOON, event_time=NOON)
+    producer.produce(topic, "b", timestamp=NOON + 1)
+    batch = [{"value": "c", "timestamp": NOON + 2}, {"value": "d", "event_time": NOON + 3}]
+    assert producer.produce_batch(topic, batch, 0) == 2
+
+    assert producer.flush() == 0
+    assert sorted(each.time - NOON for each in broker.records(topic)) == [0, 1, 2, 3]
+
+
+def test_poll_waits_for_a_report_and_the_metadata_are_kafkas(topic: str, start: Start) -> None:
+    """Without a limit as long as there is something to wait for."""
+    producer, sent = start(config={"linger.ms": 0}), []
+
+    def deliver(error: KafkaError | None, message: Message) -> None:
+        sent.append((error, message.value()))
+
+    producer.produce(topic, "a", None, -1, deliver, event_time=NOON)
+    while len(producer):
+        producer.poll()
+    producer.poll()
+
+    assert sent == [(None, b"a")]
+    assert len(producer.list_topics(topic, 60).topics[topic].partitions) == 2
+    assert producer.cluster_id(60)
+
+
+@pytest.fixture
+def consumer(broker: Broker, topic: str) -> Iterator[Consumer]:
+    """Return a consumer of a second topic, which has a record."""
+    broker.create(f"{topic}-in", 1)
+    broker.send(f"{topic}-in", [(0, "a", NOON)])
+    reading = {"group.id": topic, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**broker.config, **reading})
+    consumer.subscribe([f"{topic}-in"])
+    wait_until(lambda: consumer.poll(0.1) is not None)
+    yield consumer
+    consumer.close()
+
+
+def test_a_loop_of_consume_transform_and_produce_notes_after_each_commit(
+    broker: Broker, served: Served, topic: str, start: Start, consumer: Consumer
+) -> None:
+    """With the calls of Confluent's: what is aborted counts for nothing, nor do its offsets."""
+    producer = start(config={"transactional.id": topic}, wait=False)
+    producer.init_transactions()
+    for n, commits in enumerate((False, True)):
+        producer.begin_transaction()
+        producer.produce(topic, "a", event_time=NOON + n)
+        producer.note_time(NOON + 10 * n + 1)
+        reached = [TopicPartition(f"{topic}-in", 0, n)]
+        producer.send_offsets_to_transaction(reached, consumer.consumer_group_metadata())
+        if commits:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+            producer.abort_transaction()
+    with pytest.raises(Rejected, match="no transaction is open"):
+        producer.commit_transaction()
+
+    assert producer.flush(60).lower == NOON + 11
+    assert [each.time for each in broker.records(topic)] == [NOON + 1]
+    (committed,) = consumer.committed([TopicPartition(f"{topic}-in", 0)], 60)
+    assert committed.offset == 1
+    verdict = judged(broker, topic, controller=served)
+    assert (verdict.records, verdict.violations) == (1, ())
+
+
+def test_a_commit_without_an_answer_is_repeated(broker: Broker, topic: str, start: Start) -> None:
+    """No note leaves before its outcome, and it cannot be aborted meanwhile."""
+    producer = start(config={"transactional.id": topic})
+    producer.begin_transaction()
+    producer.produce(topic, "a", event_time=NOON)
+    while len(producer):
+        producer.poll(1)
+    broker.stop()
+    with pytest.raises(Unreachable, match="was committed is unknown"):
+        producer.commit_transaction(0.5)
+    with pytest.raises(Rejected, match="call `commit_transaction` again"):
+        producer.abort_transaction()
+    broker.start()
+    producer.commit_transaction()
+    producer.note_time(NOON + 1)
+
+    assert producer.flush(60).lower == NOON + 1
+
+
+def test_a_block_that_was_aborted_by_a_call_may_raise(topic: str, start: Start) -> None:
+    """The next transaction begins as any other."""
+    producer = start(config={"transactional.id": topic})
+
+    def give_up() -> None:
+        producer.abort_transaction()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), producer.transaction():
+        give_up()
+    with producer.transaction():
+        producer.produce(topic, "a", event_time=NOON)
+        producer.note_time(NOON + 1)
+
+    assert producer.flush(60).lower == NOON + 1
+
+
+def test_close_aborts_the_transaction_that_is_open(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    """As Confluent's does; readers need not wait for the broker to do so."""
+    producer = start(config={"transactional.id": topic})
+    producer.begin_transaction()
+    producer.produce(topic, "a", event_time=NOON)
+    producer.close(60)
+    broker.send(topic, [(0, "b", NOON), (1, "b", NOON)])
+
+    assert [each.value for each in broker.records(topic)] == [b"b"] * 2
+
+
+def test_a_new_password_is_also_that_of_the_looks_at_the_topic(start: Start) -> None:
+    """They are calls of another client."""
+    producer = start()
+    producer.set_sasl_credentials("berlin", "new")
+    known = producer._channel._ends.topic.connection
+
+    assert (known["sasl.username"], known["sasl.password"]) == ("berlin", "new")
+
+
+@pytest.mark.parametrize("sign", ["-", "+"])
+def test_the_program_of_the_page_runs_before_and_after(
+    broker: Broker, served: Served, sign: str
+) -> None:
+    """With Confluent's producer, and with this one, which notes."""
+    (page,) = re.findall(r"```diff\n(.*?)```", text_of("docs/guides/kafka-producers.md"), re.DOTALL)
+    lines = [line[1:] for line in page.splitlines() if not line or line[0] in (" ", sign)]
+    topic = f"page-{len(lines)}"
+    broker.create(topic, 1)
+    served.make(topic)
+    program = "\n".join(lines).replace("127.0.0.1:9092", broker.address)
+    program = program.replace("http://127.0.0.1:7464", served.url).replace("flights", topic)
+    subprocess.run([sys.executable, "-c", program], env=environment(), check=True)
+
+    assert [each.value for each in broker.records(topic)] == [b"B6 1 to FLL"]
+    noted = served.get(f"{topic}/writers")["writers"]
+    assert [each["times"] for each in noted] == ([{"default": TEN}] if sign == "+" else [])
