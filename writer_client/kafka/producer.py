@@ -74,24 +74,33 @@ class ClockNotes:
 
 
 class Delivered(int):
-    """What `flush` returns: 0, as with Confluent's no event is left, and as `Flushed` the answer.
+    """What `flush` returns: 0, as no event is left (Confluent's), with what `Flushed` has."""
 
-    `lower`, `excluded` and `late_rows` are those of `Flushed`.
-    """
-
-    lower: int | None
-    excluded: Exclusion | None
-    late_rows: int
+    _answer: Flushed
 
     def __new__(cls, flushed: Flushed) -> Self:
         """Return 0 with the answer."""
         self = super().__new__(cls, 0)
-        self.lower, self.excluded = flushed.lower, flushed.excluded
-        self.late_rows = flushed.late_rows
+        self._answer = flushed
         return self
 
+    @property
+    def lower(self) -> int | None:
+        """See `Flushed`."""
+        return self._answer.lower
+
+    @property
+    def excluded(self) -> Exclusion | None:
+        """See `Flushed`."""
+        return self._answer.excluded
+
+    @property
+    def late_rows(self) -> int:
+        """See `Flushed`."""
+        return self._answer.late_rows
+
     def __repr__(self) -> str:
-        return repr(Flushed(self.lower, self.excluded, self.late_rows))
+        return repr(self._answer)
 
 
 class KafkaNotedProducer(Closing):
