@@ -58,7 +58,7 @@ def connection(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TokenCalls:
-    """Calls an `oauth_cb`, and keeps what it raises: librdkafka tells nobody."""
+    """Calls an `oauth_cb`, and keeps what it raises, which librdkafka does not pass on."""
 
     def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
         self.ask = ask

@@ -1,4 +1,4 @@
-"""The id of the log on a real broker: who is of another topic than the stream is told so (S21)."""
+"""The id of the log on a real broker: clients of another topic than the stream's are refused."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing

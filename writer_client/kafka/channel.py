@@ -116,7 +116,7 @@ class Channel:
         """
         config = checked(config)
         self.kafka = client_of(Producer, {"logger": log, **config})
-        self._ends = TopicEnds(config, topic, domain=domain, timeout_s=None)
+        self._ends = TopicEnds(config, topic, domain=domain)
         self.limits = EventLimits(self._ends.topic, config)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._settle_in]
         self.produces_in = Phase.CLEAR

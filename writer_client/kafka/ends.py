@@ -30,11 +30,7 @@ MOST_CHECKS = 3
 
 
 class TopicEnds:
-    """The ends of all partitions of a topic.
-
-    Raises `Rejected` at once if there is no such topic, or no right to describe it, and
-    `Unreachable` if Kafka does not answer.
-    """
+    """The ends of all partitions of a topic, which is looked at with the first call."""
 
     def __init__(
         self,
@@ -42,16 +38,10 @@ class TopicEnds:
         topic: str,
         *,
         domain: str | None = None,
-        timeout_s: float | None = 10.0,
     ) -> None:
-        """Connect with the configuration of any client of librdkafka; `domain` is the events'.
-
-        With `timeout_s=None` the first look is left to the caller.
-        """
+        """Take the configuration of any client of librdkafka; `domain` is the events'."""
         self.topic = Topic(config, topic)
         self._domain = domain
-        if timeout_s is not None:
-            self.topic.look_again(timeout_s=timeout_s)
 
     def look_up(self, known: Mapping[int, int]) -> Found:
         """Return the ends, also of what was not committed, and the largest timestamp below them.

@@ -35,8 +35,8 @@ from noted_time.values import (
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
-from writer_client.kafka.beginning import Beginning
 from writer_client.kafka.channel import SLICE_S, Channel, Headers, Text, log
+from writer_client.kafka.waiting_calls import WaitingCalls
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import Epoch, OnFailure, Phase, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
@@ -193,7 +193,7 @@ class KafkaNotedProducer(Closing):
         self._produces_in: Phase | None = None  # until it has begun
         self._produced, self._produce = channel.tracker.produced, channel.kafka.produce
         most = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
-        self._beginning = Beginning(most or sys.maxsize)
+        self._waiting = WaitingCalls(most or sys.maxsize)
         self._refused: NotedTimeError | None = None
         self._auto = auto
         self._next_beat = 0.0
@@ -285,7 +285,7 @@ class KafkaNotedProducer(Closing):
         asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
         if self._produces_in is None:
             kept = value, key, partition, asked, copy(headers), stamp
-            if self._beginning.keep(partial(self._send_kept, *kept, is_now=is_now)):
+            if self._waiting.keep(partial(self._send_kept, *kept, is_now=is_now)):
                 return
         self._send(value, key, partition, asked, headers, stamp, is_now=is_now)
 
@@ -331,7 +331,7 @@ class KafkaNotedProducer(Closing):
 
     def __len__(self) -> int:
         """How many events are neither delivered nor failed, and how many calls wait to begin."""
-        return self._tracker.under_way + len(self._beginning)
+        return self._tracker.under_way + len(self._waiting)
 
     def __bool__(self) -> bool:
         return True
@@ -374,7 +374,7 @@ class KafkaNotedProducer(Closing):
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
         time = unix_ms_of(time)
-        if self._beginning.is_over or not self._beginning.keep(partial(self._note_kept, time)):
+        if self._waiting.is_over or not self._waiting.keep(partial(self._note_kept, time)):
             self._tracker.note(time)
             self.check()
         if self._tracker.is_waiting:
@@ -505,7 +505,7 @@ class KafkaNotedProducer(Closing):
             self.flush(max(0.0, until - clocks.monotonic()))
         finally:
             self._closed = True
-            self._beginning.fail()
+            self._waiting.fail()
             open_clients.discard(self)
             self._wake.set()
             self.client.end(max(0.0, until - clocks.monotonic()))
@@ -602,40 +602,43 @@ class KafkaNotedProducer(Closing):
     def _begin(self) -> None:
         """Begin, and send what has waited for it; raises as `Channel.begin`."""
         self._channel.begin()
-        self._beginning.end()
+        self._waiting.end()
         self._produces_in = self._channel.produces_in
 
     def _begin_at_last(self) -> None:
         """Begin, however long Kafka or the controller does not answer."""
-        while not (self._closed or self._beginning.is_over):
+        while not (self._closed or self._waiting.is_over):
             try:
                 self._begin()
             except Unreachable as error:
-                if self._beginning.delay is None:
+                if self._waiting.delay is None:
                     log.warning("%s; it is tried further", error)
-                self._beginning.delay = error
+                self._waiting.delay = error
                 self._wake.clear()
                 self._wake.wait(RETRY_S)
             except Exception as error:  # noqa: BLE001 - every call raises it
                 failed = ClientFailed(f"the producer of writer {self.client.writer!r}: {error}")
                 fault = error if isinstance(error, NotedTimeError) else failed
                 if not self._closed:
-                    log.warning("writer %r does not begin: %s", self.client.writer, fault)
+                    log.warning(
+                        "writer %r does not begin, and %d calls that waited are dropped: %s",
+                        *(self.client.writer, len(self._waiting), fault),
+                    )
                 self._channel.fault = self._channel.fault or fault
-                self._beginning.fail()
+                self._waiting.fail()
                 self.client.end(0.0)
                 return
 
     def _wait_for_begin(self, until: float) -> None:
         """Wait until the producer has begun; raises why it has not, at last `Unreachable`."""
-        if self._beginning.is_over:
+        if self._waiting.is_over:
             return
-        self._beginning.wait(max(0.0, until - clocks.monotonic()))
+        self._waiting.wait(max(0.0, until - clocks.monotonic()))
         self.check()
-        if not self._beginning.is_over:
+        if not self._waiting.is_over:
             raise Unreachable(
                 f"the producer of writer {self.client.writer!r} has not begun, and "
-                f"{len(self._beginning)} calls wait for it: {self._beginning.delay or 'no answer'}"
+                f"{len(self._waiting)} calls wait for it: {self._waiting.delay or 'no answer'}"
             )
 
     def _send_kept(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`

@@ -172,7 +172,7 @@ def judge_others(
 
 
 def judge_logs(history: History, logs: Sequence[str], writers: Mapping[str, Json]) -> None:
-    """Hold against the stream that it is of one log, whoever of another tried to note."""
+    """Check that the stream knows one log, and that the stray producer is no member."""
     strays = [] if len(logs) == 1 and STRAY not in writers else [(logs, sorted(writers))]
     history.judged(TOPIC, {"streams are of one log": strays})
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from noted_time.values import Unreachable
 
 
-class Beginning:
+class WaitingCalls:
     """The calls that wait, in their order, until their producer has begun; at most `most`."""
 
     def __init__(self, most: int) -> None:
