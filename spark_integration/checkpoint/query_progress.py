@@ -18,12 +18,30 @@ from typing import Any, TypeVar
 from noted_time import Rejected
 from spark_integration.checkpoint.files import Files, checkpoint_files, place_of
 from spark_integration.marks.released import Json, is_of_log, is_of_marks
+from spark_integration.marks.watermark import MULTIPLE
 
 VERSION = "v1"
 NO_OFFSET = "-"
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A micro-batch as Spark planned it, which stays the same when the batch runs again.
+
+    `watermark_ms` is the watermark of the batch in Unix ms, `None` if the query has none yet: Spark
+    writes 0 then. `watermark_policy` says which of several watermarks that is, `"min"` or `"max"`.
+    `offsets` are the ends of the sources as JSON values, in the order of the plan, `None` for one
+    that has no offset yet.
+    """
+
+    query_id: str
+    batch_id: int
+    watermark_ms: int | None
+    watermark_policy: str
+    offsets: tuple[Any, ...]
 
 
 @dataclass
@@ -54,8 +72,7 @@ class QueryProgress:
         that source has no offset; raises `Rejected` if this is the log of another query, or if more
         sources follow the marks than the one that they cover.
         """
-        _, *lines = self._newest()
-        offsets = [None if line == NO_OFFSET else json.loads(line) for line in lines]
+        _, offsets = self._newest()
         for place, marks in enumerate(offsets, start=1):
             if is_of_marks(marks) and marks["token"] == token:
                 events = _only_source(marks["noted_marks"], offsets[place:])
@@ -66,8 +83,7 @@ class QueryProgress:
         """Return the last offset of the marks of these streams, `None` if there is none yet."""
         if not self._files.names("offsets"):
             return None
-        _, *lines = self._newest()
-        offsets = (json.loads(line) for line in lines if line != NO_OFFSET)
+        _, offsets = self._newest()
         names = ",".join(sorted(streams))
         return next((o for o in offsets if is_of_marks(o) and o["noted_marks"] == names), None)
 
@@ -78,19 +94,32 @@ class QueryProgress:
             raise _not_ours(self.checkpoint, "names no query")
         return str(json.loads(text)["id"])
 
+    def planned(self, batch_id: int) -> Planned:
+        """Return what Spark planned for a batch, which need not be the last one.
+
+        Raises `Rejected` if the offset log does not have the batch: it is not planned yet, or Spark
+        has deleted its file (`spark.sql.streaming.minBatchesToRetain`).
+        """
+        text = self._files.read(f"offsets/{batch_id}")
+        if text is None:
+            raise _not_ours(self.checkpoint, f"does not have batch {batch_id}")
+        metadata, offsets = self._entry(text)
+        policy = metadata.get("conf", {}).get(MULTIPLE, "min").lower()
+        return Planned(self.query_id(), batch_id, _watermark_ms(metadata), policy, offsets)
+
     def watermark(self, batch_id: int) -> int | None:
         """Return the watermark in ms with which the running batch `batch_id` was planned.
 
         Operators of that batch emit what the watermark has passed. `None` if the query has none
-        yet: Spark writes 0 then. Raises `Rejected` if the batch is not the last one planned.
+        yet. Raises `Rejected` if the batch is not the last one planned.
         """
-        metadata, *_ = self._newest()
+        metadata, _ = self._newest()
         if self.last != batch_id:
             reason = f"is at batch {self.last}, and this is batch {batch_id}"
             raise _not_ours(self.checkpoint, reason)
-        return json.loads(metadata)["batchWatermarkMs"] or None
+        return _watermark_ms(metadata)
 
-    def _newest(self) -> list[str]:
+    def _newest(self) -> tuple[Json, tuple[Any, ...]]:
         """Return what Spark wrote of the last planned batch: its metadata, then the offsets.
 
         The files are listed once. Then the file after the last one is asked for by its name: in the
@@ -104,10 +133,18 @@ class QueryProgress:
             self.last, self._text, following = following, text, following + 1
         if self.last < 0:
             raise _not_ours(self.checkpoint, "has no batch yet")
-        version, *lines = self._text.split("\n")
+        return self._entry(self._text)
+
+    def _entry(self, text: str) -> tuple[Json, tuple[Any, ...]]:
+        version, *lines = text.split("\n")
         if version != VERSION:
             raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
-        return lines
+        metadata, *offsets = (None if line == NO_OFFSET else json.loads(line) for line in lines)
+        return metadata or {}, tuple(offsets)
+
+
+def _watermark_ms(metadata: Json) -> int | None:
+    return metadata["batchWatermarkMs"] or None
 
 
 def _not_ours(checkpoint: str, reason: str) -> Rejected:

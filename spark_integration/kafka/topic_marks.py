@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected, StreamSettings
 from noted_time.kafka.noted_topic import noted_topic_of
-from spark_integration.marks.watermark import FIRST_MS, LAST_MS, unmoved
+from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE, unmoved
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -44,7 +44,6 @@ FOREIGN = (
 )
 QUICKLY = {"fetchOffset.retryIntervalMs": 100}
 OLD_LOOKS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +150,8 @@ def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: str) -> N
             f'marks="topic" reads {MOST} topics at most, not {len(topics)}: of more sources Spark '
             'may not ask for the marks first; read them with marks="ahead"'
         )
-    if len(topics) > 1 and str(spark.conf.get(POLICY, "min")).lower() == "max":
-        raise Rejected(f"{POLICY}=max makes rows late of each topic but the most advanced one")
+    if len(topics) > 1 and str(spark.conf.get(MULTIPLE, "min")).lower() == "max":
+        raise Rejected(f"{MULTIPLE}=max makes rows late of each topic but the most advanced one")
 
 
 def _rows(frame: DataFrame, topic: str, remedy: str) -> list[Row]:

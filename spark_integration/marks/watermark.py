@@ -25,6 +25,9 @@ MARK_TIME = "_noted_mark_time"
 IS_MARK = "_noted_is_mark"
 """The column of the union that distinguishes a mark from an event."""
 
+MULTIPLE = "spark.sql.streaming.multipleWatermarkPolicy"
+"""The setting that says which of several watermarks is that of the query."""
+
 ONLY_ONE = (
     "leave withWatermark out, because the marks are the query's watermark: with two, time would be "
     "the least of both, even under spark.sql.streaming.statefulOperator.allowMultiple=false, which "

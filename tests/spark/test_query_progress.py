@@ -9,17 +9,21 @@ import pytest
 
 from noted_time import Rejected
 from spark_integration.beside.admitted import Admitted, MarksOffset
-from spark_integration.checkpoint.query_progress import QueryProgress
+from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.offset import LogOffset
 
 FLIGHTS = KafkaTopic("flights")
 
 
-def plan(checkpoint: Path, batch: int, *offsets: object, version: str = "v1") -> None:
+def plan(
+    checkpoint: Path, batch: int, *offsets: object, version: str = "v1", metadata: object = None
+) -> None:
     """Write what Spark writes before it runs a batch."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
-    lines = [version, "{}", *(o if o == "-" else json.dumps(o) for o in offsets)]
+    (checkpoint / "metadata").write_text('{"id": "5b1e"}')
+    ends = [o if o == "-" else json.dumps(o) for o in offsets]
+    lines = [version, json.dumps(metadata or {}), *ends]
     (checkpoint / "offsets" / str(batch)).write_text("\n".join(map(str, lines)))
 
 
@@ -83,3 +87,47 @@ def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
     """It is not the checkpoint of a query that has planned a batch."""
     with pytest.raises(Rejected, match="has no batch yet"):
         QueryProgress(str(tmp_path / "nowhere")).position("a", FLIGHTS)
+
+
+def metadata(watermark_ms: int, **conf: str) -> object:
+    """Return what Spark writes about a batch."""
+    return {"batchWatermarkMs": watermark_ms, "batchTimestampMs": 9, "conf": conf}
+
+
+def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> None:
+    """Another batch is planned after it; its second source has no offset yet."""
+    policy = {"spark.sql.streaming.multipleWatermarkPolicy": "max"}
+    plan(tmp_path, 3, {"flights": {"0": 1}}, "-", metadata=metadata(30, **policy))
+    plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, metadata=metadata(40, **policy))
+
+    planned = QueryProgress(str(tmp_path)).planned(3)
+
+    assert planned == Planned("5b1e", 3, 30, "max", ({"flights": {"0": 1}}, None))
+
+
+def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
+    """Spark writes 0, and earlier versions of it wrote no policy."""
+    plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
+
+    planned = QueryProgress(str(tmp_path)).planned(0)
+
+    assert planned == Planned("5b1e", 0, None, "min", ({"flights": {"0": 1}},))
+
+
+def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
+    """It is not planned yet, or its file is deleted."""
+    plan(tmp_path, 4, {"flights": {"0": 1}}, metadata=metadata(0))
+
+    with pytest.raises(Rejected, match="it does not have batch 3"):
+        QueryProgress(str(tmp_path)).planned(3)
+
+
+def test_the_watermark_is_that_of_the_batch_planned_last(tmp_path: Path) -> None:
+    """A sink asks for it while the batch runs; of an earlier batch it is refused."""
+    plan(tmp_path, 3, {"flights": {"0": 1}}, metadata=metadata(30))
+    plan(tmp_path, 4, {"flights": {"0": 2}}, metadata=metadata(40))
+    progress = QueryProgress(str(tmp_path))
+
+    assert progress.watermark(4) == 40
+    with pytest.raises(Rejected, match="is at batch 4, and this is batch 3"):
+        progress.watermark(3)
