@@ -171,16 +171,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return a local session of two cores; its workers find the packages of this clone.
 
     A process has only one, with the settings of its first user: it reads Kafka if the connector is
-    installed, and has the interceptor if it can be built.
+    installed, has the interceptor if it can be built, and writes tables of Delta and Iceberg if
+    there are connectors for its release.
     """
-    from tests.support import java, kafka  # noqa: PLC0415 - half a second, for few tests
+    from tests.support import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
 
     own = [str(java.interceptor_jar())] if kafka.installed() and java.compiler() else []
-    session = start_spark({"spark.jars": ",".join([*kafka.connector(), *own])})
+    jars = ",".join([*kafka.connector(), *tables.connectors(), *own])
+    of_tables = tables.settings(tmp_path_factory.mktemp("tables"))
+    session = start_spark({"spark.jars": jars, **of_tables})
     yield session
     session.stop()

@@ -39,7 +39,7 @@ def group_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file.startswith("tests/cluster/"):
         return "spark cluster"
-    if file.startswith("tests/spark/") or file in ELSEWHERE:
+    if file.startswith(("tests/spark/", "tests/tables/")) or file in ELSEWHERE:
         text = (ROOT / file).read_text()
         if "mark.spark" not in text:
             return file

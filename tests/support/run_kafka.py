@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from examples.descendants import end_with_this_process
 from noted_time import NotedTimeError, Rejected
-from tests.support import kafka
+from tests.support import kafka, tables
 from tests.support.secured_kafka import CA, OWN, SecuredBroker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     end_with_this_process()
     try:
         kafka.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
-        if not given.fetch:
+        if given.fetch:  # also `./run test`
+            tables.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
+        else:
             _run(given.data, given.port, given.topic, is_secured=given.secured)
     except KeyboardInterrupt:
         say("")
