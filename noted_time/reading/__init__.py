@@ -1,5 +1,17 @@
 """Reading: what a position, or a span of time, learns from the marks."""
 
+from noted_time.reading.claims import (
+    EXPIRED,
+    Change,
+    Commit,
+    NoClaim,
+    Standing,
+    TableClaim,
+    TableHistory,
+    accepted,
+    is_committed,
+    to_commit,
+)
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
 from noted_time.reading.late import MOST_REPORTS, LateReports, by_writer

@@ -1,5 +1,6 @@
 """Values: cuts, notes, marks, decisions, settings and errors."""
 
+from noted_time.values.claim import EXPECTS, VALID_THROUGH, Claim, claims_in, expected
 from noted_time.values.cut import (
     Mark,
     SegmentWaited,

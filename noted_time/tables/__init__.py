@@ -1,0 +1,46 @@
+"""What tables are complete to, by the claims in their commits: of Delta and of Iceberg.
+
+A table is opened by deltalake or pyiceberg, or its history is given as rows of another engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from noted_time.reading import NoClaim, TableClaim, TableHistory
+from noted_time.tables.listed import history_of
+from noted_time.tables.opened import opened
+
+__all__ = ["NoClaim", "TableClaim", "TableHistory", "complete_to", "history_of", "standing"]
+
+Table = str | Sequence[Mapping[str, Any]]
+"""A URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, or rows of a history."""
+
+
+def complete_to(
+    table: Table, names: Iterable[str] | None = None, *, at: int | str | None = None
+) -> TableClaim | None:
+    """Return the claim of a table, `None` if nothing is claimed; `standing` says why.
+
+    See `standing` for the arguments and errors.
+    """
+    found = standing(table, names, at=at)
+    return None if isinstance(found, NoClaim) else found
+
+
+def standing(
+    table: Table, names: Iterable[str] | None = None, *, at: int | str | None = None
+) -> TableClaim | NoClaim:
+    """Return what a table is complete to, or why that is not known.
+
+    `table` is ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``, or the rows of ``DESCRIBE HISTORY`` or
+    of Iceberg's ``snapshots``. `names` are those that must have claimed it: those that the table
+    expects, if not given. `at` is a version of Delta, or a snapshot, branch or tag of Iceberg; the
+    present one if not given.
+
+    Raises `Rejected` for a table that does not exist and for rows that are no history,
+    `Unreachable` if the table cannot be read now, and `ImportError` that says what to install.
+    """
+    history = opened(table, at) if isinstance(table, str) else history_of(table, at=at)
+    return history.claim(tuple(names) if names is not None else None)

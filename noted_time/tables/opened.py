@@ -1,0 +1,93 @@
+"""Tables opened by deltalake and pyiceberg, as far as their history goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from noted_time.extras import needs_extra
+from noted_time.reading import TableHistory
+from noted_time.tables.listed import MAIN, history_of
+from noted_time.values import Rejected, Unreachable, expected
+
+FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
+
+
+def opened(url: str, at: int | str | None = None) -> TableHistory:
+    """Return the history of the table at a URL, up to the version, snapshot or branch `at`.
+
+    Raises `Rejected` if there is no such table, `Unreachable` if it cannot be read now, and
+    `ImportError` that says what to install.
+    """
+    kind, location = split_url(url)
+    open_one: Callable[[str, int | str | None], TableHistory] = KINDS[kind]
+    try:
+        return open_one(location, at)
+    except ModuleNotFoundError as error:
+        raise needs_extra(f"reading {url}", kind, error) from error
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Return kind and location; raises `Rejected` for a URL of another form.
+
+    >>> split_url("iceberg:lake.db.flights")
+    ('iceberg', 'lake.db.flights')
+    """
+    kind, _, location = url.partition(":")
+    if kind not in KINDS or not location or (kind == "iceberg" and "." not in location):
+        raise Rejected(f"{url!r} is not the URL of a table: write {FORMS}")
+    return kind, location
+
+
+def _delta(location: str, at: int | str | None) -> TableHistory:
+    deltalake = import_module("deltalake")
+    exceptions = import_module("deltalake.exceptions")
+    try:
+        table = deltalake.DeltaTable(location)
+        rows = table.history()
+    except exceptions.TableNotFoundError as error:
+        raise Rejected(f"there is no Delta table at {location!r}") from error
+    except (exceptions.DeltaError, OSError) as error:
+        raise Unreachable(f"the Delta table at {location!r} cannot be read: {error}") from error
+    return history_of(rows, expects=expected(table.metadata().configuration), at=at)
+
+
+def _iceberg(location: str, at: int | str | None) -> TableHistory:
+    catalogs = import_module("pyiceberg.catalog")
+    missing = import_module("pyiceberg.exceptions")
+    catalog, _, name = location.partition(".")
+    try:
+        table = catalogs.load_catalog(catalog).load_table(name)
+    except (missing.NoSuchTableError, missing.NoSuchNamespaceError) as error:
+        raise Rejected(f"catalog {catalog!r} has no table {name!r}") from error
+    except Exception as error:
+        raise Unreachable(f"catalog {catalog!r} of Iceberg does not answer: {error}") from error
+    return iceberg_history(table, at)
+
+
+def iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
+    """Return the history of a table of pyiceberg."""
+    refs = {ref.snapshot_id: name for name, ref in table.metadata.refs.items()}
+    named = table.metadata.refs.get(at)
+    current = table.metadata.current_snapshot_id
+    rows = [
+        {
+            "snapshot_id": each.snapshot_id,
+            "parent_id": each.parent_snapshot_id,
+            "operation": each.summary.operation.value if each.summary else "unknown",
+            "summary": each.summary.additional_properties if each.summary else {},
+            "sequence_number": each.sequence_number,
+            "ref": MAIN if each.snapshot_id == current else refs.get(each.snapshot_id),
+        }
+        for each in table.snapshots()
+    ]
+    return history_of(
+        rows,
+        expects=expected(table.properties),
+        at=at if named is None else named.snapshot_id,
+        last_number=table.metadata.last_sequence_number,
+    )
+
+
+KINDS = {"delta": _delta, "iceberg": _iceberg}

@@ -1,0 +1,1 @@
+"""Claims in the commits of tables that a query writes."""

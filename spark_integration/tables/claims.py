@@ -1,0 +1,260 @@
+"""What a micro-batch may claim of the table that it is written to."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from noted_time import NotedTimeError, Rejected
+from noted_time.kafka.noted_topic import noted_topic_of
+from noted_time.reading import is_committed, to_commit
+from noted_time.values import VALID_THROUGH, Claim
+from spark_integration.checkpoint.query_progress import Planned, QueryProgress
+from spark_integration.marks.released import is_of_log, is_of_marks
+from spark_integration.tables.formats import OpenTable, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("noted_time.spark")
+
+ANSWER_S = 1.0
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+SNAPSHOT_PROPERTY = "snapshot-property."
+SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
+
+NOT_COVERED = (
+    "{} of the query's sources have no marks, so nobody vouches for their rows: read them with "
+    "noted-time, or, if their rows never change what is complete (a table that is looked up), say "
+    "so with static_sources={}"
+)
+
+
+@dataclass
+class TableClaims:
+    """The claims of a query whose checkpoint is at `checkpoint_location`, under a `name`.
+
+    `time_of` is the column of the table that the claims are about: the event time, or the end of a
+    window; not its start, since the rows of a window come when it ends. `delay_ms` is how long
+    after the watermark rows of a time may still come, as of operators with timers and of interval
+    joins. `static_sources` is the number of sources without marks whose rows change nothing.
+
+    With a `controller_url` each claim names the missing writers, if the controller answers within a
+    second. With `start_over` the query takes the name over from another one.
+
+    Raises `InvalidName` for a name and `Rejected` for a checkpoint that cannot be read, and for the
+    start of a window.
+    """
+
+    checkpoint_location: str
+    name: str
+    time_of: str
+    delay_ms: int = 0
+    controller_url: str | None = None
+    token: str | None = field(default=None, repr=False)
+    static_sources: int = 0
+    start_over: bool = False
+
+    def __post_init__(self) -> None:
+        from noted_time.values import checked_name  # noqa: PLC0415 - read once
+
+        checked_name("table claim", self.name)
+        if self.time_of.endswith("window.start"):
+            raise Rejected(
+                f"time_of={self.time_of!r} is the start of a window, whose rows come when it ends: "
+                "a claim would be ahead of them; name the column of its end"
+            )
+        if self.delay_ms < 0:
+            raise Rejected(f"delay_ms must not be negative, got {self.delay_ms}")
+        self._progress = QueryProgress(self.checkpoint_location)
+        self.tables: dict[str, OpenTable] = {}
+
+    def of(self, batch_id: int) -> BatchClaim:
+        """Return the claim of a micro-batch, the same whenever the batch runs again.
+
+        Raises `Rejected` if the query has sources without marks, or takes the greatest of several
+        watermarks.
+        """
+        planned = self._progress.planned(batch_id)
+        if planned.watermark_policy != "min":
+            raise Rejected(
+                "spark.sql.streaming.multipleWatermarkPolicy=max: rows of the slower source come "
+                "below the watermark, so nothing can be claimed; leave it at min"
+            )
+        uncovered = sum(not each for each in covered(planned.offsets))
+        if uncovered > self.static_sources:
+            raise Rejected(NOT_COVERED.format(uncovered, uncovered))
+        watermark = planned.watermark_ms
+        complete_to = None if watermark is None else watermark - self.delay_ms
+        where = {"query": planned.query_id, "batch": planned.batch_id, **read_to(planned)}
+        claim = Claim(self.name, complete_to, self.time_of, **where)
+        return BatchClaim(self, replace(claim, missing=self._missing(claim)))
+
+    def _missing(self, claim: Claim) -> tuple[str, ...]:
+        """Return the writers that the controller names as missing, none if it does not answer."""
+        if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
+            return ()
+        from noted_time.client import Question, stream_path  # noqa: PLC0415 - HTTP is slow to import
+        from noted_time.client.transport import Transport  # noqa: PLC0415
+
+        query = {"complete_to": claim.complete_to, "domain": claim.domain or None}
+        transport = Transport(self.controller_url, token=self.token, timeout_s=ANSWER_S)
+        try:
+            found = transport.ask(Question("GET", stream_path(claim.stream, "cut"), query))
+        except NotedTimeError as error:
+            log.warning("the claim of batch %d names no missing writers: %s", claim.batch, error)
+            return ()
+        finally:
+            transport.close()
+        return tuple(each["writer"] for each in found["missing"])
+
+
+@dataclass(frozen=True)
+class BatchClaim:
+    """The claim of one micro-batch, for the writes of that batch.
+
+    The methods name a table by its URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. Then the
+    claim follows the last one of the name, and is withheld with a warning if that one has ended.
+    Without the table nothing is known of it, and readers judge by its history alone.
+    """
+
+    claims: TableClaims
+    claim: Claim
+
+    @property
+    def complete_to(self) -> int | None:
+        """Below which time (Unix ms) all rows are in the table, `None` without a watermark."""
+        return self.claim.complete_to
+
+    def delta_options(
+        self, table: str | None = None, *, part: str = "", last: bool = True, metadata: str = "{}"
+    ) -> dict[str, str]:
+        """Return the options of a write to Delta: the claim, and a transaction of its own.
+
+        If a batch writes to a table several times, each write names its `part`, and the claim goes
+        with the `last` one. `metadata` is the user's own, a JSON object.
+        """
+        claim = self.claim
+        transaction = f"noted-time:{claim.name}:{claim.query}:{part}"
+        records = self._records(table, part, last=last)
+        return {
+            "userMetadata": json.dumps({**json.loads(metadata), **records}),
+            "txnAppId": transaction,
+            "txnVersion": str(claim.batch),
+        }
+
+    def iceberg_options(
+        self, table: str | None = None, *, part: str = "", last: bool = True
+    ) -> dict[str, str]:
+        """Return the options of a write to Iceberg: the claim as properties of the snapshot.
+
+        Iceberg has no transactions of applications: ask `is_committed` before a write.
+        """
+        records = self._records(table, part, last=last)
+        return {f"{SNAPSHOT_PROPERTY}{key}": value for key, value in records.items()}
+
+    def is_committed(self, table: str, *, part: str = "") -> bool:
+        """Whether this part of the batch is in the table already, by an earlier run."""
+        return is_committed(self._open(table).history(), replace(self.claim, part=part))
+
+    def commit(self, table: str) -> None:
+        """Commit the claim without rows, after writes of this batch that do not carry it.
+
+        Changes of rows, as by MERGE, belong inside `writing`, or they end the claim.
+        """
+        opened = self._open(table)
+        if not is_committed(opened.history(), replace(self.claim, part="commit")):
+            opened.commit(self, part="commit")
+
+    @contextmanager
+    def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:
+        """Mark what the session writes meanwhile as this batch's, without a claim: for MERGE."""
+        record = replace(self._record(table, part, last=False), merges=True)
+        delta = USER_METADATA, json.dumps({record.key: record.to_json()})
+        iceberg = f"{SESSION_PROPERTY}{record.key}", record.to_json()
+        before = {key: spark.conf.get(key, None) for key, _ in (delta, iceberg)}
+        for key, value in (delta, iceberg):
+            spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+    def _open(self, table: str) -> OpenTable:
+        return self.claims.tables.setdefault(table, open_table(table))
+
+    def _record(self, table: str | None, part: str, *, last: bool) -> Claim:
+        claim = replace(self.claim, part=part)
+        if not last:
+            claim = replace(claim, complete_to=None)
+        if table is None:
+            return claim
+        opened = self._open(table)
+        found = to_commit(
+            opened.history(), claim, last=opened.last(claim), start_over=self.claims.start_over
+        )
+        if found.ended:
+            log.warning(
+                "%s: the rows of batch %d are written without a claim, since that of %r has ended: "
+                "%s. Look at what happened; if the table is right, run `noted-time claim accept %s "
+                "--comment …`",
+                *(table, claim.batch, claim.name, found.ended, table),
+            )
+        return found
+
+    def _records(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
+        """Return what the commit is to carry: the record, and what Iceberg's own sink writes."""
+        claim = self._record(table, part, last=last)
+        records = {claim.key: claim.to_json()}
+        if table is not None and claim.complete_to is not None:
+            times = {**claim.names, claim.name: claim.complete_to}
+            expects = self._open(table).expects or tuple(times)
+            if set(expects) == set(times):
+                records[VALID_THROUGH] = str(min(times[name] for name in expects))
+        return records
+
+
+def covered(offsets: Sequence[Any]) -> Iterator[bool]:
+    """Yield for each source of a query whether marks cover it.
+
+    >>> events, noted = {"flights": {"0": 5}}, {"flights.noted": {"0": 2}}
+    >>> list(covered([noted, events])), list(covered([{"noted_marks": "flights"}, events, events]))
+    ([True, True], [True, True, False])
+    """
+    topics = {name for each in offsets if isinstance(each, dict) for name in each}
+    follows = False
+    for each in offsets:
+        own = is_of_log(each) or is_of_marks(each)
+        noted = isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
+        yield each is None or own or noted or follows
+        follows = is_of_marks(each)
+
+
+def _is_noted(topic: str, topics: set[str]) -> bool:
+    return noted_topic_of(topic) in topics or any(noted_topic_of(t) == topic for t in topics)
+
+
+def read_to(planned: Planned) -> Mapping[str, Any]:
+    """Return stream, domain and cut of a batch, as far as its offsets say: of one stream only."""
+    found: dict[str, Any] = {}
+    follows = None
+    for each in planned.offsets:
+        if is_of_log(each):
+            marks = [name for name in each["marks"] if not name.startswith("_")]
+            domain = marks[0] if len(marks) == 1 else ""
+            found[each["noted_log"]] = (domain, each["segments"])
+        elif follows is not None:
+            with suppress(AttributeError):
+                found[follows] = ("", next(iter(each.values()), {}))
+        elif isinstance(each, dict) and not is_of_marks(each):
+            topics = {t: at for t, at in each.items() if not t.endswith(noted_topic_of(""))}
+            found |= {topic: ("", at) for topic, at in topics.items() if isinstance(at, dict)}
+        follows = each["noted_marks"] if is_of_marks(each) else None
+    streams = ",".join(sorted(found))
+    domain, cut = next(iter(found.values())) if len(found) == 1 else ("", {})
+    return {"stream": streams, "domain": domain, "cut": cut}
