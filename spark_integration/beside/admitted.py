@@ -62,7 +62,7 @@ class MarksOffset:
 
     `token` tells the source apart from every other in the query's offset log; `run` counts the
     starts of the query. `backlog` is what was found when the batch was planned, `None` if nothing
-    was known or asked.
+    was known or asked. `claims`: the source feeds claims.
 
     >>> offset = MarksOffset({"flights": Admitted(Released("a", 3, 99))}, "5b1e", run=1)
     >>> MarksOffset.from_json(offset.to_json()) == offset
@@ -73,6 +73,7 @@ class MarksOffset:
     token: str
     run: int = 0
     backlog: bool | None = None
+    claims: bool = False
 
     @property
     def least(self) -> Released:
@@ -88,6 +89,8 @@ class MarksOffset:
         json: Json = {"noted_marks": ",".join(each), "token": self.token, "run": self.run}
         if self.backlog is not None:
             json["backlog"] = self.backlog
+        if self.claims:
+            json["claims"] = True
         # one stream has the shape that earlier versions read
         return {**json, **(each.popitem()[1] if len(each) == 1 else {"streams": each})}
 
@@ -96,4 +99,5 @@ class MarksOffset:
         """Return the offset from what Spark kept."""
         streams = json.get("streams") or {json["noted_marks"]: json}
         admitted = {name: Admitted.from_json(each) for name, each in streams.items()}
-        return cls(admitted, json["token"], json["run"], json.get("backlog"))
+        flags = json.get("backlog"), json.get("claims", False)
+        return cls(admitted, json["token"], json["run"], *flags)

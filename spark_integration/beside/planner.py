@@ -166,7 +166,7 @@ class MarksPlanner:
         self._watched = watched
         self._progress = QueryProgress(query.checkpoint)
         self._token = uuid.uuid4().hex
-        self._restated = Restated()
+        self._restated = Restated(feeds_claims=query.policy.feeds_claims)
         self._available_now = False
         self._backlogs: dict[str, QueryBacklog] = {}
 
@@ -183,7 +183,9 @@ class MarksPlanner:
 
     def initial(self) -> Json:
         """Return an offset with a token of its own and no mark."""
-        return MarksOffset(dict.fromkeys(self._query.streams, Admitted()), self._token).to_json()
+        streams = dict.fromkeys(self._query.streams, Admitted())
+        claims = self._query.policy.feeds_claims
+        return MarksOffset(streams, self._token, claims=claims).to_json()
 
     def following(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - it is one row
         """See `PlannedReader`."""
@@ -224,7 +226,7 @@ class MarksPlanner:
             for stream, admitted in begun.streams.items()
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
-        ended = replace(begun, streams=streams, run=run)
+        ended = replace(begun, streams=streams, run=run, claims=self._query.policy.feeds_claims)
         # a change of the flag alone makes no batch
         return ended if ended == begun else replace(ended, backlog=self._backlog(begun))
 

@@ -127,6 +127,7 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     connect, by the options or `client`.
     """
     check_one_of("marks", marks, Marks)
+    _check_policy(marks, policy)
     catch_up, lag_ms = _options(options, marks, domain, event_time)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
@@ -172,6 +173,19 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     events = _events(spark, records, streams, chosen, event_time)
     sides = [marks_of(spark, query, noted.token, config)]
     return events_under(sides, events, event_time, policy)
+
+
+def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
+    """Raise `Rejected` for `feeds_claims` where Spark plans a batch for a new record alone.
+
+    Accepted without effect, it would promise a claim that does not come.
+    """
+    if policy.feeds_claims and marks == "topic":
+        raise Rejected(
+            'with marks="topic" Spark plans the micro-batches, so feeds_claims has no effect: '
+            "leave it out, and the last claim comes with the next mark or record; or read with "
+            'marks="ahead" or marks="committed"'
+        )
 
 
 def _options(

@@ -18,7 +18,8 @@ class LogOffset:
     `root` is the log's absolute path, empty in offsets of earlier versions. `run` counts the starts
     of the query after which its lower was stated again. `backlog` is what was found when the batch
     was planned, `None` if nothing was known or asked. `times` is the range of event times that
-    the query has, and `begin` where its first batch began for that.
+    the query has, and `begin` where its first batch began for that. `claims`: the source feeds
+    claims.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -35,6 +36,7 @@ class LogOffset:
     times: TimeRange = ALL_TIMES
     begin: Mapping[int, int] = field(default_factory=dict)
     root: str = ""
+    claims: bool = False
 
     def going_on(self, new: LogOffset, domain: str) -> LogOffset:
         """Return the offset for a query that would begin at `new` and continues from here.
@@ -58,7 +60,7 @@ class LogOffset:
                 f"the checkpoint is of {was}, and the query reads {is_asked}: read the former, or "
                 "start a query with a new checkpoint"
             )
-        return replace(self, root=new.root)
+        return replace(self, root=new.root, claims=new.claims)
 
     def named(self, domain: str) -> LogOffset:
         """Return the offset with the marks of its domain under another name of it.
@@ -88,6 +90,8 @@ class LogOffset:
         }
         if self.root:
             json["root"] = self.root
+        if self.claims:
+            json["claims"] = True
         # without a range the shape stays the one that earlier versions read
         if self.times != ALL_TIMES:
             json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
@@ -107,6 +111,7 @@ class LogOffset:
             times=TimeRange(**times),
             begin=begin,
             root=json.get("root", ""),
+            claims=json.get("claims", False),
         )
 
 

@@ -56,7 +56,7 @@ class Planner:
         self._aligner = self._aligned()
         self._limit = Limit(query.catch_up)
         self._target: Files | None = None
-        self._restated = Restated()
+        self._restated = Restated(feeds_claims=query.policy.feeds_claims)
         self._missing: set[int] = set()
         self._last: BatchPlan | None = None
         self._explained_at: tuple[LogOffset, int] | None = None

@@ -73,11 +73,18 @@ class WatermarkPolicy:
 
     `dedup_retention_ms` is how long after its event time `dropDuplicatesWithinWatermark` remembers
     an event.
+
+    A mark is in the watermark of the micro-batch after its own, which a query without state only
+    has once there are new rows. With `feeds_claims` the source plans one micro-batch more after a
+    mark that no batch follows, under availableNow in the same run, so that the claim of a table
+    reaches the mark. That costs one micro-batch more each time the stream falls quiet. A query with
+    state has none more: Spark plans that one itself.
     """
 
     strict: bool = True
     on_seal: OnSeal = "close"
     dedup_retention_ms: int = 0
+    feeds_claims: bool = False
 
     def __post_init__(self) -> None:
         check_one_of("on_seal", self.on_seal, OnSeal)

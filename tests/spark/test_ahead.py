@@ -18,6 +18,7 @@ from spark_integration.beside.admitted import Admitted, MarksOffset
 from spark_integration.beside.planner import NO_IDS, MarksPlanner, Watched
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.marks.arguments import WatermarkPolicy
 from spark_integration.marks.feed import Marks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
@@ -79,7 +80,13 @@ class Query:
         self.restart()
 
     def restart(
-        self, limit: str = "", *, ahead: bool = True, now: bool = False, last: bool = False
+        self,
+        limit: str = "",
+        *,
+        ahead: bool = True,
+        now: bool = False,
+        last: bool = False,
+        claims: bool = False,
     ) -> None:
         """Begin a run; the last batch may be run again, under other options.
 
@@ -88,7 +95,8 @@ class Query:
         self.limit = limit
         streams = {"flights": KafkaTopic("flights")}
         terms = FromKafka({"flights": "flights"}, ahead=ahead, limit=limit)
-        query = MarksQuery(streams, "", self._checkpoint, kafka=terms)
+        policy = WatermarkPolicy(feeds_claims=claims)
+        query = MarksQuery(streams, "", self._checkpoint, policy=policy, kafka=terms)
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
         watched = {"flights": Watched(self.topic, terms, patience_s=0)}
         self._planner = MarksPlanner(query, releasers, watched)
@@ -172,6 +180,11 @@ class Query:
         return self.batches[batch][0].streams["flights"].mark.seq if self.batches else 0
 
     @property
+    def in_watermark(self) -> int:
+        """The seq of the mark in the watermark of the last batch, 0 for none."""
+        return self.let_in(-2) if len(self.batches) > 1 else 0
+
+    @property
     def rests_on_unread(self) -> bool:
         """Whether one of the last two batches let in a mark whose cut it had not read."""
         return any(
@@ -196,6 +209,7 @@ RESTARTS = st.tuples(
     st.sampled_from([False, False, True]),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 LOSSES = st.tuples(st.just("lose"), st.booleans())
 NO_LEADER = st.tuples(st.just("leaderless"), st.frozensets(PARTITIONS, min_size=1, max_size=1))
@@ -209,8 +223,8 @@ def take(query: Query, step: tuple[Any, ...]) -> None:
             query.mark()
         case ("plan", between, missing, last, crash):
             query.plan(between, missing, last=last, crash=crash)
-        case ("restart", limit, ahead, now, last, again):
-            query.restart(limit, ahead=ahead, now=now, last=last)
+        case ("restart", limit, ahead, now, last, again, claims):
+            query.restart(limit, ahead=ahead, now=now, last=last, claims=claims)
             if again and query.batches:
                 query.rerun()
         case ("leaderless", partitions):
@@ -223,11 +237,14 @@ def take(query: Query, step: tuple[Any, ...]) -> None:
             query.plan({0: -3, 1: 2}, set(), last=last)
 
 
-@given(st.lists(STEPS, min_size=30, max_size=60))
+@given(steps=st.lists(STEPS, min_size=30, max_size=60), claims=st.booleans())
 def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
-    steps: list[tuple[Any, ...]],
+    *, steps: list[tuple[Any, ...]], claims: bool
 ) -> None:
-    """What is refused continues without the limit; under `AT_ONCE` a run may be refused in vain."""
+    """What is refused continues without the limit; under `AT_ONCE` a run may be refused in vain.
+
+    The last mark is in the watermark of a batch if the query feeds claims. Batches end either way.
+    """
     with TemporaryDirectory() as checkpoint:
         query = Query(GivenTopic(), checkpoint)
         for step in steps:
@@ -238,12 +255,16 @@ def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
             except Rejected:
                 assert query.limit == AT_ONCE or (query.limit and query.rests_on_unread)
                 query.restart()
-        query.restart()
-        for _ in range(4):
+        query.restart(claims=claims)
+        for _ in range(5):
             query.plan({}, set())
+        batches = len(query.batches)
+        query.plan({}, set())
 
         assert query.late == []
         assert query.let_in(-1) == len(query.marks)
+        assert not claims or query.in_watermark == len(query.marks)
+        assert len(query.batches) == batches
 
 
 @given(st.lists(STEPS, max_size=20), st.lists(st.one_of(LOSSES, PLANS), min_size=5, max_size=20))

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
 from noted_time.kafka.topic import Topic
+from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.kafka import Broker
 from tests.support.queries import per_second
@@ -53,6 +54,19 @@ def test_a_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
     assert clock.planned(before)[1] == {"0": 2, "1": 2}
     assert clock.planned(before + 1) == (3, {"0": 6, "1": 6})
     assert clock.counts == [(0, 4), (1, 4), (2, 4)]
+
+
+@pytest.mark.parametrize("marks", ["ahead", "committed"])
+def test_the_last_mark_of_a_topic_is_in_the_watermark_of_a_batch(clock: Clock, marks: str) -> None:
+    """Of a query without state, in the run with availableNow that read the mark."""
+    clock.write(0)
+    clock.note(1)
+    clock.output.catch_up(clock.read(marks=marks, feeds_claims=True))
+    progress = QueryProgress(str(clock.output.checkpoint))
+    found = [progress.planned(batch) for batch in sorted(clock.output.batches)]
+
+    assert [each.watermark_ms for each in found] == [None, None, START_MS + 1000]
+    assert [each.offsets[0]["claims"] for each in found] == [True] * 3
 
 
 def test_a_password_of_the_client_is_in_no_file_and_no_plan(

@@ -347,6 +347,7 @@ UNCHECKED = {"url": ""}
         ({}, {"kafka.useDeprecatedOffsetFetching": "true"}, "Spark would not see new partitions"),
         ({"topic": ["a", "b"]}, {"multipleWatermarkPolicy": "max"}, "Policy=max makes rows late"),
         ({"topic": ["a", "b", "c"]}, {}, 'reads 2 topics at most, not 3: .*marks="ahead"'),
+        ({"feeds_claims": True}, {}, 'feeds_claims has no effect: leave it out, .*marks="comm'),
         ({"stream": "no-such"}, {}, "no-such"),
         ({"domain": "no-such"}, {}, "no-such"),
         (

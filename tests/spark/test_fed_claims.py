@@ -1,0 +1,230 @@
+"""Sources that feed claims: one micro-batch more follows a mark, and is under its watermark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from examples.flights.starting import started
+from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
+from spark_integration.checkpoint.query_progress import Planned, QueryProgress
+from spark_integration.log.query import LogQuery
+from spark_integration.marks.released import Json, Released, Restated
+from tests.spark.conftest import Reads
+from tests.support.file_stream import FileStream
+from tests.support.log_reading import batches, log_query, reader_of
+from tests.support.noted_stream import NotedStream
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+from tests.support.spark_sessions import wait_for_end
+
+NONE, THIRD, FIFTH, SEALED = (
+    Released(),
+    Released("a", 3, 30),
+    Released("a", 5, 50),
+    Released("a", 5, 90, sealed=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("let_in", "usual", "feeding"),
+    [
+        ([NONE, NONE, NONE], "-", "-"),
+        ([NONE, THIRD, THIRD, THIRD], "-", "1"),
+        ([NONE, THIRD, FIFTH, FIFTH, FIFTH], "-", "12"),
+        ([THIRD, THIRD, THIRD], "0", "01"),
+        ([THIRD, FIFTH, FIFTH, FIFTH], "0", "01"),
+        ([THIRD, THIRD, FIFTH, FIFTH], "0", "012"),
+        ([THIRD, SEALED, SEALED], "01", "01"),
+        ([SEALED, SEALED, SEALED], "0", "01"),
+    ],
+)
+def test_the_batch_after_each_stated_lower_is_due_once(
+    let_in: list[Released], usual: str, feeding: str
+) -> None:
+    """By the marks with which the plans of a run begin; the first plan restates one."""
+
+    def due(restated: Restated) -> str:
+        runs = [restated.run(0, each, is_first_due=each.lower is not None) for each in let_in]
+        return "".join(str(plan) for plan, run in enumerate(runs) if run) or "-"
+
+    assert (due(Restated()), due(Restated(feeds_claims=True))) == (usual, feeding)
+
+
+def planned(query: LogQuery, begun: Json | None = None) -> list[Json]:
+    """Return the ends of the batches of one run."""
+    reader, found = reader_of(query), list[Json]()
+    end = begun or reader.initialOffset()
+    try:
+        while (following := reader.latestOffset(end, reader.getDefaultReadLimit())) != end:
+            found.append(end := following)
+    finally:
+        reader.stop()
+    return found
+
+
+def written(flights: NotedStream) -> NotedStream:
+    """Return the stream with three rows, of which two are below the only mark."""
+    flights.begun().append(0, (1000, "a"), (2000, "b"))
+    flights.append(1, (9500, "c"))
+    flights.note(2001)
+    return flights
+
+
+def end_of(flights: NotedStream, **shape: object) -> Json:
+    """Return the end of all batches of a log that was not read before."""
+    stream_id = flights.server.call("GET", f"/{flights.name}")["id"]
+    return {
+        "noted_log": "flights",
+        "run": 0,
+        "segments": {"0": 2, "1": 1},
+        "marks": {"default": {"stream_id": stream_id, "seq": 1, "lower": 2001}},
+        "root": str(flights.root),
+        **shape,
+    }
+
+
+def test_a_query_that_does_not_feed_claims_has_one_batch_for_a_mark(flights: NotedStream) -> None:
+    """Its offsets have the text that they have always had."""
+    ends = planned(log_query(written(flights)))
+
+    assert list(map(json.dumps, ends)) == [json.dumps(end_of(flights))]
+
+
+def test_one_batch_more_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
+    """Another run states the lower once more, as every run does, and is followed in turn."""
+    query = log_query(written(flights), feeds_claims=True)
+    first = planned(query)
+    second = planned(query, first[-1])
+
+    assert [first, second] == [
+        [end_of(flights, run=run, claims=True) for run in runs] for runs in ([0, 1], [2, 3])
+    ]
+
+
+def test_the_batch_more_states_the_mark_again_and_has_no_rows(flights: NotedStream) -> None:
+    """Also when it is run again, of which only the offsets are known."""
+    query = log_query(written(flights), feeds_claims=True)
+    first, more = planned(query)
+    tasks = [reader_of(query).partitions(first, more) for _ in range(2)]
+
+    assert [[(t.work, t.mark_ms) for t in each] for each in tasks] == [[((), 2000)]] * 2  # type: ignore[attr-defined]
+
+
+def test_a_checkpoint_continues_where_feeding_claims_begins_or_ends(flights: NotedStream) -> None:
+    """No row is read twice, and the offset says from the first batch on which it is."""
+    written(flights)
+    usual, feeding = (log_query(flights, feeds_claims=fed) for fed in (False, True))
+    old = planned(usual)
+    fed = planned(feeding, old[-1])
+    ended = planned(usual, fed[-1])
+
+    assert [old, fed, ended] == [
+        [end_of(flights)],
+        [end_of(flights, run=run, claims=True) for run in (1, 2)],
+        [end_of(flights, run=3)],
+    ]
+
+
+def test_a_log_without_a_mark_has_no_batch_more(flights: NotedStream) -> None:
+    """There is no claim for it to carry."""
+    flights.begun().append(0, (1000, "a"))
+
+    assert [batch.end.claims for batch in batches(log_query(flights, feeds_claims=True))] == [True]
+
+
+def plans(checkpoint: Path) -> list[Planned]:
+    """Return all batches of a query."""
+    progress = QueryProgress(str(checkpoint))
+    names = sorted(int(name) for name in _names(checkpoint / "offsets"))
+    return [progress.planned(batch) for batch in names]
+
+
+def _names(log: Path) -> list[str]:
+    return [path.name for path in log.iterdir() if path.name.isdigit()]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("strict", "watermark_ms"), [(True, 2000), (False, 2001)])
+def test_the_last_mark_of_a_log_is_in_the_watermark_of_a_batch(
+    read: Reads, flights: NotedStream, output: QueryOutput, *, strict: bool, watermark_ms: int
+) -> None:
+    """Of a query without state, in the run with availableNow that read the mark."""
+    events = read(written(flights), feeds_claims=True, strict=strict)
+    output.catch_up(events)
+
+    found = plans(output.checkpoint)
+    assert [each.watermark_ms for each in found] == [None, watermark_ms]
+    assert [each.offsets[0]["claims"] for each in found] == [True, True]
+
+
+class DyingSink:
+    """A sink that dies once it has committed the first batch, and skips what it has committed."""
+
+    def __init__(self) -> None:
+        self._committed: set[int] = set()
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Commit a batch."""
+        if batch_id in self._committed:
+            return
+        batch.collect()
+        self._committed.add(batch_id)
+        if len(self._committed) == 1:
+            raise RuntimeError
+
+
+@pytest.mark.spark
+def test_a_mark_in_a_batch_that_the_sink_skips_is_in_the_watermark_of_a_batch(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """Spark runs the batch again after a crash, and the sink does not read it."""
+    events, sink = read(written(flights), feeds_claims=True), DyingSink()
+    writer = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
+    start = writer.option("checkpointLocation", str(output.checkpoint)).start
+    with pytest.raises(PySparkException):
+        wait_for_end(started(start))
+    wait_for_end(started(start))
+
+    found = plans(output.checkpoint)
+    assert [each.watermark_ms for each in found] == [None, None, 2001]
+
+
+@pytest.mark.spark
+def test_a_query_with_state_has_no_batch_more(
+    read: Reads, flights: NotedStream, tmp_path: Path
+) -> None:
+    """Spark plans one itself under the new watermark."""
+    written(flights)
+    outputs = [QueryOutput(tmp_path / name) for name in ("usual", "feeding")]
+    for output, feeds in zip(outputs, (False, True), strict=True):
+        output.catch_up(read.counts(flights, feeds_claims=feeds))
+
+    found = [[each.watermark_ms for each in plans(output.checkpoint)] for output in outputs]
+    assert found == [[None, 2001], [None, 2001]]
+    assert outputs[0].rows == outputs[1].rows == [(1, 1)]
+
+
+@pytest.mark.spark
+def test_the_last_mark_of_any_source_is_in_the_watermark_of_a_batch(
+    spark: SparkSession, flights: NotedStream, output: QueryOutput, controller: Served
+) -> None:
+    """The mark comes one batch after its rows, and one batch more after it."""
+    files = spark.readStream.schema("time TIMESTAMP, name STRING")
+    events = with_noted_watermark(
+        files.parquet(str(written(flights).root / "flights")),
+        "time",
+        Noted(controller.url, "flights"),
+        checkpoint_location=str(output.checkpoint),
+        position=FileStream(str(output.checkpoint), "flights"),
+        policy=WatermarkPolicy(feeds_claims=True),
+    )
+    output.catch_up(events)
+
+    found = plans(output.checkpoint)
+    assert [each.watermark_ms for each in found] == [None, None, 2000]
+    assert [each.offsets[0]["claims"] for each in found] == [True] * 3
