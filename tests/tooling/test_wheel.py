@@ -230,11 +230,11 @@ def test_a_build_checks_even_what_fails_its_tests(
 ) -> None:
     """One build reports everything that is wrong, and is red if anything is.
 
-    It tests with the newest Spark, and with the oldest.
+    It tests with the newest Spark, with the oldest, and with one that writes tables.
     """
     code, said = built(tmp_path, root, test=test, check=check)
 
-    assert (bool(code), said) == (bool(expected), "test\ntest\ncheck\n")
+    assert (bool(code), said) == (bool(expected), "test\ntest\ntest\ncheck\n")
 
 
 def test_the_core_imports_the_standard_library_only(root: Path) -> None:
