@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from noted_time_cli import demos, relay, spark
-from noted_time_cli.calls import alignments, explaining, streams, waiting, writers
+from noted_time_cli.calls import alignments, completing, explaining, streams, waiting, writers
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
 
@@ -38,6 +38,7 @@ for panel, commands in {
         writers.changes,
         streams.seal,
         waiting.wait,
+        completing.complete_to,
     ),
     READ: (spark.spark_jars,),
     LOOK: (demos.demo_stream,),

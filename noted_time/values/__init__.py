@@ -1,5 +1,6 @@
 """Values: cuts, notes, marks, decisions, settings and errors."""
 
+from noted_time.values.calendar import floored, shown_in
 from noted_time.values.claim import EXPECTS, VALID_THROUGH, Claim, claims_in, expected
 from noted_time.values.cut import (
     Mark,
@@ -100,7 +101,6 @@ from noted_time.values.note import (
 )
 from noted_time.values.service_clock import ServiceClock
 from noted_time.values.settings import (
-    DAY_MS,
     NAME,
     ReturningWriter,
     StreamSettings,
@@ -109,6 +109,7 @@ from noted_time.values.settings import (
 )
 from noted_time.values.succession import ScaleEvent, Succession
 from noted_time.values.times import (
+    DAY_MS,
     HOUR_MS,
     LEAST_UNIX_MS,
     MAX_INT64,

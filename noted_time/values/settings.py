@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from noted_time.values.errors import InvalidName, Rejected
-from noted_time.values.times import HOUR_MS, UNITS_MS
+from noted_time.values.times import DAY_MS, HOUR_MS
 
 ReturningWriter = Literal["hold", "exclude"]
 
-DAY_MS = UNITS_MS["d"]
 NAME = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
 """Neither `.` nor `..`: clients and proxies remove these from a path before it is sent."""
 

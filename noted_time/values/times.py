@@ -11,6 +11,7 @@ MAX_INT64 = 2**63 - 1
 UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 HOUR_MS = UNITS_MS["h"]
+DAY_MS = UNITS_MS["d"]
 YEAR_MS = 365 * UNITS_MS["d"]
 
 LEAST_UNIX_MS = 10**11

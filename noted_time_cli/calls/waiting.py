@@ -90,7 +90,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     except NotYet as late:
         reason, status = late.args
         fail(f"{stream} is not known to be complete to {shown}: {reason}", status=status)
-    objections = list(_objections(call, stream, mark, require, require_all=require_all))
+    objections = list(objections_to(call, stream, mark, require, require_all=require_all))
     if require_all and since is not None:
         objections += _late_objections(mark)
     if not call.prints(mark):
@@ -128,7 +128,7 @@ def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:
         clock.sleep(pause_s)
 
 
-def _objections(
+def objections_to(
     call: Caller, stream: str, mark: Json, required: list[str], *, require_all: bool
 ) -> Iterator[str]:
     """Yield why the mark is not what was required."""

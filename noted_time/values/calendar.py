@@ -1,0 +1,66 @@
+"""Times on the calendar of a zone: where its days and hours begin, and how it shows a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from noted_time.values.errors import Unreadable
+from noted_time.values.given import unix_ms_of
+from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, shown_time
+
+FIRST_MIDNIGHT = EPOCH.replace(tzinfo=None)
+"""That of 1970, on the clock of any zone."""
+
+
+def floored(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
+    """Return the last time, not above `time`, at which a clock in the zone shows a multiple.
+
+    Multiples of `step_ms` (at least 1) count from 1970-01-01T00:00 on that clock. A step of whole
+    days begins at the first midnight of a day, or when a day without one begins. All are Unix ms.
+
+    >>> from zoneinfo import ZoneInfo
+    >>> floored(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
+    1357034400000
+
+    The day on which Berlin's summer ends has 25 hours, and two of them begin at two o'clock:
+
+    >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
+    >>> def shown(time: str, step_ms: int) -> str:
+    ...     given = int(datetime.fromisoformat(time).timestamp() * 1000)
+    ...     return shown_in(floored(given, step_ms, berlin), berlin)
+    >>> shown("2026-10-25T23:30+01:00", 24 * hour)
+    '2026-10-25T00:00:00+02:00'
+    >>> shown("2026-10-25T02:30+02:00", hour), shown("2026-10-25T02:30+01:00", hour)
+    ('2026-10-25T02:00:00+02:00', '2026-10-25T02:00:00+01:00')
+
+    Raises `Unreadable` for a time that is not Unix ms, which no calendar has, in a zone.
+    """
+    if zone is UTC:
+        return time - time % step_ms
+    wall_ms = (_local(time, zone).replace(tzinfo=None) - FIRST_MIDNIGHT) // timedelta(
+        milliseconds=1
+    )
+    border = FIRST_MIDNIGHT + timedelta(milliseconds=wall_ms - wall_ms % step_ms)
+    # a clock that is put back shows the border twice, one that is put forward perhaps never
+    first, second = (unix_ms_of(border.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    if step_ms % DAY_MS == 0 or second > time:
+        return first
+    return max(first, second)
+
+
+def shown_in(time: int, zone: tzinfo = UTC) -> str:
+    """Return a time in ISO 8601 with the offset of a zone, `Z` for UTC; raises as `floored`.
+
+    >>> from zoneinfo import ZoneInfo
+    >>> shown_in(1357034400000), shown_in(1357034400250, ZoneInfo("Europe/Berlin"))
+    ('2013-01-01T10:00:00Z', '2013-01-01T11:00:00.250+01:00')
+    """
+    if zone is UTC:
+        return shown_time(time)
+    return _local(time, zone).isoformat(timespec="milliseconds" if time % 1000 else "seconds")
+
+
+def _local(time: int, zone: tzinfo) -> datetime:
+    if time not in UNIX_MS:
+        raise Unreadable(f"{time} is not in Unix ms: no calendar has it, so leave out the zone")
+    return (EPOCH + timedelta(milliseconds=time)).astimezone(zone)

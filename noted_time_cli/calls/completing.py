@@ -1,0 +1,91 @@
+"""`noted-time complete-to`: how far a stream is complete, as one time for a shell."""
+
+from __future__ import annotations
+
+import time as clock
+from datetime import UTC, tzinfo
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+
+from noted_time import NotCompleteYet, NotedTimeError, Unreachable
+from noted_time.client import stream_path
+from noted_time.values import MAX_INT64, floored, shown_in
+from noted_time_cli.calls.calling import Caller, calls
+from noted_time_cli.calls.waiting import MISSING, UNANSWERED, missing_shown, objections_to
+from noted_time_cli.terminal.options import Domain, Stream, duration
+from noted_time_cli.terminal.output import fail, say
+
+
+def _zone(name: str | tzinfo) -> tzinfo:
+    """Return a zone of the time zone database, `UTC` itself for UTC."""
+    if isinstance(name, tzinfo):
+        return name
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (OSError, KeyError, ValueError) as error:
+        raise typer.BadParameter(f"there is no zone {name[:40]!r} here") from error
+
+
+@calls
+def complete_to(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    *,
+    floor: Annotated[
+        int, duration("Round down to a multiple of it, for example 1h or 1d.", default="1ms")
+    ] = 1,
+    zone: Annotated[
+        tzinfo,
+        typer.Option(
+            metavar="ZONE",
+            parser=_zone,
+            show_default="UTC",
+            help="On whose clock, for example Europe/Berlin; the time is shown with its offset.",
+        ),
+    ] = UTC,
+    require_all: Annotated[
+        bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
+    ] = False,
+    domain: Domain = None,
+) -> None:
+    """Print the time to which a stream is complete: everything before it was written.
+
+    Prints nothing else to standard output, and nothing at all if the status is not 0: it is 1 if
+    there is no mark yet or the question is refused, and 69 if no controller answered. Writers that
+    are missing at the mark of that time are named on standard error; with --require-all the status
+    is 3 then.
+
+    Try it:  noted-time complete-to flights --floor 1h
+    """
+    if floor < 1:
+        raise typer.BadParameter("--floor is at least 1ms")
+    path = stream_path(stream, "cut")
+    try:
+        time = floored(_last_lower(call, path, domain), floor, zone)
+        mark = call.ask("GET", path, query={"complete_to": time, "domain": domain})
+    except Unreachable as error:
+        fail(str(error), status=UNANSWERED)
+    without = missing_shown(mark, int(clock.time() * 1000))
+    sentence = f"{stream} is complete to {shown_in(time, zone)}{without}"
+    objections = [*objections_to(call, stream, mark, [], require_all=require_all)]
+    if objections:
+        fail("; ".join([sentence, *objections]), status=MISSING)
+    if without:
+        say(f"noted-time: {sentence}")
+    if not call.prints({"complete_to": time} | mark):
+        typer.echo(shown_in(time, zone))
+
+
+def _last_lower(call: Caller, path: str, domain: str | None) -> int:
+    """Return the lower of the last mark; raises `NotedTimeError` if there is none."""
+    try:
+        # beyond every lower: the answer that it is not complete says what the last one is
+        mark = call.ask("GET", path, query={"complete_to": MAX_INT64, "domain": domain})
+    except NotCompleteYet as error:
+        if error.lower is None:
+            raise NotedTimeError("there is no mark yet: nothing is known to be complete") from error
+        return error.lower
+    lower: int = mark["lower"]
+    return lower

@@ -1,0 +1,180 @@
+"""`noted-time complete-to`: one time for a shell."""
+
+import socket
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time.values import floored
+from tests.cli.conftest import Commands
+from tests.support.calls import HOUR_MS
+from tests.support.served import Served
+
+TEN = 1_357_034_400_000
+"""10:00 of a day in January, in Unix ms."""
+
+ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Australia/Lord_Howe"]
+"""Some put their clocks forward or back at midnight, or by half an hour."""
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Return a stream that is complete to 10:02:03.456."""
+    name = uuid4().hex
+    served.create(name)
+    note(served, name, shop=TEN + 123_456)
+    return name
+
+
+@pytest.fixture
+def without_stock(served: Served, stream: str) -> str:
+    """Return one that advanced to twelve without `stock`, which was removed at about ten."""
+    note(served, stream, stock=TEN + 123_456)
+    served.call("DELETE", f"/{stream}/writers/stock")
+    note(served, stream, shop=TEN + 2 * HOUR_MS)
+    return stream
+
+
+def note(served: Served, stream: str, **times: int) -> None:
+    """Have each writer note a time."""
+    notes = [{"writer": writer, "time": time} for writer, time in times.items()]
+    served.call("POST", f"/{stream}/notes", {"notes": notes})
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        ((), "2013-01-01T10:02:03.456Z"),
+        (("--floor", "1m"), "2013-01-01T10:02:00Z"),
+        (("--floor", "1h"), "2013-01-01T10:00:00Z"),
+        (("--floor", "1d", "--zone", "Europe/Berlin"), "2013-01-01T00:00:00+01:00"),
+        (("--zone", "Asia/Kathmandu"), "2013-01-01T15:47:03.456+05:45"),
+    ],
+)
+def test_the_time_is_all_that_is_printed(
+    run: Commands, stream: str, flags: tuple[str, ...], shown: str
+) -> None:
+    """Rounded down on the clock of the zone."""
+    assert run("complete-to", stream, *flags) == (0, f"{shown}\n", "")
+
+
+def test_json_has_the_time_and_its_mark(run: Commands, stream: str) -> None:
+    """The mark is the first that is complete to the time."""
+    found = run("complete-to", stream, "--floor", "1h", "--json").json
+
+    assert (found["complete_to"], found["seq"], found["lower"]) == (TEN, 1, TEN + 123_456)
+
+
+def test_writers_that_are_missing_are_named_beside_the_time(
+    run: Commands, without_stock: str
+) -> None:
+    """On standard error, so that a shell has the time alone."""
+    found = run("complete-to", without_stock)
+
+    assert (found.status, found.out) == (0, "2013-01-01T12:00:00Z\n")
+    assert (
+        f"{without_stock} is complete to 2013-01-01T12:00:00Z, without stock: removed" in found.err
+    )
+
+
+def test_a_required_writer_that_is_missing_leaves_the_shell_without_a_time(
+    run: Commands, without_stock: str
+) -> None:
+    """Status 3, and who it is."""
+    found = run("complete-to", without_stock, "--require-all")
+
+    assert (found.status, found.out) == (3, "")
+    assert "without stock: removed by an operator" in found.err
+
+
+def test_a_writer_is_not_missing_below_the_marks_that_had_it(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """One that was removed after midnight is required of the next day only."""
+    note(served, stream, stock=TEN + HOUR_MS, shop=TEN + 14 * HOUR_MS)
+    note(served, stream, stock=TEN + 14 * HOUR_MS)
+    served.call("DELETE", f"/{stream}/writers/stock")
+    note(served, stream, shop=TEN + 15 * HOUR_MS)
+    today, tomorrow = (
+        run("complete-to", stream, "--require-all", "--floor", floor) for floor in ("1d", "1h")
+    )
+
+    assert (today, tomorrow.status) == ((0, "2013-01-02T00:00:00Z\n", ""), 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (("{empty}",), 1, "there is no mark yet: nothing is known to be complete"),
+        (("nowhere",), 1, "there is no stream 'nowhere'"),
+        (("{stream}", "--domain", "other"), 1, "the stream has no domain 'other'"),
+        (("{stream}", "--floor", "1.5h"), 2, "invalid duration '1.5h'"),
+        (("{stream}", "--floor", "0s"), 2, "--floor is at least 1ms"),
+        (("{stream}", "--zone", "Europe/Nowhere"), 2, "there is no zone 'Europe/Nowhere'"),
+        (("{stream}", "--zone", "../etc"), 2, "there is no zone '../etc'"),
+    ],
+)
+def test_what_has_no_time_is_said_in_a_sentence(  # noqa: PLR0913, PLR0917 - fixtures
+    run: Commands, served: Served, stream: str, arguments: tuple[str, ...], status: int, says: str
+) -> None:
+    """And nothing is printed."""
+    empty = uuid4().hex
+    served.create(empty)
+    names = {"stream": stream, "empty": empty}
+    found = run("complete-to", *(each.format(**names) for each in arguments))
+
+    assert (found.status, found.out, says in found.err) == (status, "", True)
+
+
+def test_a_controller_that_is_away_ends_with_69(run: Commands) -> None:
+    """Nothing is known about the stream."""
+    with socket.socket() as taken:  # bound and not listening
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        found = run("complete-to", "s", "--url", url)
+
+    assert (found.status, found.out, f"no answer from {url}" in found.err) == (69, "", True)
+
+
+def test_a_time_of_another_clock_has_no_zone(run: Commands, served: Served) -> None:
+    """It is shown as it is, and floored by arithmetic."""
+    name = uuid4().hex
+    served.call("PUT", f"/{name}", {"max_time_ahead_ms": None})
+    note(served, name, shop=47)
+
+    assert run("complete-to", name, "--floor", "10ms") == (0, "40\n", "")
+    refused = run("complete-to", name, "--zone", "Europe/Berlin")
+    assert (refused.status, "no calendar has it" in refused.err) == (2, True)
+
+
+@given(
+    time=st.integers(TEN, TEN + 20 * 365 * 24 * HOUR_MS),
+    minutes=st.sampled_from([1, 15, 60, 120, 360, 24 * 60, 7 * 24 * 60]),
+    name=st.sampled_from(ZONES),
+)
+def test_what_is_rounded_down_is_a_border_at_or_below(time: int, minutes: int, name: str) -> None:
+    """It stays as it is if rounded again, and no later border was skipped."""
+    zone, step = ZoneInfo(name), minutes * 60_000
+    found = floored(time, step, zone)
+
+    assert floored(found, step, zone) == found
+    assert found <= time <= found + step + HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-06-01", 24)]
+)
+def test_each_hour_of_a_day_lies_between_its_two_midnights(day: str, hours: int) -> None:
+    """Also on the days on which the clocks change."""
+    berlin = ZoneInfo("Europe/Berlin")
+    midnight = datetime.fromisoformat(day).replace(tzinfo=berlin).astimezone(UTC)
+    begins = [midnight + timedelta(hours=n) for n in range(hours + 1)]
+    times = [int(each.timestamp() * 1000) for each in begins]
+    found = [floored(time + 1, 24 * HOUR_MS, berlin) for time in times]
+    by_hour = [floored(time + 1, HOUR_MS, berlin) for time in times]
+
+    assert (found, by_hour) == ([times[0]] * hours + [times[hours]], times)
