@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from spark_integration.marks.arguments import Noted as Noted
     from spark_integration.marks.arguments import WatermarkPolicy as WatermarkPolicy
     from spark_integration.session.jars import spark_jars as spark_jars
+    from spark_integration.tables.claims import TableClaims as TableClaims
+    from spark_integration.tables.table import NotedTable as NotedTable
 
 try:
     import_module(f"{__name__}.marks.watermark")  # which needs what all of the package needs
@@ -55,8 +57,10 @@ MODULES = {
     "Noted": "marks.arguments",
     "NotedLog": "checkpoint.source_positions",
     "NotedLogSink": "derived.sink",
+    "NotedTable": "tables.table",
     "PositionListener": "checkpoint.listener",
     "ReadRange": "log.options",
+    "TableClaims": "tables.claims",
     "WatermarkPolicy": "marks.arguments",
     "kafka_offsets": "complete.read_kafka",
     "read_complete": "complete.read_log",

@@ -20,7 +20,7 @@ USER_METADATA = "userMetadata"
 
 SAME_ROWS = frozenset(
     """OPTIMIZE|COMPUTE STATS|VACUUM START|VACUUM END|ADD COLUMN|ADD COLUMNS|CHANGE COLUMN|
-    CHANGE COLUMNS|RENAME COLUMN|ADD CONSTRAINT|DROP CONSTRAINT|ADD FEATURE|DROP FEATURE|
+    REORG|RENAME COLUMN|ADD CONSTRAINT|DROP CONSTRAINT|ADD FEATURE|DROP FEATURE|
     SET TBLPROPERTIES|UNSET TBLPROPERTIES|UPDATE TABLE METADATA|UPDATE FIELD METADATA|
     UPGRADE PROTOCOL|CLUSTER BY|CREATE TABLE|UPDATE SCHEMA""".replace("\n    ", "").split("|")
 )
@@ -28,6 +28,9 @@ SAME_ROWS = frozenset(
 
 APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
 """Operations that append under this parameter, and the parameter."""
+
+CUT_OFF = -1
+"""The parent of a snapshot whose own is gone: pyiceberg names none when it expires snapshots."""
 
 NOT_A_HISTORY = (
     "these rows are no history of a table: expected are those of DESCRIBE HISTORY (version, "
@@ -89,9 +92,11 @@ def iceberg_commit(row: Row) -> Commit:
     summary = dict(summary)
     number = int(row.get("sequence_number") or 0)
     change = changes.get(operation, "other")
-    return Commit(
-        int(row["snapshot_id"]), row["parent_id"], change, operation, claims_in(summary), number
-    )
+    rows = (int(summary.get(key, 0)) for key in ("added-records", "total-records"))
+    parent = row["parent_id"]
+    if parent is None and (change == "none" or len(set(rows)) > 1):
+        parent = CUT_OFF
+    return Commit(int(row["snapshot_id"]), parent, change, operation, claims_in(summary), number)
 
 
 def _metadata(text: object) -> Row:

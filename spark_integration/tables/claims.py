@@ -94,6 +94,15 @@ class TableClaims:
         claim = Claim(self.name, complete_to, self.time_of, **where)
         return BatchClaim(self, replace(claim, missing=self._missing(claim)))
 
+    def is_last(self, batch_id: int) -> bool:
+        """Whether a batch was planned for the claim alone: nothing was read, and no mark is new."""
+        if not batch_id:
+            return False
+        with suppress(Rejected):
+            before, now = (self._progress.planned(each) for each in (batch_id - 1, batch_id))
+            return [*map(_read, before.offsets)] == [*map(_read, now.offsets)]
+        return False
+
     def _missing(self, claim: Claim) -> tuple[str, ...]:
         """Return the writers that the controller names as missing, none if it does not answer."""
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
@@ -159,14 +168,14 @@ class BatchClaim:
 
     def is_committed(self, table: str, *, part: str = "") -> bool:
         """Whether this part of the batch is in the table already, by an earlier run."""
-        return is_committed(self._open(table).history(), replace(self.claim, part=part))
+        return is_committed(self.open(table).history(), replace(self.claim, part=part))
 
     def commit(self, table: str) -> None:
         """Commit the claim without rows, after writes of this batch that do not carry it.
 
         Changes of rows, as by MERGE, belong inside `writing`, or they end the claim.
         """
-        opened = self._open(table)
+        opened = self.open(table)
         if not is_committed(opened.history(), replace(self.claim, part="commit")):
             opened.commit(self, part="commit")
 
@@ -176,17 +185,20 @@ class BatchClaim:
         record = replace(self._record(table, part, last=False), merges=True)
         delta = USER_METADATA, json.dumps({record.key: record.to_json()})
         iceberg = f"{SESSION_PROPERTY}{record.key}", record.to_json()
-        before = {key: spark.conf.get(key, None) for key, _ in (delta, iceberg)}
+        before: dict[str, str | None] = {}
         for key, value in (delta, iceberg):
+            before[key] = spark.conf.get(key, None)
             spark.conf.set(key, value)
         try:
             yield
         finally:
-            for key, value in before.items():
-                spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+            for key, former in before.items():
+                spark.conf.unset(key) if former is None else spark.conf.set(key, former)
 
-    def _open(self, table: str) -> OpenTable:
-        return self.claims.tables.setdefault(table, open_table(table))
+    def open(self, table: str) -> OpenTable:
+        """Return the table, opened once for all batches."""
+        tables = self.claims.tables
+        return tables[table] if table in tables else tables.setdefault(table, open_table(table))
 
     def _record(self, table: str | None, part: str, *, last: bool) -> Claim:
         claim = replace(self.claim, part=part)
@@ -194,7 +206,7 @@ class BatchClaim:
             claim = replace(claim, complete_to=None)
         if table is None:
             return claim
-        opened = self._open(table)
+        opened = self.open(table)
         found = to_commit(
             opened.history(), claim, last=opened.last(claim), start_over=self.claims.start_over
         )
@@ -213,10 +225,15 @@ class BatchClaim:
         records = {claim.key: claim.to_json()}
         if table is not None and claim.complete_to is not None:
             times = {**claim.names, claim.name: claim.complete_to}
-            expects = self._open(table).expects or tuple(times)
+            expects = self.open(table).expects or tuple(times)
             if set(expects) == set(times):
                 records[VALID_THROUGH] = str(min(times[name] for name in expects))
         return records
+
+
+def _read(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return what an offset says apart from the count of its starts."""
+    return {**offset, "run": 0} if is_of_log(offset) or is_of_marks(offset) else offset
 
 
 def covered(offsets: Sequence[Any]) -> Iterator[bool]:

@@ -5,27 +5,36 @@ By the connector of the session, if it has one; otherwise Delta by deltalake.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected
 from noted_time.reading import Commit, TableHistory
-from noted_time.tables import opened
 from noted_time.tables.listed import delta_commit, history_of
-from noted_time.values import expected
 from noted_time.tables.opened import split_url
+from noted_time.values import expected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from noted_time.values import Claim
     from spark_integration.tables.claims import BatchClaim
+
+log = logging.getLogger("noted_time.spark")
+
+MANY = 1_000_000
+MANY_ROWS = (
+    "%s: more than %d rows of a micro-batch go through the driver, since the session has no "
+    "connector for Delta: start it with delta-spark for its release of Spark, or read less in each"
+)
 
 KEPT = 10_000
 """The number of versions of Delta that a query keeps in mind."""
@@ -150,8 +159,6 @@ def _library_rows(location: str, limit: int | None) -> list[Mapping[str, Any]]:
 class DeltaLibrary(OpenTable):
     """A table of Delta by deltalake, through which the rows pass as batches of Arrow."""
 
-    MANY = 1_000_000
-
     def __init__(self, location: str) -> None:
         super().__init__()
         self._location = location
@@ -162,8 +169,10 @@ class DeltaLibrary(OpenTable):
         return self._remember(history_of(rows, expects=self.expects) if rows else TableHistory(()))
 
     def append(self, rows: DataFrame, claim: BatchClaim) -> None:
-        """Append rows, one batch of Arrow at a time in memory."""
-        self._write(rows.toArrow().to_reader(), claim, "")
+        """Append rows, one partition at a time in memory."""
+        schema = rows.limit(0).toArrow().schema
+        reader = pa.RecordBatchReader.from_batches(schema, self._counted(batches_of(rows)))
+        self._write(reader, claim, "")
 
     def commit(self, claim: BatchClaim, *, part: str) -> None:
         """Append no rows."""
@@ -171,6 +180,14 @@ class DeltaLibrary(OpenTable):
 
         schema = deltalake.DeltaTable(self._location).schema().to_arrow()
         self._write(schema, claim, part)
+
+    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            if rows > MANY >= rows - batch.num_rows:
+                log.warning(MANY_ROWS, self._location, MANY)
+            yield batch
 
     def _write(self, rows: Any, claim: BatchClaim, part: str) -> None:  # noqa: ANN401 - Arrow's
         import deltalake  # noqa: PLC0415 - an extra
@@ -198,11 +215,9 @@ class IcebergTable(OpenTable):
     def history(self) -> TableHistory:
         """Return the snapshots that are kept, and which of them the table is at."""
         try:
-            rows = self._spark.sql(
-                f"SELECT s.snapshot_id, parent_id, operation, summary, r.name AS ref "
-                f"FROM {self._name}.snapshots s LEFT JOIN {self._name}.refs r "
-                "ON r.snapshot_id = s.snapshot_id"
-            ).collect()
+            snapshots = self._spark.table(f"{self._name}.snapshots")
+            refs = self._spark.table(f"{self._name}.refs").selectExpr("name AS ref", "snapshot_id")
+            rows = snapshots.join(refs, "snapshot_id", "left").collect()
         except (PySparkException, Py4JError) as error:
             if any(each in str(error) for each in NO_TABLE):
                 return TableHistory(())
@@ -221,4 +236,16 @@ class IcebergTable(OpenTable):
         self._spark.table(self._name).limit(0).writeTo(self._name).options(**options).append()
 
 
-__all__ = ["Iterable", "OpenTable", "open_table", "opened"]
+def batches_of(rows: DataFrame) -> Iterator[pa.RecordBatch]:
+    """Yield the rows as batches of Arrow, of one partition after the other."""
+
+    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()])], ["ipc"])
+
+    for row in rows.mapInArrow(packed, "ipc BINARY").toLocalIterator():
+        with pa.ipc.open_stream(row["ipc"]) as stream:
+            yield from stream

@@ -1,0 +1,70 @@
+"""A table that each micro-batch is appended to once, with its claim in the commit."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from noted_time import Rejected
+from noted_time.values import duration_ms
+from spark_integration.tables.claims import BatchClaim, TableClaims
+from spark_integration.tables.formats import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger("noted_time.spark")
+
+
+class NotedTable:
+    """A function for `foreachBatch` that appends each micro-batch to a table, with its claim.
+
+    `table` is ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``; the first rows create it. They are
+    written by the session's connector. Without one, Delta takes them through the driver, a batch of
+    Arrow at a time, by deltalake. A batch that runs again is not appended again. A batch without
+    rows is committed if its claim has risen, at most once in `claim_every` (such as ``"10s"``), and
+    always if it is the last one before the stream falls quiet.
+
+    Raises `Rejected` for a table of another form, and for Iceberg without its connector. A batch
+    fails with `Rejected` if the rows have no column `time_of`.
+    """
+
+    def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
+        """Append to `table`, which is opened with the first batch."""
+        self._table, self._claims = table, claims
+        self._every_s = duration_ms(claim_every) / 1000
+        self._committed_at = float("-inf")
+        self._complete_to: int | None = None
+        open_table(table)
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Append the rows of a micro-batch."""
+        check_column(rows, self._claims.time_of)
+        claim = self._claims.of(batch_id)
+        if claim.is_committed(self._table):
+            log.info("%s has batch %d already", self._table, batch_id)
+        elif rows.isEmpty() and not self._is_due(claim, batch_id):
+            return
+        else:
+            claim.open(self._table).append(rows, claim)
+        self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
+
+    def _is_due(self, claim: BatchClaim, batch_id: int) -> bool:
+        """Whether a batch without rows is committed."""
+        if claim.complete_to is None or claim.complete_to == self._complete_to:
+            return False
+        waited_s = clocks.monotonic() - self._committed_at
+        return waited_s >= self._every_s or self._claims.is_last(batch_id)
+
+
+def check_column(rows: DataFrame, name: str) -> None:
+    """Raise `Rejected` unless the rows have that column, whose fields are named with dots."""
+    found: Any = rows.schema
+    for part in name.split("."):
+        names: Sequence[str] = getattr(found, "names", ())
+        if part not in names:
+            known = ", ".join(rows.columns)
+            raise Rejected(f"time_of={name!r} is not a column of the rows, which have {known}")
+        found = found[part].dataType
