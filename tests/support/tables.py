@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyiceberg.table import StaticTable
-from pyspark.sql import SparkSession
-
 from spark_integration.session.jars import Jar, fetch
 from spark_integration.session.versions import Release
 from tests.support.kafka import HOME
@@ -102,10 +99,3 @@ def settings(directory: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(directory / "delta"),
         "spark.databricks.delta.snapshotPartitions": "1",  # else each commit is 50 tasks
     }
-
-
-def opened(spark: SparkSession, table: str) -> StaticTable:
-    """Return the present snapshots of an Iceberg table, by its name in Spark, without Spark."""
-    catalog, *path = table.split(".")
-    warehouse = spark.conf.get(f"spark.sql.catalog.{catalog}.warehouse")
-    return StaticTable.from_metadata("/".join([str(warehouse), *path]))

@@ -1,10 +1,12 @@
-"""The session that writes tables, and names for them."""
+"""The session that writes tables, names for them, and how they are read without Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 from tests.support import tables
@@ -29,3 +31,15 @@ def iceberg_table(tmp_path: Path) -> str:
 def delta_path(tmp_path: Path) -> str:
     """Return the directory of a Delta table that no other test has."""
     return str(tmp_path / "delta")
+
+
+@pytest.fixture
+def opened(delta_spark: SparkSession) -> Callable[[str], StaticTable]:
+    """Return how to read an Iceberg table, by its name in Spark, as it is now, without Spark."""
+
+    def read(table: str) -> StaticTable:
+        catalog, *path = table.split(".")
+        warehouse = delta_spark.conf.get(f"spark.sql.catalog.{catalog}.warehouse")
+        return StaticTable.from_metadata("/".join([str(warehouse), *path]))
+
+    return read

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
-
-from tests.support.tables import opened
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
 
@@ -29,7 +30,7 @@ def test_delta_appends_a_transaction_once_and_keeps_its_metadata(
 
 
 def test_iceberg_keeps_the_properties_of_a_snapshot(
-    delta_spark: SparkSession, iceberg_table: str
+    delta_spark: SparkSession, opened: Callable[[str], StaticTable], iceberg_table: str
 ) -> None:
     """In its summary, which is the same with and without Spark."""
     key, rows = "noted-time.x", delta_spark.range(3)
@@ -37,7 +38,7 @@ def test_iceberg_keeps_the_properties_of_a_snapshot(
     rows.writeTo(iceberg_table).option(f"snapshot-property.{key}", "1").append()
 
     in_spark = delta_spark.table(f"{iceberg_table}.snapshots").orderBy("committed_at")
-    without = opened(delta_spark, iceberg_table).snapshots()
+    without = opened(iceberg_table).snapshots()
     assert [row["summary"].get(key) for row in in_spark.collect()] == [None, "1"]
     assert [of.summary and of.summary.additional_properties.get(key) for of in without] == [
         None,
