@@ -266,8 +266,8 @@ def read_to(planned: Planned) -> Mapping[str, Any]:
             domain = marks[0] if len(marks) == 1 else ""
             found[each["noted_log"]] = (domain, each["segments"])
         elif follows is not None:
-            with suppress(AttributeError):
-                found[follows] = ("", next(iter(each.values()), {}))
+            cut = next(iter(each.values()), {}) if isinstance(each, dict) else {}
+            found[follows] = ("", cut if isinstance(cut, dict) else {})
         elif isinstance(each, dict) and not is_of_marks(each):
             topics = {t: at for t, at in each.items() if not t.endswith(noted_topic_of(""))}
             found |= {topic: ("", at) for topic, at in topics.items() if isinstance(at, dict)}

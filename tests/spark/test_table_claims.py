@@ -1,0 +1,240 @@
+"""Claims that a query writes into the commits of a Delta table, by deltalake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Rejected
+from noted_time.reading import NoClaim
+from noted_time.tables import complete_to, standing
+from noted_time.values import Claim
+from spark_integration import NotedTable, TableClaims
+from spark_integration.checkpoint.query_progress import Planned
+from spark_integration.tables.claims import covered, read_to
+from spark_integration.tables.table import check_column
+from tests.spark.conftest import Reads
+from tests.support.noted_stream import NotedStream
+from tests.support.query_output import QueryOutput
+
+KAFKA = {"flights": {"0": 5}}
+NOTED = {"flights.noted": {"0": 2}}
+MARKS = {"noted_marks": "flights", "token": "t"}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "found"),
+    [
+        ([NOTED, KAFKA], [True, True]),
+        ([{**NOTED, **KAFKA}], [True]),
+        ([KAFKA], [False]),
+        ([MARKS, KAFKA, KAFKA], [True, True, False]),
+        ([{"noted_log": "flights"}, {"logOffset": 3}], [True, False]),
+        ([MARKS, {"logOffset": 3}], [True, True]),
+        ([None, KAFKA], [True, False]),
+    ],
+)
+def test_a_source_is_covered_by_marks_or_not(offsets: list[object], found: list[bool]) -> None:
+    """A source of ours is; so is the one behind the marks, and a topic that has a noted topic."""
+    assert list(covered(offsets)) == found
+
+
+@pytest.mark.parametrize(
+    ("offsets", "found"),
+    [
+        (
+            ({"noted_log": "a", "segments": {"0": 7}, "marks": {"default": {}}},),
+            ("a", "default", 7),
+        ),
+        ((MARKS, KAFKA), ("flights", "", 5)),
+        ((NOTED, KAFKA), ("flights", "", 5)),
+        ((MARKS, {"logOffset": 3}), ("flights", "", None)),
+        ((KAFKA, {"landings": {"0": 9}}), ("flights,landings", "", None)),
+    ],
+)
+def test_a_claim_says_how_far_its_query_had_read(
+    offsets: tuple[object, ...], found: tuple[str, str, int | None]
+) -> None:
+    """If it reads one stream and the offsets name segments."""
+    read = read_to(Planned("q", 7, 50, "min", offsets))
+
+    assert (read["stream"], read["domain"], read["cut"].get("0")) == found
+
+
+class Table:
+    """A table that a query of the flights is written to, by runs that end when all is read."""
+
+    def __init__(self, tmp_path: Path, output: QueryOutput) -> None:
+        self.path = str(tmp_path / "table")
+        self.url = f"delta:{self.path}"
+        self.checkpoint = output.checkpoint
+        self.output = output
+
+    def claims(self, **options: object) -> TableClaims:
+        """Return the claims of the query as a driver makes them that has just started."""
+        asked = {"time_of": "time", **options}
+        return TableClaims(str(self.checkpoint), "flights", **asked)  # type: ignore[arg-type]
+
+    def run(self, events: DataFrame, **options: object) -> None:
+        """Write all that there is now."""
+        self.output._take = NotedTable(self.url, self.claims(**options))  # type: ignore[method-assign]
+        self.output.catch_up(events)
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of the rows in the table."""
+        return sorted(
+            deltalake.QueryBuilder()
+            .register("t", self.open())
+            .execute("select * from t")
+            .read_all()["name"]
+            .to_pylist()
+        )
+
+    def open(self) -> deltalake.DeltaTable:
+        """Return the table as it is now."""
+        return deltalake.DeltaTable(self.path)
+
+    def last(self) -> Claim:
+        """Return the last record of the query."""
+        found = standing(self.url)
+        assert not isinstance(found, NoClaim), found
+        return found.claims["flights"]
+
+
+@pytest.fixture
+def table(tmp_path: Path, output: QueryOutput) -> Table:
+    """Return a table that does not exist yet."""
+    return Table(tmp_path, output)
+
+
+@pytest.fixture
+def written(flights: NotedStream) -> NotedStream:
+    """Return the stream with three rows, of which two are below the only mark."""
+    flights.begun().append(0, (1000, "a"), (2000, "b"))
+    flights.append(1, (9500, "c"))
+    flights.note(2001)
+    return flights
+
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_claim_of_the_last_mark_is_in_the_table_when_the_run_ends(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """With the rows of all batches, and how far the query had read."""
+    table.run(read(written, feeds_claims=True))
+
+    last = table.last()
+    assert table.rows == ["a", "b", "c"]
+    assert (last.complete_to, last.batch, last.stream, last.domain, last.cut) == (
+        2001,
+        1,
+        "flights",
+        "default",
+        {"0": 2, "1": 1},
+    )
+
+
+def test_a_batch_that_runs_again_is_not_appended_again(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """A driver was killed between the commit of the table and Spark's own."""
+    table.run(read(written, feeds_claims=True))
+    table.output.forget_commit()
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+
+    assert table.rows == ["a", "b", "c", "d"]
+    assert table.last().complete_to == 3001
+
+
+def test_time_travel_goes_to_the_first_version_that_is_complete(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """By the versions that the claims are in."""
+    table.run(read(written, feeds_claims=True))
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+
+    found = complete_to(table.url)
+    assert found is not None
+    versions = [found.version_at(time) for time in (2001, 2002, 3001, 3002)]
+    assert versions[0] == 1
+    assert versions[1] == versions[2] == found.version
+    assert versions[3] is None
+
+
+def test_a_foreign_overwrite_ends_the_claim_and_accepting_it_restores_it(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """Meanwhile rows are written without a claim."""
+    table.run(read(written, feeds_claims=True))
+    rows = pa.table({"time": pa.array([1000], pa.timestamp("us", tz="UTC")), "name": ["a"]})
+    deltalake.write_deltalake(table.path, rows, mode="overwrite")
+    overwritten = standing(table.url)
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+
+    version = table.open().history()[-3]["version"]
+    assert overwritten == NoClaim(f"flights: ended by WRITE (Overwrite) in version {version}")
+    assert standing(table.url) == overwritten
+    assert table.rows == ["a", "d"]
+
+
+def test_compaction_keeps_the_claim_and_a_foreign_append_is_named(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """Neither takes rows away."""
+    table.run(read(written, feeds_claims=True))
+    table.open().optimize.compact()
+    compacted = complete_to(table.url)
+    rows = pa.table({"time": pa.array([1000], pa.timestamp("us", tz="UTC")), "name": ["x"]})
+    deltalake.write_deltalake(table.path, rows, mode="append")
+    appended = complete_to(table.url)
+
+    assert compacted is not None
+    assert appended is not None
+    assert (compacted.complete_to, compacted.is_foreign) == (2001, False)
+    assert (appended.complete_to, appended.is_foreign) == (2001, True)
+
+
+def test_another_query_may_not_take_a_name_over_unless_it_says_so(
+    read: Reads, written: NotedStream, table: Table, tmp_path: Path
+) -> None:
+    """A checkpoint that was deleted is another query."""
+    table.run(read(written, feeds_claims=True))
+    table.checkpoint = tmp_path / "new"
+    table.output.checkpoint = table.checkpoint
+    with pytest.raises(Exception, match="start_over=True"):
+        table.run(read(written, feeds_claims=True))
+    table.run(read(written, feeds_claims=True), start_over=True)
+
+    assert table.last().complete_to == 2001
+
+
+def test_rows_without_the_column_of_the_claim_are_refused(
+    read: Reads, written: NotedStream
+) -> None:
+    """A name with dots is a field of a column."""
+    events = read(written)
+    windows = events.groupBy(F.window("time", "1 second")).count()
+
+    check_column(windows, "window.end")
+    with pytest.raises(Rejected, match="time_of='departure' is not a column"):
+        check_column(events, "departure")
+
+
+def test_the_start_of_a_window_is_refused(tmp_path: Path) -> None:
+    """Rows of a window come when it ends."""
+    with pytest.raises(Rejected, match="is the start of a window"):
+        TableClaims(str(tmp_path), "flights", "window.start")
