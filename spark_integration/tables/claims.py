@@ -266,7 +266,7 @@ def read_to(planned: Planned) -> Mapping[str, Any]:
             domain = marks[0] if len(marks) == 1 else ""
             found[each["noted_log"]] = (domain, each["segments"])
         elif follows is not None:
-            cut = next(iter(each.values()), {}) if isinstance(each, dict) else {}
+            cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
             found[follows] = ("", cut if isinstance(cut, dict) else {})
         elif isinstance(each, dict) and not is_of_marks(each):
             topics = {t: at for t, at in each.items() if not t.endswith(noted_topic_of(""))}

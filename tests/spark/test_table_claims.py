@@ -82,7 +82,7 @@ class Table:
 
     def run(self, events: DataFrame, **options: object) -> None:
         """Write all that there is now."""
-        self.output._take = NotedTable(self.url, self.claims(**options))  # type: ignore[method-assign]
+        self.output._take = NotedTable(self.url, self.claims(**options))  # type: ignore[assignment, method-assign]
         self.output.catch_up(events)
 
     @property
