@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from noted_time.reading import NoClaim, TableClaim, TableHistory
+from noted_time.reading import NoClaim, TableClaim, TableHistory, accepted
 from noted_time.tables.listed import history_of
-from noted_time.tables.opened import opened
+from noted_time.tables.opened import append_nothing, opened
+from noted_time.values import Claim, Rejected
 
-__all__ = ["NoClaim", "TableClaim", "TableHistory", "complete_to", "history_of", "standing"]
+__all__ = ["accept", "NoClaim", "TableClaim", "TableHistory", "complete_to", "history_of", "standing"]
 
 Table = str | Sequence[Mapping[str, Any]]
 """A URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, or rows of a history."""
@@ -44,3 +45,15 @@ def standing(
     """
     history = opened(table, at) if isinstance(table, str) else history_of(table, at=at)
     return history.claim(tuple(names) if names is not None else None)
+
+
+def accept(url: str, comment: str, names: Iterable[str] = ()) -> list[Claim]:
+    """Vouch for a table whose claims have ended; returns the records that were committed.
+
+    Raises as `standing`, and `Rejected` if no claim has ended or there is no comment.
+    """
+    if not comment.strip():
+        raise Rejected("a claim is accepted with a comment: who vouches for the table, and why")
+    records = accepted(opened(url), comment, tuple(names))
+    append_nothing(url, {claim.key: claim.to_json() for claim in records})
+    return records

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -88,6 +89,30 @@ def iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  #
         at=at if named is None else named.snapshot_id,
         last_number=table.metadata.last_sequence_number,
     )
+
+
+def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
+    """Commit metadata without rows; raises `ImportError` that says what to install."""
+    kind, location = split_url(url)
+    try:
+        if kind == "delta":
+            _append_nothing_to_delta(location, metadata)
+        else:
+            catalog, _, name = location.partition(".")
+            table = import_module("pyiceberg.catalog").load_catalog(catalog).load_table(name)
+            rows = table.schema().as_arrow().empty_table()
+            table.append(rows, snapshot_properties=dict(metadata))
+    except ModuleNotFoundError as error:
+        raise needs_extra(f"committing to {url}", kind, error) from error
+
+
+def _append_nothing_to_delta(location: str, metadata: Mapping[str, str]) -> None:
+    deltalake = import_module("deltalake")
+    table = deltalake.DeltaTable(location)
+    properties = deltalake.CommitProperties(
+        custom_metadata={"userMetadata": json.dumps(dict(metadata))}
+    )
+    table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
 
 
 KINDS = {"delta": _delta, "iceberg": _iceberg}

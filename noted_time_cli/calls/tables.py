@@ -1,0 +1,95 @@
+"""Tables of Delta and Iceberg: what they are complete to, and `noted-time claim`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from noted_time import NotedTimeError
+from noted_time.tables import NoClaim, TableClaim, accept, standing
+from noted_time.values import shown_time
+from noted_time_cli.terminal.options import NONE, AsJson, option
+from noted_time_cli.terminal.output import ended_in_a_sentence
+
+Table = Annotated[
+    str | None,
+    option(
+        "URL", "Ask a table instead: delta:LOCATION or iceberg:CATALOG.TABLE, with no controller."
+    ),
+]
+Names = Annotated[
+    list[str], option("NAME", "A claim that the table must have; several may be given.")
+]
+
+app = typer.Typer(name="claim", no_args_is_help=True, help="The claims in the commits of a table.")
+
+
+class NothingClaimed(NotedTimeError):
+    """Nothing is claimed of a table: the reason."""
+
+
+def claimed(table: str, names: list[str]) -> TableClaim:
+    """Return the claim of a table; raises `NothingClaimed`, and as `standing`."""
+    found = standing(table, names or None)
+    if isinstance(found, NoClaim):
+        raise NothingClaimed(f"nothing is claimed of {table}: {found.why}")
+    return found
+
+
+def missing_sentence(found: TableClaim) -> str:
+    """Return which writers a table is without, as the end of a sentence.
+
+    >>> missing_sentence(TableClaim(5, 1, {}, missing=("pos", "web")))
+    ', without pos, web'
+    """
+    return f", without {', '.join(found.missing)}" if found.missing else ""
+
+
+@app.command(name="show")
+def show(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="delta:… or iceberg:CATALOG.TABLE")],
+    *,
+    name: Names = NONE,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a table is complete to, and the claim of each name.
+
+    Ends with status 1 if nothing is claimed, and says why.
+
+    Try it:  noted-time claim show delta:/data/orders
+    """
+    with ended_in_a_sentence():
+        found = claimed(table, name)
+        records = {each: json.loads(claim.to_json()) for each, claim in found.claims.items()}
+        if as_json:
+            of_all = {"complete_to": found.complete_to, "version": found.version}
+            typer.echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
+            return
+        foreign = "; rows of others are in it, too" if found.is_foreign else ""
+        shown = shown_time(found.complete_to)
+        typer.echo(
+            f"{table} is complete to {shown}{missing_sentence(found)}: version {found.version}{foreign}"
+        )
+        for each, claim in sorted(found.claims.items()):
+            typer.echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
+
+
+@app.command(name="accept")
+def accept_claim(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="delta:… or iceberg:CATALOG.TABLE")],
+    *,
+    comment: Annotated[str, option("TEXT", "Who vouches for the table, and why.")],
+    name: Names = NONE,
+) -> None:
+    """Vouch for a table whose claims have ended, after looking at what ended them.
+
+    Commits the last claim of each name again, with the comment; from the next micro-batch on the
+    query claims as before.
+
+    Try it:  noted-time claim accept delta:/data/orders --comment "backfill of May, checked: Ada"
+    """
+    with ended_in_a_sentence():
+        for claim in accept(table, comment, name):
+            typer.echo(f"{table}: {claim.name} is complete to {shown_time(claim.complete_to)} again")
