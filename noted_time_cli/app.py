@@ -39,6 +39,7 @@ for panel, commands in {
         streams.seal,
         waiting.wait,
         completing.complete_to,
+        completing.changed_since,
     ),
     READ: (spark.spark_jars,),
     LOOK: (demos.demo_stream,),

@@ -11,6 +11,7 @@ from noted_time.extras import imported
 
 if TYPE_CHECKING:
     from noted_time.progress.alignment import Align as Align
+    from reader_client.asking.changes import ChangedWindows as ChangedWindows
     from reader_client.async_client import AsyncReaderClient as AsyncReaderClient
     from reader_client.client import ReaderClient as ReaderClient
     from reader_client.kafka.consumer import KafkaNotedConsumer as KafkaNotedConsumer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 NAMES = {
     "Align": ("noted_time.progress.alignment", ""),
     "AsyncReaderClient": ("reader_client.async_client", ""),
+    "ChangedWindows": ("reader_client.asking.changes", ""),
     "KafkaNotedConsumer": ("reader_client.kafka.consumer", "kafka"),
     "KafkaRelay": ("reader_client.kafka.relay", "kafka"),
     "ReaderClient": ("reader_client.client", ""),

@@ -11,6 +11,7 @@ from noted_time.client import Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Rejected, Time, plain_position, unix_ms_of
+from reader_client.asking.changes import ChangedWindows, changed
 from reader_client.asking.questions import Json, Pause, Steps
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
@@ -79,6 +80,19 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
                 answer = await self._transport.ask(cursor.about_missing(found))
             for window in cursor.with_missing(found, answer):
                 yield window
+
+    async def changed_windows(
+        self,
+        since: Time,
+        size_ms: int = 3_600_000,
+        domain: str | None = None,
+        *,
+        origin: Time = 0,
+    ) -> ChangedWindows:
+        """Return the windows into which rows came late; see `ReaderClient.changed_windows`."""
+        tiling = Tiling(size_ms, unix_ms_of(origin))
+        steps = changed(self._stream, unix_ms_of(since), tiling, domain)
+        return await run_async(steps, self._transport.ask)
 
     async def wait_for(
         self,

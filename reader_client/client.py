@@ -13,6 +13,7 @@ from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Time, plain_position, unix_ms_of
+from reader_client.asking.changes import ChangedWindows, changed
 from reader_client.asking.questions import Steps
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
@@ -104,6 +105,23 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
             with contextlib.suppress(NotedTimeError):
                 answer = self._transport.ask(cursor.about_missing(found))
             yield from cursor.with_missing(found, answer)
+
+    def changed_windows(
+        self,
+        since: Time,
+        size_ms: int = 3_600_000,
+        domain: str | None = None,
+        *,
+        origin: Time = 0,
+    ) -> ChangedWindows:
+        """Return the complete windows into which rows came late at or after a moment.
+
+        `since` is a moment of the controller's clock, at which the rows were reported. Asks the
+        controller, and raises its refusals, or `Unreachable`. One window begins at `origin`.
+        """
+        tiling = Tiling(size_ms, unix_ms_of(origin))
+        steps = changed(self._stream, unix_ms_of(since), tiling, domain)
+        return run(steps, self._transport.ask)
 
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Return `cut_at(time)` as soon as it is known; `timeout` is in seconds.

@@ -21,4 +21,10 @@ from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.relaying import NEW_SEGMENT_MS, RelayQueue, difference
 from noted_time.reading.trend import UNIX_MS, Point
 from noted_time.reading.units import check_time, look_like_seconds, seconds_doubt
-from noted_time.reading.windows import CompleteWindow, Tiling, check_windows, complete_windows
+from noted_time.reading.windows import (
+    CompleteWindow,
+    Tiling,
+    changed_windows,
+    check_windows,
+    complete_windows,
+)

@@ -25,6 +25,10 @@ MOST_REPORTS = 10_000
 """Maximum number of reports kept of a stream, shared equally by its domains: some 4 MB."""
 
 
+FEW = 100
+"""If fewer reports are kept, none was forgotten because there were too many while these were."""
+
+
 class LateReports:
     """The reports of one domain, by their places.
 
@@ -66,6 +70,19 @@ class LateReports:
     def forget_before(self, at: int) -> Iterable[LatePlace]:
         """Forget what was last seen before `at` (Unix ms); returns the places."""
         return self._forget([each for each in self if each.last_seen < at])
+
+    def since(self, at: int) -> LateReports:
+        """Return the reports that were last seen at or after `at` (Unix ms)."""
+        return LateReports((each for each in self if each.last_seen >= at), self.known_from)
+
+    def reach_back_to(self, at: int) -> bool:
+        """Whether no report seen at or after `at` was forgotten because there were too many.
+
+        Those are the oldest, and leave half of the reports or more, until these are too old.
+        """
+        if self.known_from == MIN_INT64 or len(self) < FEW:
+            return True
+        return min(each.last_seen for each in self) <= at
 
     def _put(self, report: LateReport) -> LatePlace:
         place = report.place

@@ -9,11 +9,13 @@ only what lies between the two cuts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
+from operator import attrgetter
 
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
+from noted_time.reading.late import LateReports
 from noted_time.reading.units import check_time
 from noted_time.values import (
     LATE_NOT_KNOWN,
@@ -140,6 +142,45 @@ def complete_windows(
     starts = [start + n * tiling.size_ms for n in range(count)]
     lacking = repeat(UNKNOWN) if coverage is None else coverage.in_windows(starts, tiling.size_ms)
     return _between(history, zip(starts, lacking, strict=False), tiling.size_ms)
+
+
+def changed_windows(
+    history: MarkHistory, tiling: Tiling, coverage: Coverage, since: int, *, after: int | None
+) -> Iterator[CompleteWindow]:
+    """Return the complete windows with rows that were reported late at or after `since` (Unix ms).
+
+    They are in order, starting with the one that `after` lies in; `late` has those reports alone.
+
+    >>> from noted_time import Mark, MarkHistory
+    >>> from noted_time.reading import LateReports, MissingWriters
+    >>> from noted_time.values import LateReport
+    >>> history = MarkHistory([Mark(1, lower=40, upper=40, cut=StreamCut({0: 5}))])
+    >>> reports = [LateReport("pos", 3, 5, 12, 900, 900), LateReport("till", 1, 28, 29, 1, 1)]
+    >>> coverage = Coverage(MissingWriters(), LateReports(reports), first_lower=0)
+    >>> found = changed_windows(history, Tiling(10), coverage, 900, after=None)
+    >>> [(window.start, window.end, window.late.writers[0].rows) for window in found]
+    [(0, 10, 3), (10, 20, 3)]
+    """
+    last = history.last
+    if last is None:
+        return iter(())
+    coverage = replace(coverage, late=coverage.late.since(since))
+    least = tiling.first_end(LEAST_TIME if after is None else after) - tiling.size_ms
+    beyond = last.lower + (tiling.size_ms if history.is_whole else 1) - tiling.size_ms
+    starts = _starts(coverage.late, tiling, least, beyond)
+    found = (
+        (start, each) for start in starts for each in coverage.in_windows([start], tiling.size_ms)
+    )
+    return _between(history, found, tiling.size_ms)
+
+
+def _starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Iterator[int]:
+    """Yield the starts from `least` on, below `beyond`, of the windows that the reports meet."""
+    for each in sorted(late, key=attrgetter("least")):
+        first = max(least, tiling.start_of(each.least))
+        for start in range(first, min(beyond, each.most + 1), tiling.size_ms):
+            yield start
+            least = start + tiling.size_ms
 
 
 def _between(

@@ -87,8 +87,10 @@ class Caller:
         rows: Callable[[Json], Iterable[Json]] = lambda item: (item,),
         option: str | None = None,
         also: tuple[str, Columns] | None = None,
-    ) -> None:
+    ) -> Json:
         """Print up to `limit` items of a paged list, and whether there are more.
+
+        Returns the last page.
 
         `rows` gives the rows of an item, and `option` continues the list at the `cursor`. `also`
         names another list of the page, which is printed after it.
@@ -99,18 +101,19 @@ class Caller:
             asked["limit"] = min(limit - len(items), MOST_ROWS)
             page = self.ask("GET", path, query=asked)
             items += page[name]
-            asked[cursor] = page["next"]
-            if page["next"] is None or len(items) >= limit:
+            asked[cursor] = further = page["next"] if page.get("has_more", True) else None
+            if further is None or len(items) >= limit:
                 break
         beside = {} if also is None else {also[0]: page[also[0]]}
-        if self.prints({name: items, "next": page["next"]} | beside):
-            return
+        if self.prints({name: items, "next": further} | beside):
+            return page
         print_table(columns, chain.from_iterable(map(rows, items)))
-        if page["next"] is not None:
-            continued = f" or {option} {page['next']}" if option else ""
+        if further is not None:
+            continued = f" or {option} {further}" if option else ""
             say(f"There are more than these {limit}: use --limit{continued}.")
         if also is not None and beside[also[0]]:
             print_table(also[1], beside[also[0]])
+        return page
 
 
 def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:

@@ -1,21 +1,30 @@
-"""`noted-time complete-to`: how far a stream is complete, as one time for a shell."""
+"""`noted-time complete-to` and `changed-since`: what a schedule may read, and has to repair."""
 
 from __future__ import annotations
 
 import time as clock
 from datetime import UTC, tzinfo
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 
 from noted_time import NotCompleteYet, NotedTimeError, Unreachable
 from noted_time.client import stream_path
-from noted_time.values import MAX_INT64, floored, shown_in
+from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time
 from noted_time_cli.calls.calling import Caller, calls
-from noted_time_cli.calls.waiting import MISSING, UNANSWERED, missing_shown, objections_to
-from noted_time_cli.terminal.options import Domain, Stream, duration
+from noted_time_cli.calls.waiting import (
+    MISSING,
+    NOT_SO_FAR,
+    UNANSWERED,
+    missing_shown,
+    objections_to,
+)
+from noted_time_cli.terminal.options import Domain, Limit, Stream, duration, time_of
 from noted_time_cli.terminal.output import fail, say
+
+if TYPE_CHECKING:
+    from noted_time_cli.terminal.output import Columns
 
 
 def _zone(name: str | tzinfo) -> tzinfo:
@@ -76,6 +85,41 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time} | mark):
         typer.echo(shown_in(time, zone))
+
+
+CHANGED: Columns = {
+    "start": lambda window: shown_time(window["start"]),
+    "end": lambda window: shown_time(window["end"]),
+    "late rows": lambda window: sum(each["rows"] for each in window["late"]),
+    "writers": lambda window: ", ".join(each["writer"] for each in window["late"]),
+}
+
+
+@calls
+def changed_since(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    time: Annotated[
+        str, typer.Argument(metavar="TIME", help="A moment: ISO 8601 with its zone, or Unix ms.")
+    ],
+    stream: Stream,
+    *,
+    size: Annotated[int, duration("The size of a window.", default="1h")] = HOUR_MS,
+    domain: Domain = None,
+    limit: Limit = 1000,
+) -> None:
+    """List the complete windows into which rows came late since a moment, to be repaired.
+
+    TIME is a moment of the controller's clock, at which the late rows were reported: that of the
+    last repair. Rows that one writer reported within an hour count together. A sentence on standard
+    error says if the reports that are kept do not reach back so far.
+
+    Try it:  noted-time changed-since 2013-01-01T10:00Z flights --size 1h
+    """
+    query = {"changed_since": time_of(time), "size_ms": size, "domain": domain}
+    path = stream_path(stream, "windows")
+    page = call.listing(path, "windows", CHANGED, cursor="after", limit=limit, query=query)
+    if not page["changes_are_known"]:
+        say(f"noted-time: {NOT_SO_FAR}: other windows may have changed, too")
 
 
 def _last_lower(call: Caller, path: str, domain: str | None) -> int:

@@ -68,10 +68,16 @@ class MarksRead:
 
 @dataclass(frozen=True, slots=True)
 class WindowsRead:
-    """Complete windows in order, and the ids of the logs that their cuts are of."""
+    """Complete windows in order, and the ids of the logs that their cuts are of.
+
+    `next` is where the next answer begins, `None` after the last one. If `are_known` is false,
+    other windows may have changed, too.
+    """
 
     windows: tuple[CompleteWindow, ...]
     logs: tuple[str, ...] = ()
+    next: int | None = None
+    are_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,8 @@ def marks_answer(wire: Json) -> MarksRead:
 def windows_answer(wire: Json) -> WindowsRead:
     """Read the answer of ``GET /streams/{stream}/windows``."""
     windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
-    return WindowsRead(windows, _logs(wire))
+    further = int64(wire["next"]) if wire["has_more"] else None
+    return WindowsRead(windows, _logs(wire), further, wire.get("changes_are_known", True) is True)
 
 
 @_read_whole

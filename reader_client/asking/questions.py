@@ -46,6 +46,15 @@ def windows_from(  # noqa: PLR0913, PLR0917 - one for each parameter of the quer
     return Question("GET", stream_path(stream, "windows"), query, wait_ms=wait_ms)
 
 
+def windows_changed(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
+    stream: str, since: int, size_ms: int, origin: int, after: int | None, domain: str | None
+) -> Question:
+    """Ask for the windows after a time of which rows were reported late from `since` on."""
+    query = {"changed_since": since, "size_ms": size_ms, "origin": origin, "limit": 1000}
+    query |= _of(domain) | ({} if after is None else {"after": after})
+    return Question("GET", stream_path(stream, "windows"), query)
+
+
 def complete_to(stream: str, time: int, domain: str | None) -> Question:
     """Ask for the first mark that is complete to a time."""
     return Question("GET", stream_path(stream, "cut"), {"complete_to": time} | _of(domain))

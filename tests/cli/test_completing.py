@@ -151,6 +151,26 @@ def test_a_time_of_another_clock_has_no_zone(run: Commands, served: Served) -> N
     assert (refused.status, "no calendar has it" in refused.err) == (2, True)
 
 
+def test_windows_that_changed_have_a_line_each(run: Commands, served: Served, stream: str) -> None:
+    """Their start, end, late rows and writers; none since a later moment."""
+    late = {"rows": 112, "least": TEN - HOUR_MS, "most": TEN - 1}
+    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "shop", "late": late}]})
+    found = run("changed-since", "2020-01-01T00:00Z", stream)
+    now = datetime.now(UTC)
+    recent, later = (
+        run("changed-since", (now + timedelta(hours=n)).isoformat(), stream) for n in (-1, 1)
+    )
+
+    columns = ["start", "end", "late rows", "writers"]
+    line = ["2013-01-01T09:00:00Z", "2013-01-01T10:00:00Z", "112", "shop"]
+    assert (found.table, recent.table, later.table) == ([columns, line], [columns, line], [columns])
+    assert [each.status for each in (found, recent, later)] == [0, 0, 0]
+    assert found.err == (
+        "noted-time: the ledger does not reach back so far: other windows may have changed, too\n"
+    )
+    assert (recent.err, later.err) == ("", "")
+
+
 @given(
     time=st.integers(TEN, TEN + 20 * 365 * 24 * HOUR_MS),
     minutes=st.sampled_from([1, 15, 60, 120, 360, 24 * 60, 7 * 24 * 60]),

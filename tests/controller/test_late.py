@@ -10,8 +10,8 @@ from controller.aggregation import retention, stream
 from controller.aggregation.shown.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Accepted, Aggregator, Note, StreamSettings
-from noted_time.reading import Tiling
-from noted_time.values import HOUR_MS, Late, LateRows, LateWriter
+from noted_time.reading import LateReports, Tiling, changed_windows
+from noted_time.values import DAY_MS, HOUR_MS, Late, LateReport, LateRows, LateWriter
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -279,6 +279,63 @@ async def note(call: Caller, time: int, end: int) -> None:
     await call.note({"writer": "a", "time": time, "position": {"0": end}, "max_time": time - 1})
 
 
+async def changed(
+    controller: Controller, since: int, after: int | None = None
+) -> list[tuple[int, list[tuple[str, int, bool]]]]:
+    """Return the starts of the windows that changed, and their late rows."""
+    state = controller.stream("s")
+    found = changed_windows(
+        state.history(None), Tiling(10), state.coverage(None), since, after=after
+    )
+    return [(window.start, rows(window.late)) for window in found]
+
+
+async def test_windows_that_changed_are_those_reported_since(
+    store: Watched, time: GivenTime
+) -> None:
+    """In order and once each, with the reports since alone; an open window has not changed."""
+    async with serving(store, time) as controller:
+        await deliver(controller, Note("pos", 30), Note("pos", 45))
+        await deliver(controller, Note("pos", 46, late=LateRows(7, 2, 3)))
+        time.wall += 2 * HOUR_MS
+        await deliver(controller, Note("pos", 47, late=LateRows(5, 12, 27)))
+        await deliver(controller, Note("till", 48, late=LateRows(1, 41, 44)))
+        found = [await changed(controller, WALL + at) for at in (0, 1, 2 * HOUR_MS + 1)]
+        rest = await changed(controller, WALL, after=20)
+
+    later = [(10, [("pos", 5, True)]), (20, [("pos", 5, True)])]
+    assert found == [[(0, [("pos", 7, False)]), *later], later, []]
+    assert rest == later[1:]
+
+
+async def test_it_is_said_if_reports_do_not_reach_back(call: Caller, time: GivenTime) -> None:
+    """They are kept for 90 days; windows asked for without a moment do not depend on them."""
+    await note(call, 10, 5)
+    known = [
+        (await call.get(f"{S}/windows", size_ms=10, **asked)).json()["changes_are_known"]
+        for asked in (
+            {},
+            {"changed_since": time.wall - 90 * DAY_MS},
+            {"changed_since": time.wall - 90 * DAY_MS - 1},
+        )
+    ]
+
+    assert known == [True, True, False]
+
+
+def test_reports_forgotten_because_there_were_too_many_are_missed() -> None:
+    """Only a moment before the oldest that is left does not matter; few are never too many."""
+    reports = [LateReport(f"w{n}", 1, 5, 5, n, n) for n in range(300)]
+    late = LateReports()
+    for each in reports:
+        late.add(each, most=200)
+    least = min(each.last_seen for each in late)
+    few = LateReports([reports[-1]], known_from=6)
+
+    reached = [late.reach_back_to(at) for at in (least - 1, least)]
+    assert (reached, few.reach_back_to(0)) == ([False, True], True)
+
+
 async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None:
     """Those that end after a time; `next` leads on."""
     for time, end in ((10, 5), (20, 8), (35, 9)):
@@ -297,8 +354,16 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
             "next": 30,
             "has_more": False,
             "logs": [],
+            "changes_are_known": True,
         },
-        {"stream_id": stream_id, "windows": [], "next": 30, "has_more": False, "logs": []},
+        {
+            "stream_id": stream_id,
+            "windows": [],
+            "next": 30,
+            "has_more": False,
+            "logs": [],
+            "changes_are_known": True,
+        },
     )
 
 

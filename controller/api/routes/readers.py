@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 from controller.aggregation import operations
 from controller.aggregation.groups import GroupRow, OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
+from controller.aggregation.retention import RECORDS_KEPT_MS
 from controller.aggregation.shown.order import behind, reader_lags, segment_times
 from controller.aggregation.stream import StreamState
 from controller.api.gate.admitted import Call, StreamRequest
@@ -39,7 +40,7 @@ from controller.service.long_reads import in_slices
 from controller.service.telemetry import traces
 from noted_time import BacklogPolicy, NotedTimeError, Rejected, TimeWindow
 from noted_time.client import position_from_wire
-from noted_time.reading import Tiling
+from noted_time.reading import Tiling, changed_windows
 from noted_time.values import MAX_INT64
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
@@ -183,13 +184,18 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     after: shapes.Int64 | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     wait_ms: Wait = 0,
+    changed_since: shapes.Int64 | None = None,
 ) -> Response:
     """Return the complete windows that end after a time; waits up to `wait_ms` for the first.
 
     One of the windows begins at `origin`. The answer ends after `limit` windows or 4 MiB;
-    `has_more` is true if more follow.
+    `has_more` is true if more follow. With `changed_since` (Unix ms of the controller's clock), it
+    has only the windows of which rows were reported late from that moment on, and `late` only those
+    rows; that is answered at once.
     """
     tiling = Tiling(size_ms, origin)
+    if changed_since is not None:
+        return await _changed(controller, stream, domain, tiling, changed_since, after, limit)
     found = await controller.polls.windows(
         stream, domain, tiling, after=after, limit=limit + 1, wait_ms=wait_ms, asker=call.asker
     )
@@ -197,6 +203,34 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     further = page.last.end if page.last else after
     answer = CompleteWindowsPage(state.id, page.items, further, page.has_more, state.record.logs)
     return reply(answer)
+
+
+async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
+    controller: Controller,
+    stream: str,
+    domain: str | None,
+    tiling: Tiling,
+    since: int,
+    after: int | None,
+    limit: int,
+) -> Response:
+    """Return the complete windows of which rows were reported late from `since` on."""
+    state = controller.stream(stream)
+    history, coverage = state.history(domain), state.coverage(domain)
+    found = changed_windows(history, tiling, coverage, since, after=after)
+    page = await page_of(map(CompleteWindowAnswer.of, found), limit)
+    further = page.last.end if page.last else after
+    are_kept = since >= controller.now_ms - RECORDS_KEPT_MS
+    return reply(
+        CompleteWindowsPage(
+            state.id,
+            page.items,
+            further,
+            page.has_more,
+            state.record.logs,
+            are_kept and coverage.late.reach_back_to(since),
+        )
+    )
 
 
 @router.put(READER, response_model=shape(GroupAnswer), operation_id="reportPosition")

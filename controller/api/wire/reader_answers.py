@@ -133,7 +133,8 @@ class CompleteWindowsPage(msgspec.Struct):
     """Complete windows in order; `next` is the `after` of the next request.
 
     `has_more`: the answer ended before the last one that is complete. `logs` are the ids of the
-    logs that cuts are of.
+    logs that cuts are of. If `changes_are_known` is false, reports of late rows from after the
+    moment asked about are no longer kept: other windows may have changed, too.
     """
 
     stream_id: str
@@ -141,6 +142,7 @@ class CompleteWindowsPage(msgspec.Struct):
     next: int | None
     has_more: bool
     logs: Sequence[str]
+    changes_are_known: bool = True
 
 
 def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
