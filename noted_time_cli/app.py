@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from noted_time_cli import demos, relay, spark
-from noted_time_cli.calls import alignments, completing, explaining, streams, waiting, writers
+from noted_time_cli.calls import (
+    alignments,
+    completing,
+    explaining,
+    streams,
+    tables,
+    waiting,
+    writers,
+)
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
 
@@ -51,7 +59,7 @@ for panel, groups in {
     CALL: (streams.app, alignments.app),
     LOOK: (demos.app,),
     WRITE: (observe,),
-    READ: (relay.app,),
+    READ: (relay.app, tables.app),
 }.items():
     for group in groups:
         app.add_typer(group, rich_help_panel=panel)

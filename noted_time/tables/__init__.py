@@ -13,7 +13,15 @@ from noted_time.tables.listed import history_of
 from noted_time.tables.opened import append_nothing, opened
 from noted_time.values import Claim, Rejected
 
-__all__ = ["accept", "NoClaim", "TableClaim", "TableHistory", "complete_to", "history_of", "standing"]
+__all__ = [
+    "NoClaim",
+    "TableClaim",
+    "TableHistory",
+    "accept",
+    "complete_to",
+    "history_of",
+    "standing",
+]
 
 Table = str | Sequence[Mapping[str, Any]]
 """A URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, or rows of a history."""

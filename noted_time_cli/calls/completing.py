@@ -11,8 +11,10 @@ import typer
 
 from noted_time import NotCompleteYet, NotedTimeError, Unreachable
 from noted_time.client import stream_path
+from noted_time.tables import TableClaim
 from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time
 from noted_time_cli.calls.calling import Caller, calls
+from noted_time_cli.calls.tables import Names, Table, claimed, missing_sentence
 from noted_time_cli.calls.waiting import (
     MISSING,
     NOT_SO_FAR,
@@ -20,7 +22,15 @@ from noted_time_cli.calls.waiting import (
     missing_shown,
     objections_to,
 )
-from noted_time_cli.terminal.options import Domain, Limit, Stream, duration, time_of
+from noted_time_cli.terminal.options import (
+    NONE,
+    Domain,
+    Limit,
+    Stream,
+    StreamOrNone,
+    duration,
+    time_of,
+)
 from noted_time_cli.terminal.output import fail, say
 
 if TYPE_CHECKING:
@@ -40,8 +50,10 @@ def _zone(name: str | tzinfo) -> tzinfo:
 @calls
 def complete_to(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
-    stream: Stream,
+    stream: StreamOrNone = None,
     *,
+    table: Table = None,
+    name: Names = NONE,
     floor: Annotated[
         int, duration("Round down to a multiple of it, for example 1h or 1d.", default="1ms")
     ] = 1,
@@ -59,7 +71,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     ] = False,
     domain: Domain = None,
 ) -> None:
-    """Print the time to which a stream is complete: everything before it was written.
+    """Print the time to which a stream or a table is complete: everything before it was written.
 
     Prints nothing else to standard output, and nothing at all if the status is not 0: it is 1 if
     there is no mark yet or the question is refused, and 69 if no controller answered. Writers that
@@ -70,6 +82,12 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     """
     if floor < 1:
         raise typer.BadParameter("--floor is at least 1ms")
+    if (stream is None) == (table is None):
+        raise typer.BadParameter("name a stream, or a table with --table")
+    if table is not None:
+        _of_table(call, claimed(table, name), floor, zone, require_all=require_all)
+        return
+    stream = stream or ""
     path = stream_path(stream, "cut")
     try:
         time = floored(_last_lower(call, path, domain), floor, zone)
@@ -120,6 +138,19 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     page = call.listing(path, "windows", CHANGED, cursor="after", limit=limit, query=query)
     if not page["changes_are_known"]:
         say(f"noted-time: {NOT_SO_FAR}: other windows may have changed, too")
+
+
+def _of_table(
+    call: Caller, found: TableClaim, floor: int, zone: tzinfo, *, require_all: bool
+) -> None:
+    time = floored(found.complete_to, floor, zone)
+    without = f"complete to {shown_in(time, zone)}{missing_sentence(found)}"
+    if found.missing and require_all:
+        fail(f"the table is {without}", status=MISSING)
+    if found.missing:
+        say(f"noted-time: {without}")
+    if not call.prints({"complete_to": time, "version": found.version, "missing": found.missing}):
+        typer.echo(shown_in(time, zone))
 
 
 def _last_lower(call: Caller, path: str, domain: str | None) -> int:

@@ -68,10 +68,8 @@ def show(
             typer.echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
             return
         foreign = "; rows of others are in it, too" if found.is_foreign else ""
-        shown = shown_time(found.complete_to)
-        typer.echo(
-            f"{table} is complete to {shown}{missing_sentence(found)}: version {found.version}{foreign}"
-        )
+        shown = f"{shown_time(found.complete_to)}{missing_sentence(found)}"
+        typer.echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
         for each, claim in sorted(found.claims.items()):
             typer.echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
 
@@ -92,4 +90,6 @@ def accept_claim(
     """
     with ended_in_a_sentence():
         for claim in accept(table, comment, name):
-            typer.echo(f"{table}: {claim.name} is complete to {shown_time(claim.complete_to)} again")
+            typer.echo(
+                f"{table}: {claim.name} is complete to {shown_time(claim.complete_to)} again"
+            )

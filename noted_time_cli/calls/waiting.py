@@ -14,7 +14,8 @@ from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
 from noted_time.client import Backoff, stream_path
 from noted_time.values import duration_ms, shown_seconds, shown_time
 from noted_time_cli.calls.calling import Caller, Json, calls
-from noted_time_cli.terminal.options import NONE, Domain, Stream, option, time_of
+from noted_time_cli.calls.tables import Names, NothingClaimed, Table, claimed, missing_sentence
+from noted_time_cli.terminal.options import NONE, Domain, StreamOrNone, option, time_of
 from noted_time_cli.terminal.output import fail, say, shown_position
 
 MISSING = 3
@@ -28,6 +29,9 @@ UNANSWERED = 69
 
 LONGEST_WAIT_S = 30.0
 """How long a controller waits with its answer at most."""
+
+TABLE_PAUSE_S = 1.0
+"""Pause between two looks at a table."""
 
 PAUSE_S = 0.2
 """Pause between two questions: a controller that stops answers the first at once."""
@@ -45,15 +49,17 @@ class NotYet(Exception):
 @calls
 def wait(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
-    stream: Stream,
+    stream: StreamOrNone,
     time: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="TIME",
             help="ISO 8601 with its zone (2013-01-01T10:00Z) for Unix ms, or an integer.",
         ),
-    ],
+    ] = None,
     *,
+    table: Table = None,
+    name: Names = NONE,
     timeout: Annotated[
         str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
     ] = "1h",
@@ -71,6 +77,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Wait until a stream is complete to a time: everything before it was written.
 
+    Or until a table is: `noted-time wait --table URL TIME`, by the claims in its commits.
+
     Ends with status 0 when it is, with 1 if the question is refused (unknown stream, missing
     right), with 124 if it is not complete within the timeout, and with 69 if no controller answered
     at its end; until then it continues trying. The watermark may have advanced without a writer
@@ -80,6 +88,11 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
+    if table is not None:
+        _wait_for_table(call, table, name, time_of(_only(stream, time)), duration_ms(timeout))
+        return
+    if stream is None or time is None:
+        raise typer.BadParameter("a stream and a time are needed, or --table and a time")
     complete_to = time_of(time)
     shown = shown_time(complete_to)
     start = None if since is None else time_of(since)
@@ -101,6 +114,41 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
     if objections:
         fail("; ".join(objections), status=MISSING)
+
+
+def _only(first: str | None, second: str | None) -> str:
+    """Return the time of a question about a table, which is its only argument."""
+    if first is None or second is not None:
+        raise typer.BadParameter("with --table, give the time alone")
+    return first
+
+
+def _wait_for_table(
+    call: Caller, table: str, names: list[str], complete_to: int, timeout_ms: int
+) -> None:
+    """Wait until a table is complete to a time, or end with the status that says why it is not."""
+    deadline = clock.monotonic() + timeout_ms / 1000
+    while True:
+        found, reason = None, ""
+        try:
+            found = claimed(table, names)
+            reason = f"it is complete to {shown_time(found.complete_to)}"
+        except NothingClaimed as error:
+            reason, status = str(error), 1
+        except Unreachable as error:
+            reason, status = str(error), UNANSWERED
+        else:
+            status = NOT_YET
+        if found is not None and found.complete_to >= complete_to:
+            break
+        if clock.monotonic() + TABLE_PAUSE_S >= deadline:
+            shown = shown_time(complete_to)
+            fail(f"{table} is not known to be complete to {shown}: {reason}", status=status)
+        clock.sleep(TABLE_PAUSE_S)
+    version = found.version_at(complete_to)
+    if not call.prints({"complete_to": found.complete_to, "version": version}):
+        without = missing_sentence(found)
+        typer.echo(f"{table} is complete to {shown_time(complete_to)}{without}: version {version}")
 
 
 def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:

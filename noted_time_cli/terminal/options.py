@@ -59,6 +59,9 @@ Comment = Annotated[str | None, option("TEXT", "The reason, kept with the change
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
+StreamOrNone = Annotated[
+    str | None, typer.Argument(metavar="STREAM", help="The stream's name.", show_default=False)
+]
 Writer = Annotated[str, typer.Argument(metavar="WRITER", help="The writer's name.")]
 Domain = Annotated[
     str | None,

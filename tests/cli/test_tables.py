@@ -1,0 +1,125 @@
+"""What a table is complete to, for a shell: `complete-to --table`, `wait --table` and `claim`."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from noted_time.values import Claim
+from tests.cli.conftest import Commands
+
+TEN = 1_357_034_400_000
+"""10:00 of a day in January, in Unix ms."""
+
+ROWS = pa.table({"id": [1]})
+
+
+class Orders:
+    """A Delta table of orders, whose query commits claims."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = str(directory / "orders")
+        self.url = f"delta:{self.path}"
+
+    def claim(self, complete_to: int, batch: int, *missing: str) -> None:
+        """Append rows with a claim."""
+        claim = Claim("orders", complete_to, "time", "q", batch, missing=missing)
+        metadata = {"userMetadata": json.dumps({claim.key: claim.to_json()})}
+        properties = CommitProperties(custom_metadata=metadata)
+        write_deltalake(self.path, ROWS, mode="append", commit_properties=properties)
+
+    def overwrite(self) -> None:
+        """Replace all rows, in the name of nobody."""
+        write_deltalake(self.path, ROWS, mode="overwrite")
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Orders:
+    """Return a table that is complete to 10:02."""
+    found = Orders(tmp_path)
+    found.claim(TEN, 0)
+    found.claim(TEN + 120_000, 1)
+    return found
+
+
+def test_one_time_is_printed_for_a_shell(run: Commands, orders: Orders) -> None:
+    """Rounded down as for a stream."""
+    done = run("complete-to", "--table", orders.url, "--floor", "1h")
+
+    assert (done.status, done.out) == (0, "2013-01-01T10:00:00Z\n")
+
+
+def test_missing_writers_are_named_and_may_end_it(run: Commands, orders: Orders) -> None:
+    """As they were at the claim."""
+    orders.claim(TEN + 180_000, 2, "stock")
+    done = run("complete-to", "--table", orders.url)
+    required = run("complete-to", "--table", orders.url, "--require-all")
+
+    assert (done.status, done.out) == (0, "2013-01-01T10:03:00Z\n")
+    assert done.err == "noted-time: complete to 2013-01-01T10:03:00Z, without stock\n"
+    assert (required.status, required.out) == (3, "")
+
+
+def test_an_overwritten_table_is_complete_to_nothing(run: Commands, orders: Orders) -> None:
+    """The sentence says what ended the claim."""
+    orders.overwrite()
+    done = [
+        run(*words)
+        for words in (
+            ("complete-to", "--table", orders.url),
+            ("wait", "--table", orders.url, str(TEN), "--timeout", "0s"),
+            ("claim", "show", orders.url),
+        )
+    ]
+
+    assert [(each.status, each.out) for each in done] == [(1, "")] * 3
+    assert all("orders: ended by WRITE (Overwrite) in version 2" in each.err for each in done)
+
+
+def test_an_operator_accepts_what_ended_a_claim(run: Commands, orders: Orders) -> None:
+    """The last claim holds again, and nothing is left to accept."""
+    orders.overwrite()
+    accepted = run("claim", "accept", orders.url, "--comment", "backfill, checked: Ada")
+    shown = run("claim", "show", orders.url, "--json").json
+    again = run("claim", "accept", orders.url, "--comment", "backfill, checked: Ada")
+
+    assert accepted.out.endswith("orders is complete to 2013-01-01T10:02:00Z again\n")
+    assert shown["claims"]["orders"]["accepted"] == "backfill, checked: Ada"
+    assert (again.status, again.out) == (1, "")
+
+
+def test_waiting_ends_with_the_first_version_that_is_complete(
+    run: Commands, orders: Orders
+) -> None:
+    """Or with 124, and how far the table is."""
+    done = run("wait", "--table", orders.url, str(TEN))
+    late = run("wait", "--table", orders.url, str(TEN + 120_001), "--timeout", "0s")
+
+    assert (done.status, done.out) == (
+        0,
+        f"{orders.url} is complete to 2013-01-01T10:00:00Z: version 0\n",
+    )
+    assert late.status == 124
+    assert "it is complete to 2013-01-01T10:02:00Z" in late.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("complete-to",), "name a stream, or a table with --table"),
+        (("wait", "--table", "delta:orders", "flights", "7"), "give the time alone"),
+        (("complete-to", "--table", "orders"), "write delta:LOCATION or iceberg:CATALOG.TABLE"),
+        (("complete-to", "--table", "delta:/nowhere"), "there is no Delta table at '/nowhere'"),
+        (("complete-to", "--table", "delta:{}", "--name", "web"), "web: no commit has a claim"),
+    ],
+)
+def test_a_question_about_no_table_is_refused(
+    run: Commands, orders: Orders, words: tuple[str, ...], said: str
+) -> None:
+    """It names what is wrong."""
+    done = run(*(each.format(orders.path) for each in words))
+
+    assert (done.out, done.status in {1, 2}) == ("", True)
+    assert said in " ".join(done.err.replace("│", " ").split())
