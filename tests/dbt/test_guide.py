@@ -123,7 +123,6 @@ def test_rows_that_arrive_late_are_in_the_model(
 def test_a_missing_writer_stops_the_schedule(shop: Shop) -> None:
     """With its status, before dbt runs."""
     shop.served.call("DELETE", f"/{shop.stream}/writers/lima")
-    shop.note(oslo=-1)
     found = shop.run(SCHEDULE)
 
     assert (found.returncode, found.stdout) == (3, "")

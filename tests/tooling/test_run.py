@@ -387,6 +387,13 @@ def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
     assert given["PYSPARK_PYTHON"] == str(home / run.BIN.name / "python")
 
 
+def test_a_flag_of_an_environment_is_not_for_pytest(run: ModuleType) -> None:
+    """What stands around it is."""
+    words = ["-x", "--dbt", "tests/dbt"]
+
+    assert (run.chosen_beside(words), words) == (["dbt"], ["-x", "tests/dbt"])
+
+
 @pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])
 def test_an_unknown_spark_is_refused_with_the_known(
     run: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]
