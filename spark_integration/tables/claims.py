@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from noted_time import NotedTimeError, Rejected
 from noted_time.kafka.noted_topic import noted_topic_of
 from noted_time.reading import is_committed, to_commit
+from noted_time.tables.opened import split_url
 from noted_time.values import VALID_THROUGH, Claim
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.marks.released import is_of_log, is_of_marks
@@ -166,6 +167,12 @@ class BatchClaim:
         records = self._records(table, part, last=last)
         return {f"{SNAPSHOT_PROPERTY}{key}": value for key, value in records.items()}
 
+    def options(self, table: str, *, part: str = "") -> dict[str, str]:
+        """Return the options of a write to a table, by what it is one of."""
+        kind, _ = split_url(table)
+        options = self.delta_options if kind == "delta" else self.iceberg_options
+        return options(table, part=part)
+
     def is_committed(self, table: str, *, part: str = "") -> bool:
         """Whether this part of the batch is in the table already, by an earlier run."""
         return is_committed(self.open(table).history(), replace(self.claim, part=part))
@@ -177,7 +184,7 @@ class BatchClaim:
         """
         opened = self.open(table)
         if not is_committed(opened.history(), replace(self.claim, part="commit")):
-            opened.commit(self, part="commit")
+            opened.commit(self.options(table, part="commit"))
 
     @contextmanager
     def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from noted_time.values import Claim
-    from spark_integration.tables.claims import BatchClaim
 
 log = logging.getLogger("noted_time.spark")
 
@@ -35,6 +34,9 @@ MANY_ROWS = (
     "%s: more than %d rows of a micro-batch go through the driver, since the session has no "
     "connector for Delta: start it with delta-spark for its release of Spark, or read less in each"
 )
+
+Options = Mapping[str, str]
+"""The options of a write by the connector, which hold the claim."""
 
 KEPT = 10_000
 """The number of versions of Delta that a query keeps in mind."""
@@ -78,12 +80,12 @@ class OpenTable(ABC):
         """Return the commits of the table as they are now, none if there is no table yet."""
 
     @abstractmethod
-    def append(self, rows: DataFrame, claim: BatchClaim) -> None:
-        """Append rows in one commit with the claim."""
+    def append(self, rows: DataFrame, options: Options) -> None:
+        """Append rows in one commit; the options are those of `BatchClaim.options`."""
 
     @abstractmethod
-    def commit(self, claim: BatchClaim, *, part: str) -> None:
-        """Commit the claim alone."""
+    def commit(self, options: Options) -> None:
+        """Commit what the options say, without rows."""
 
     def last(self, claim: Claim) -> int | None:
         """Return the last commit of the query under its name that this process has seen."""
@@ -120,16 +122,13 @@ class DeltaTable(OpenTable):
         commits = [self._known[version] for version in sorted(self._known)]
         return self._remember(TableHistory(commits, (), self.expects))
 
-    def append(self, rows: DataFrame, claim: BatchClaim) -> None:
+    def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows; a batch that is in the table already makes no commit."""
-        options = claim.delta_options(f"delta:{self._location}")
         rows.write.format("delta").mode("append").options(**options).save(self._location)
 
-    def commit(self, claim: BatchClaim, *, part: str) -> None:
+    def commit(self, options: Options) -> None:
         """Append no rows: a transaction makes a commit of it."""
-        options = claim.delta_options(f"delta:{self._location}", part=part)
-        rows = self._spark.read.format("delta").load(self._location).limit(0)
-        rows.write.format("delta").mode("append").options(**options).save(self._location)
+        self.append(self._spark.read.format("delta").load(self._location).limit(0), options)
 
     def _rows(self, limit: int | None) -> list[Mapping[str, Any]]:
         if find_spec("deltalake") and "://" not in self._location:
@@ -168,18 +167,18 @@ class DeltaLibrary(OpenTable):
         rows = _library_rows(self._location, None)
         return self._remember(history_of(rows, expects=self.expects) if rows else TableHistory(()))
 
-    def append(self, rows: DataFrame, claim: BatchClaim) -> None:
+    def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows, one partition at a time in memory."""
         schema = rows.limit(0).toArrow().schema
         reader = pa.RecordBatchReader.from_batches(schema, self._counted(batches_of(rows)))
-        self._write(reader, claim, "")
+        self._write(reader, options)
 
-    def commit(self, claim: BatchClaim, *, part: str) -> None:
+    def commit(self, options: Options) -> None:
         """Append no rows."""
         import deltalake  # noqa: PLC0415 - an extra
 
-        schema = deltalake.DeltaTable(self._location).schema().to_arrow()
-        self._write(schema, claim, part)
+        schema = pa.schema(deltalake.DeltaTable(self._location).schema())
+        self._write(schema.empty_table(), options)
 
     def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = 0
@@ -189,10 +188,9 @@ class DeltaLibrary(OpenTable):
                 log.warning(MANY_ROWS, self._location, MANY)
             yield batch
 
-    def _write(self, rows: Any, claim: BatchClaim, part: str) -> None:  # noqa: ANN401 - Arrow's
+    def _write(self, rows: Any, options: Options) -> None:  # noqa: ANN401 - Arrow's
         import deltalake  # noqa: PLC0415 - an extra
 
-        options = claim.delta_options(f"delta:{self._location}", part=part)
         transaction = deltalake.Transaction(options["txnAppId"], int(options["txnVersion"]))
         deltalake.write_deltalake(
             self._location,
@@ -224,15 +222,13 @@ class IcebergTable(OpenTable):
             raise
         return self._remember(history_of([row.asDict() for row in rows], expects=self.expects))
 
-    def append(self, rows: DataFrame, claim: BatchClaim) -> None:
+    def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows to the table, which is created with the first ones."""
-        options = claim.iceberg_options(f"iceberg:{self._name}")
         writer = rows.writeTo(self._name).options(**options)
         writer.append() if self._spark.catalog.tableExists(self._name) else writer.create()
 
-    def commit(self, claim: BatchClaim, *, part: str) -> None:
+    def commit(self, options: Options) -> None:
         """Append no rows, which makes a snapshot all the same."""
-        options = claim.iceberg_options(f"iceberg:{self._name}", part=part)
         self._spark.table(self._name).limit(0).writeTo(self._name).options(**options).append()
 
 

@@ -48,7 +48,7 @@ class NotedTable:
         elif rows.isEmpty() and not self._is_due(claim, batch_id):
             return
         else:
-            claim.open(self._table).append(rows, claim)
+            claim.open(self._table).append(rows, claim.options(self._table))
         self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
 
     def _is_due(self, claim: BatchClaim, batch_id: int) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -48,7 +47,7 @@ class Shop:
     def query(self, sql: str) -> str:
         """Return the rows as text, by the database that dbt runs on."""
         program = f"import duckdb; print(duckdb.connect('shop.duckdb').execute({sql!r}).fetchall())"
-        words = [self.dbt.with_name("python"), "-c", program]
+        words = [str(self.dbt.with_name("python")), "-c", program]
         return subprocess.check_output(words, cwd=self.directory, text=True).strip()
 
     def order(self, number: int, hours_ago: int) -> None:
@@ -88,7 +87,7 @@ AS_USUAL = "dbt run --select orders_clean"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, dbt: Path, served: Served) -> Iterator[Shop]:
+def shop(tmp_path: Path, dbt: Path, served: Served) -> Shop:
     """Return one in which Lima's order of five hours ago is not loaded yet."""
     shop = Shop(tmp_path, dbt, served)
     shop.note(oslo=6, lima=6)
