@@ -213,6 +213,7 @@ class IcebergTable(OpenTable):
     def history(self) -> TableHistory:
         """Return the snapshots that are kept, and which of them the table is at."""
         try:
+            self._spark.catalog.refreshTable(self._name)  # each session keeps a table for a while
             snapshots = self._spark.table(f"{self._name}.snapshots")
             refs = self._spark.table(f"{self._name}.refs").selectExpr("name AS ref", "snapshot_id")
             rows = snapshots.join(refs, "snapshot_id", "left").collect()

@@ -134,7 +134,9 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     [
         ([], ["serve", "migrate", "token", "demo", "Watermarks that the writers vouch for."]),
         ([], ["stream", "explain", "writers", "remove", "hold", "ledger", "wait", "--version"]),
-        ([], ["complete-to", "changed-since"]),
+        ([], ["complete-to", "changed-since", "claim"]),
+        (["claim"], ["show", "accept"]),
+        (["claim", "accept"], ["--comment", "--name"]),
         (["complete-to"], ["--floor", "--zone", "--require-all", "--domain", "NOTED_TIME_URL"]),
         ([], ["watch", "demo-stream"]),
         (["watch"], ["--domain", "--every", "--limit", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),

@@ -1,0 +1,276 @@
+"""Claims in the commits of Delta and of Iceberg, written by the connectors of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyiceberg.table import StaticTable
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from noted_time.reading import NoClaim, TableClaim
+from noted_time.tables import history_of, standing
+from noted_time.tables.opened import iceberg_history
+from spark_integration import NotedTable, TableClaims
+from tests.support.spark_sessions import wait_for_end
+
+pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
+
+Opened = Callable[[str], StaticTable]
+
+SECOND = 1000
+
+
+class Query:
+    """A query of a directory, whose watermark is Spark's own, that is written to one table."""
+
+    def __init__(self, spark: SparkSession, directory: Path, table: str, opened: Opened) -> None:
+        self.spark, self.directory, self.table, self.opened = spark, directory, table, opened
+        self.checkpoint = directory / "checkpoint"
+        self.write: Callable[[DataFrame, int], None] | None = None
+        self._number = 0
+
+    def give(self, *seconds: int) -> None:
+        """Give rows of these seconds as one file, which is one batch."""
+        rows = [(datetime.fromtimestamp(second, UTC), self._number) for second in seconds]
+        frame = self.spark.createDataFrame(rows, "time TIMESTAMP, number INT")
+        frame.coalesce(1).write.mode("append").parquet(str(self.directory / "rows"))
+        self._number += 1
+
+    def claims(self) -> TableClaims:
+        """Return the claims of a driver that has just started."""
+        return TableClaims(str(self.checkpoint), "rows", "time", static_sources=1)
+
+    def run(self) -> None:
+        """Write all rows there are."""
+        events = self.spark.readStream.schema("time TIMESTAMP, number INT")
+        files = events.option("maxFilesPerTrigger", 1).parquet(str(self.directory / "rows"))
+        writer = files.withWatermark("time", "0 seconds").writeStream
+        writer = writer.foreachBatch(self.write or NotedTable(self.table, self.claims()))
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        wait_for_end(writer.trigger(availableNow=True).start())
+
+    def forget_commit(self) -> None:
+        """Forget that the last batch ended, as if the driver had been killed before."""
+        commits = self.checkpoint / "commits"
+        last = max((int(path.name) for path in commits.iterdir() if path.name.isdigit()))
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+        (commits / str(last)).unlink()
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def query(
+    request: pytest.FixtureRequest, delta_spark: SparkSession, tmp_path: Path, opened: Opened
+) -> Query:
+    """Return a query whose table does not exist yet."""
+    name = f"lake.{tmp_path.name}.rows" if request.param == "iceberg" else str(tmp_path / "delta")
+    return Query(delta_spark, tmp_path, f"{request.param}:{name}", opened)
+
+
+def name_of(query: Query) -> str:
+    """Return the table's name in SQL."""
+    kind, _, name = query.table.partition(":")
+    return f"delta.`{name}`" if kind == "delta" else name
+
+
+def claimed(query: Query) -> TableClaim | NoClaim:
+    """Return what the table is complete to, as its library reads it, and its rows in Spark."""
+    kind, _, name = query.table.partition(":")
+    if kind == "delta":
+        rows = query.spark.sql(f"DESCRIBE HISTORY {name_of(query)}").collect()
+        found = standing(query.table)
+    else:
+        query.spark.catalog.refreshTable(name)
+        refs = f"SELECT name AS ref, snapshot_id FROM {name}.refs"
+        rows = query.spark.sql(
+            f"SELECT * FROM {name}.snapshots LEFT JOIN ({refs}) USING (snapshot_id)"
+        ).collect()
+        found = iceberg_history(query.opened(name)).claim()
+    assert history_of([row.asDict() for row in rows]).claim() == found
+    return found
+
+
+def complete_to(query: Query) -> int | None:
+    """Return to what the table is complete, in Unix ms."""
+    found = claimed(query)
+    return found.complete_to if isinstance(found, TableClaim) else None
+
+
+def numbers(query: Query) -> list[int]:
+    """Return the numbers of the rows in the table."""
+    query.spark.catalog.refreshTable(name_of(query))
+    return sorted(row["number"] for row in query.spark.table(name_of(query)).collect())
+
+
+def test_rows_and_claim_are_one_commit_and_once(query: Query) -> None:
+    """Also if the last batch runs again: it is not read then, and Spark's own watermark waits."""
+    query.give(10)
+    query.give(20, 15)
+    query.run()
+    first = complete_to(query)
+    query.forget_commit()
+    query.give(30)
+    query.run()
+
+    assert (first, complete_to(query)) == (10 * SECOND, 10 * SECOND)
+    assert numbers(query) == [0, 1, 1, 2]
+
+
+def test_a_foreign_overwrite_ends_the_claim_and_rows_go_on(query: Query) -> None:
+    """They are written without one."""
+    query.give(10)
+    query.give(20)
+    query.run()
+    query.spark.sql(f"INSERT OVERWRITE {name_of(query)} SELECT time, 9 FROM {name_of(query)}")
+    overwritten = claimed(query)
+    query.give(30)
+    query.run()
+
+    assert isinstance(overwritten, NoClaim)
+    assert isinstance(claimed(query), NoClaim)
+    assert numbers(query) == [2, 9, 9]
+
+
+def test_compaction_keeps_the_claim(query: Query) -> None:
+    """It leaves all rows as they are."""
+    query.give(10)
+    query.give(20)
+    query.run()
+    if query.table.startswith("delta"):
+        query.spark.sql(f"OPTIMIZE {name_of(query)}")
+    else:
+        query.spark.sql(
+            f"CALL lake.system.rewrite_data_files(table => '{name_of(query)}', "
+            "options => map('rewrite-all', 'true'))"
+        )
+    compacted = complete_to(query)
+    query.give(30)
+    query.run()
+
+    assert (compacted, complete_to(query)) == (10 * SECOND, 20 * SECOND)
+
+
+def test_a_roll_back_ends_the_claim_of_a_query_that_goes_on(query: Query) -> None:
+    """Its rows are gone, and it will not write them again."""
+    query.give(10)
+    query.run()
+    version = claimed(query)
+    assert isinstance(version, NoClaim)
+    query.give(20)
+    query.give(30)
+    query.run()
+    before = complete_to(query)
+    if query.table.startswith("delta"):
+        query.spark.sql(f"RESTORE {name_of(query)} TO VERSION AS OF 0")
+    else:
+        first = query.spark.sql(f"SELECT snapshot_id FROM {name_of(query)}.history").first()
+        assert first is not None
+        query.spark.sql(
+            f"CALL lake.system.rollback_to_snapshot('{name_of(query)}', {first['snapshot_id']})"
+        )
+    query.give(40)
+    query.run()
+
+    assert before == 20 * SECOND
+    assert isinstance(claimed(query), NoClaim)
+    assert numbers(query) == [0, 3]
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_merge_keeps_the_claim_only_if_it_is_marked(query: Query, *, is_marked: bool) -> None:
+    """Others merge, too."""
+    claims, target = query.claims(), name_of(query)
+    using = "delta" if query.table.startswith("delta") else "iceberg"
+    if using == "iceberg":
+        query.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
+    query.spark.sql(f"CREATE TABLE {target} (time TIMESTAMP, number INT) USING {using}")
+
+    def upsert(rows: DataFrame, batch_id: int) -> None:
+        claim, spark = claims.of(batch_id), rows.sparkSession
+        rows.createOrReplaceTempView("updates")
+        merge = (
+            f"MERGE INTO {target} t USING updates u ON t.time = u.time "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        if is_marked:
+            with claim.writing(query.table, spark):
+                spark.sql(merge)
+        else:
+            spark.sql(merge)
+        claim.commit(query.table)
+
+    query.write = upsert
+    query.give(10)
+    query.give(10, 20)
+    query.give(30)
+    query.run()
+
+    assert complete_to(query) == (20 * SECOND if is_marked else None)
+    assert numbers(query) == [1, 1, 2]
+
+
+def test_parts_of_a_batch_are_written_each_once(query: Query) -> None:
+    """The claim comes with the last one."""
+    claims = query.claims()
+
+    def split(rows: DataFrame, batch_id: int) -> None:
+        claim = claims.of(batch_id)
+        for part, last in (("even", False), ("odd", True)):
+            half = rows.where(f"number % 2 = {int(last)}")
+            if query.table.startswith("delta"):
+                options = claim.delta_options(query.table, part=part, last=last)
+                path = query.table.partition(":")[2]
+                half.write.format("delta").mode("append").options(**options).save(path)
+            elif not claim.is_committed(query.table, part=part):
+                half.writeTo(name_of(query)).options(
+                    **claim.iceberg_options(query.table, part=part, last=last)
+                ).append()
+
+    if query.table.startswith("iceberg"):
+        query.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name_of(query).rpartition('.')[0]}")
+        query.spark.sql(f"CREATE TABLE {name_of(query)} (time TIMESTAMP, number INT) USING iceberg")
+    query.write = split
+    query.give(10)
+    query.give(20)
+    query.run()
+    query.forget_commit()
+    query.run()
+
+    assert complete_to(query) == 10 * SECOND
+    assert numbers(query) == [0, 1]
+
+
+def test_several_names_need_to_be_expected(query: Query) -> None:
+    """A second query may give rows of its own, and be behind."""
+    query.give(10)
+    query.give(20)
+    query.run()
+    other = Query(query.spark, query.directory / "other", query.table, query.opened)
+    claims = TableClaims(str(other.checkpoint), "other", "time", static_sources=1)
+    other.write = NotedTable(query.table, claims)
+    other.give(5)
+    other.give(7)
+    other.run()
+    unsaid = claimed(query)
+    query.spark.sql(
+        f"ALTER TABLE {name_of(query)} SET TBLPROPERTIES ('noted-time.expects' = 'rows,other')"
+    )
+    kind, _, name = query.table.partition(":")
+    said = standing(query.table) if kind == "delta" else iceberg_history(query.opened(name)).claim()
+
+    assert isinstance(unsaid, NoClaim)
+    assert "noted-time.expects" in unsaid.why
+    assert isinstance(said, TableClaim)
+    assert said.complete_to == 5 * SECOND
+
+
+def test_another_query_needs_to_start_over(query: Query) -> None:
+    """The sentence says how."""
+    query.give(10)
+    query.run()
+    query.checkpoint = query.directory / "another"
+    with pytest.raises(PySparkException, match="start_over=True"):
+        query.run()
