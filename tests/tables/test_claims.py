@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.tables import history_of, standing
@@ -56,7 +57,7 @@ class Query:
     def forget_commit(self) -> None:
         """Forget that the last batch ended, as if the driver had been killed before."""
         commits = self.checkpoint / "commits"
-        last = max((int(path.name) for path in commits.iterdir() if path.name.isdigit()))
+        last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
         (commits / f".{last}.crc").unlink(missing_ok=True)
         (commits / str(last)).unlink()
 
@@ -76,6 +77,13 @@ def name_of(query: Query) -> str:
     return f"delta.`{name}`" if kind == "delta" else name
 
 
+def rows_of(query: Query) -> DataFrame:
+    """Return the rows of the table; the catalog of Iceberg keeps what it has seen for a while."""
+    if query.table.startswith("iceberg"):
+        query.spark.catalog.refreshTable(name_of(query))
+    return query.spark.table(name_of(query))
+
+
 def claimed(query: Query) -> TableClaim | NoClaim:
     """Return what the table is complete to, as its library reads it, and its rows in Spark."""
     kind, _, name = query.table.partition(":")
@@ -84,10 +92,9 @@ def claimed(query: Query) -> TableClaim | NoClaim:
         found = standing(query.table)
     else:
         query.spark.catalog.refreshTable(name)
-        refs = f"SELECT name AS ref, snapshot_id FROM {name}.refs"
-        rows = query.spark.sql(
-            f"SELECT * FROM {name}.snapshots LEFT JOIN ({refs}) USING (snapshot_id)"
-        ).collect()
+        refs = query.spark.table(f"{name}.refs").selectExpr("name AS ref", "snapshot_id")
+        snapshots = query.spark.table(f"{name}.snapshots")
+        rows = snapshots.join(refs, "snapshot_id", "left").collect()
         found = iceberg_history(query.opened(name)).claim()
     assert history_of([row.asDict() for row in rows]).claim() == found
     return found
@@ -101,8 +108,7 @@ def complete_to(query: Query) -> int | None:
 
 def numbers(query: Query) -> list[int]:
     """Return the numbers of the rows in the table."""
-    query.spark.catalog.refreshTable(name_of(query))
-    return sorted(row["number"] for row in query.spark.table(name_of(query)).collect())
+    return sorted(row["number"] for row in rows_of(query).collect())
 
 
 def test_rows_and_claim_are_one_commit_and_once(query: Query) -> None:
@@ -124,7 +130,8 @@ def test_a_foreign_overwrite_ends_the_claim_and_rows_go_on(query: Query) -> None
     query.give(10)
     query.give(20)
     query.run()
-    query.spark.sql(f"INSERT OVERWRITE {name_of(query)} SELECT time, 9 FROM {name_of(query)}")
+    rows = rows_of(query).selectExpr("time", "9 AS number")
+    rows.writeTo(name_of(query)).overwrite(F.lit(col=True))
     overwritten = claimed(query)
     query.give(30)
     query.run()
@@ -166,7 +173,7 @@ def test_a_roll_back_ends_the_claim_of_a_query_that_goes_on(query: Query) -> Non
     if query.table.startswith("delta"):
         query.spark.sql(f"RESTORE {name_of(query)} TO VERSION AS OF 0")
     else:
-        first = query.spark.sql(f"SELECT snapshot_id FROM {name_of(query)}.history").first()
+        first = query.spark.table(f"{name_of(query)}.history").first()
         assert first is not None
         query.spark.sql(
             f"CALL lake.system.rollback_to_snapshot('{name_of(query)}', {first['snapshot_id']})"
