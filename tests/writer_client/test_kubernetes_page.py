@@ -1,0 +1,167 @@
+"""The program of the page about Kubernetes, as pods run it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.page import examples, text_of
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S, wait_until
+
+READY = "/tmp/ready"  # noqa: S108 - of the page; the tests' own is elsewhere
+FINISH = "    client.finish()"
+
+
+class Pod(NamedTuple):
+    """A process of the page's program, and what it says."""
+
+    process: subprocess.Popen[bytes]
+    said: Path
+
+    def stop(self) -> None:
+        """Ask it to stop, as Kubernetes does; it has to end well."""
+        self.process.terminate()
+        assert self.process.wait(PATIENCE_S) == 0, self.said.read_text()
+
+    def kill(self) -> None:
+        """End it as a node that is lost does."""
+        self.process.kill()
+        self.process.wait()
+
+    def fenced(self) -> str:
+        """Wait until it ends as one whose name was taken over, and return what it says."""
+        assert self.process.wait(PATIENCE_S) == 1
+        assert "Fenced" in self.said.read_text()
+        return self.said.read_text()
+
+
+class Pods:
+    """Processes of the page's program, each in a directory that stands for its container."""
+
+    def __init__(self, directory: Path, url: str, kept: ExitStack) -> None:
+        (self._program,) = (
+            each.program
+            for each in examples(text_of("docs/guides/kubernetes.md"))
+            if each.language == "python"
+        )
+        self.log = directory / "log"
+        self._directory, self._url, self._kept = directory, url, kept
+        self._started = 0
+
+    def start(self, name: str, *, comes_back: bool = False) -> Pod:
+        """Start a pod of this name, and return when it is ready."""
+        self._started += 1
+        ready = self._directory / f"{self._started}.ready"
+        program = self._program.replace("/data/log", str(self.log)).replace(READY, str(ready))
+        if comes_back:
+            assert FINISH in program
+            program = program.replace(FINISH, "    #")
+        said = ready.with_suffix(".log")
+        with said.open("wb") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                env=environment(NOTED_TIME_URL=self._url, WRITER=name),
+                stderr=errors,
+            )
+        self._kept.callback(process.wait)
+        self._kept.callback(process.kill)
+        wait_until(lambda: ready.exists() or process.poll() is not None)
+        assert ready.exists(), said.read_text()
+        return Pod(process, said)
+
+    def rows(self) -> int:
+        """Return how many rows all of them have appended."""
+        return sum(pq.read_metadata(each).num_rows for each in self.log.rglob("*.parquet"))
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a controller of one test alone."""
+    with Served() as running:
+        running.make("orders")
+        yield running
+
+
+@pytest.fixture
+def pods(tmp_path: Path, served: Served) -> Iterator[Pods]:
+    """Return no pods yet."""
+    with ExitStack() as kept:
+        yield Pods(tmp_path, served.url, kept)
+
+
+def states(served: Served) -> dict[str, str]:
+    """Return the state of each writer."""
+    return {name: row["state"] for name, row in served.writers("orders").items()}
+
+
+def nothing_is_lost(served: Served, pods: Pods) -> None:
+    """No mark went on without a writer, and the last one is after every row."""
+    assert served.get("orders/ledger")["entries"] == []
+    assert served.all_marks("orders")[-1]["cut"] == {"0": pods.rows()}
+
+
+def test_a_rollout_of_a_deployment_waits_for_nobody(pods: Pods, served: Served) -> None:
+    """The new pod has joined when the old one finishes; every row is below the last cut."""
+    old = pods.start("orders-7c9f4-x2x8q")
+    wait_until(lambda: pods.rows() > 2)
+    new = pods.start("orders-5d8b6-kq4zt")
+    old.stop()
+    until = served.lower("orders")
+    wait_until(lambda: served.lower("orders") > until)
+    new.stop()
+
+    both = {"orders-7c9f4-x2x8q": "finished", "orders-5d8b6-kq4zt": "finished"}
+    assert states(served) == both
+    nothing_is_lost(served, pods)
+
+
+def test_a_pod_that_was_killed_comes_back_under_its_name(pods: Pods, served: Served) -> None:
+    """The next pod goes on after all rows of the first, which nobody had excluded."""
+    first = pods.start("orders-0", comes_back=True)
+    wait_until(lambda: pods.rows() > 2)
+    first.kill()
+    assert states(served) == {"orders-0": "live"}
+    until = served.lower("orders")
+    second = pods.start("orders-0", comes_back=True)
+    wait_until(lambda: served.lower("orders") > until)
+    second.stop()
+
+    assert states(served) == {"orders-0": "live"}
+    nothing_is_lost(served, pods)
+
+
+def test_a_ghost_holds_the_watermark_until_it_is_removed(pods: Pods, served: Served) -> None:
+    """Its successor has another name, which does not help."""
+    ghost = pods.start("orders-7c9f4-x2x8q")
+    wait_until(lambda: pods.rows() > 2)
+    ghost.kill()
+    pods.start("orders-5d8b6-kq4zt")
+
+    def holders() -> list[str]:
+        return [each["writer"] for each in served.get("orders/explain")["waiting_for"]]
+
+    wait_until(lambda: holders() == ["orders-7c9f4-x2x8q"])
+    held = served.lower("orders")
+    served.call("DELETE", "/orders/writers/orders-7c9f4-x2x8q", comment="its node is gone")
+    wait_until(lambda: served.lower("orders") > held)
+
+
+def test_two_replicas_under_one_name_take_turns(pods: Pods, served: Served) -> None:
+    """Each that starts ends the one before, which names it."""
+    first = pods.start("orders")
+    second = pods.start("orders")
+    assert f":{second.process.pid} took its name over" in first.fenced()
+    third = pods.start("orders")
+    assert f":{third.process.pid} took its name over" in second.fenced()
+    (hint,) = served.get("orders/explain")["hints"]
+    assert (hint["writer"], hint["hint"]) == ("orders", "fenced")
+    assert all(f":{each.process.pid}" in hint["detail"] for each in (second, third))
