@@ -1,13 +1,11 @@
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.support.suites import programs_of
+
 
 @pytest.fixture(scope="session")
 def dbt() -> Path:
-    """Return the program; tests that need it are skipped without the environment that has it."""
-    programs = os.environ.get("NOTED_TIME_DBT")
-    if programs is None:
-        pytest.skip("needs dbt: ./run test --dbt")
-    return Path(programs) / "dbt"
+    """Return the program, of an environment of its own."""
+    return programs_of("dbt") / "dbt"

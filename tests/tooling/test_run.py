@@ -387,11 +387,11 @@ def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
     assert given["PYSPARK_PYTHON"] == str(home / run.BIN.name / "python")
 
 
-def test_a_flag_of_an_environment_is_not_for_pytest(run: ModuleType) -> None:
+def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
     """What stands around it is."""
     words = ["-x", "--dbt", "tests/dbt"]
 
-    assert (run.chosen_beside(words), words) == (["dbt"], ["-x", "tests/dbt"])
+    assert (run.chosen_suites(words), words) == (["dbt"], ["-x", "tests/dbt"])
 
 
 @pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])
