@@ -33,3 +33,9 @@ def log_of(look: Callable[[], Seen]) -> str | None:
     """Return the `log_id` of what looks at a log; `None` if that has none, or none yet."""
     found: str | None = getattr(look, "log_id", None)
     return found
+
+
+def passed_over(look: object) -> int:
+    """Return how many records were passed over by what looks at a log, because of their times."""
+    unusable: int = getattr(look, "unusable", 0)
+    return unusable

@@ -22,6 +22,7 @@ from noted_time_cli.observers.noting import (
     Noting,
     NotingIngestion,
     Skew,
+    check_passed_over,
 )
 from noted_time_cli.terminal.brokers import Bootstrap, Config, StreamOfTopic, Topic, kafka_config
 from noted_time_cli.terminal.flags import command
@@ -88,6 +89,12 @@ class Observed:
     def observe(self, noting: Noting, look: Look, noter: Noter) -> None:
         """Note what is seen of all partitions, or of those that the group assigns."""
         config = kafka_config(self.bootstrap, self.config)
+        from noted_time.kafka import Topic as KafkaTopic
+
+        try:
+            KafkaTopic(config, self.topic).look()
+        except Unreachable as error:  # said first: it may be the wrong one
+            say(f"noted-time: {error}; trying again")
         if self.share:
             self._share(noting, config, look, noter)
             return
@@ -131,14 +138,13 @@ class Observed:
             poll_ms=noting.poll,
         )
         with closing(observer):
-            try:
+            with noting.beginning(writers.stream):
                 partitions = observer.begin()
                 with suppress(NotAllowed):  # a token that may note need not read
                     _advise(writers.stream, writers.command(partitions))
-            except Unreachable as error:
-                say(f"noted-time: {error}; trying again")
             typer.echo(f"{writers.prefix}-… observes {writers.stream}, in group {observer.group}")
             run_for(observer, noting.lasting)
+        check_passed_over(observer)
 
 
 def _advise(stream: str, remedy: str | None) -> None:

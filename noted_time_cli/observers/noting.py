@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from noted_time.observing import INGESTION, Seen
-from noted_time.values import Unreachable
+from noted_time.observing import INGESTION, Seen, passed_over
+from noted_time.values import InvalidNote, Rejected, Unreachable
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
 from noted_time_cli.terminal.output import say
 from noted_time_cli.terminal.running import Lasting, run_for
@@ -63,14 +64,30 @@ class Noting:
             domains=[self.domain],
             timeout_ms=self.timeout,
         ) as client:
-            observer = noter(client, look(client), unix_ms)
+            looks = look(client)
+            observer = noter(client, looks, unix_ms)
             client.join()
-            try:
+            with self.beginning(stream):
                 client.flush(BEGIN_S)
-            except Unreachable as error:
-                say(f"noted-time: {error}; trying again")
             typer.echo(f"{client.writer} observes {client.stream}")
             run_for(observer, self.lasting)
+        check_passed_over(looks)
+
+    @contextmanager
+    def beginning(self, stream: str) -> Iterator[None]:
+        """Go on if the controller does not answer; say how to declare a domain that is not."""
+        try:
+            yield
+        except Unreachable as error:
+            say(f"noted-time: {error}; trying again")
+        except InvalidNote as error:
+            if error.status != "unknown_domain" or not isinstance(error.last, tuple):
+                raise
+            domains = " ".join(f"--domain {each}" for each in (*error.last, self.domain))
+            raise Rejected(
+                f"{error}; note one that it declares with --domain, or declare {self.domain}, too:"
+                f"\n  noted-time stream create {stream} {domains}"
+            ) from error
 
     def ingestion(self, skew_ms: int, max_lag_ms: int) -> Noter:
         """Return what notes the clock."""
@@ -93,6 +110,17 @@ class Noting:
             idle_timeout_ms=idle_ms,
             domain=self.domain,
             poll_ms=self.poll,
+        )
+
+
+def check_passed_over(look: object) -> None:
+    """Raise if records were passed over: nothing that was noted covers their times."""
+    count = passed_over(look)
+    if count:
+        records = "1 record was" if count == 1 else f"{count:,} records were"
+        raise Rejected(
+            f"{records} passed over: the time could not be read, or was too far ahead; the "
+            "warnings above name some"
         )
 
 

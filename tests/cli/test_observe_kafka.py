@@ -1,5 +1,6 @@
 """`noted-time observe kafka`, against a real controller and a real broker."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Said, observed
-from tests.support.kafka import Broker
+from tests.cli.conftest import Commands, Said, observed
+from tests.support.kafka import Broker, free_port
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -84,6 +85,46 @@ def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sent
 
     assert said.status == 1
     assert sentence in said.err
+
+
+def test_a_domain_that_is_not_declared_is_refused_with_the_remedy(
+    observe: Observe, served: Served, topic: str
+) -> None:
+    """The command of the sentence declares it beside the others, and then it is noted."""
+    served.stream(topic, "default")
+    first = observe("ingestion")
+    remedy = first.err.splitlines()[-1].split()
+    Commands(served.url)(*remedy[1:])
+
+    assert "refused as unknown_domain: the stream declares default" in first.err
+    assert remedy == shlex.split(
+        f"noted-time stream create {topic} --domain default --domain ingestion"
+    )
+    assert (first.status, observe("ingestion").status) == (1, 0)
+
+
+def test_a_broker_that_does_not_answer_is_named_first(served: Served, topic: str) -> None:
+    """Before the stream is asked, which may be a problem too."""
+    served.stream(topic, "default")
+    address = f"127.0.0.1:{free_port()}"
+    said = observed(served, "kafka", "ingestion", address, topic, "--for", "0s")
+    broker, stream, _ = said.err.splitlines()
+
+    assert (said.status, address in broker, "unknown_domain" in stream) == (1, True, True)
+
+
+def test_records_that_were_passed_over_are_counted_at_the_end(
+    broker: Broker, observe: Observe, topic: str
+) -> None:
+    """With status 1, although the others were noted."""
+    broker.send(topic, [(0, "no JSON", LATE), (1, '{"at": "noon"}', LATE)])
+    said = observe("field --field at --delay 50ms --from earliest")
+
+    assert said.status == 1
+    assert said.err.endswith(
+        "noted-time: 2 records were passed over: the time could not be read, or was too far ahead; "
+        "the warnings above name some\n"
+    )
 
 
 def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, topic: str) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from noted_time.client.repeated_looks import Rounds
-from noted_time.observing import Seen, log_of
+from noted_time.observing import Seen, log_of, passed_over
 from noted_time.values import AnotherLog, Fenced, NotedTimeError, Rejected, Unreachable
 from writer_client.client import WriterClient
 from writer_client.kafka.group import PartitionGroup
@@ -91,6 +91,11 @@ class SharedObserver(Rounds):
     def log_id(self) -> str | None:
         """The id of the topic, `None` before the first look, and if it has none."""
         return log_of(self._look)
+
+    @property
+    def unusable(self) -> int:
+        """How many records were passed over because of their times."""
+        return passed_over(self._look)
 
     def known(self) -> Mapping[int, int]:
         """Return the partitions observed here, with the offset that was noted of each, or 0."""
