@@ -60,6 +60,7 @@ class Member:
     others: tuple[Track, ...] = ()
     late: dict[str, LateRows] | None = None
     held: str | None = None
+    observes: bool = False
     is_queued_as_gone: bool = False
     counted_as: Standing | None = None
 

@@ -104,6 +104,7 @@ class Domains:
         if note.sequence is not None:
             member.sequence = note.sequence
         member.held = note.held
+        member.observes = note.observes
         if note.session is not None and note.session != member.session.id:
             since = now + self.unix_ahead
             took_over = note.took_over or ()

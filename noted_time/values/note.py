@@ -60,7 +60,7 @@ class Note:
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
          takes_over=False, label='', max_times=None, took_over=None,
-         held=None, log=None)
+         held=None, log=None, observes=False)
     """
 
     writer: str
@@ -103,6 +103,8 @@ class Note:
     """Why the writer lives and does not note, for people; a note without it ends that."""
     log: str | None = None
     """The id of the log that its position is of, if that has one; see `log_id`."""
+    observes: bool = False
+    """Whether it notes for writers that do not, from what it sees in the log."""
 
 
 def reports_of(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:

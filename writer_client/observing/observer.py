@@ -67,7 +67,7 @@ class Observer(Rounds):
         self._silence_ms = silence_ms
         self._ends = ends
         ends.log = f"the log of stream {client.stream!r}"
-        client.of_log(log_of(looks))
+        client.of_log(log_of(looks), observes=True)
         self._timeout_ms: int | None = None
         self._check_timeout()
 
@@ -80,7 +80,7 @@ class Observer(Rounds):
         `Fenced` if another process took over.
         """
         self.client.check()
-        self.client.of_log(log_of(self._looks))
+        self.client.of_log(log_of(self._looks), observes=True)
         if self.client.takes_over:
             self._join()
         self._check_timeout()

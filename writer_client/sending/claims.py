@@ -261,6 +261,8 @@ class Additions:
         """Why the writer lives and does not note."""
         self.log: str | None = None
         """The id of the log that positions are of, sent with each live note."""
+        self.observes = False
+        """Whether the writer observes the log, sent with each live note."""
         self._process = process or Process(None, "")
         self.total = 0
         """The number of late rows so far."""
@@ -295,6 +297,7 @@ class Additions:
                 timeout_ms=self._timeout_ms,
                 held=self.held,
                 log=self.log,
+                observes=self.observes,
             )
         return note
 

@@ -229,9 +229,9 @@ class Outbox:
             if not begins:  # otherwise all notes still wait
                 self._waiting.put_back(replace(pending, note=note))
 
-    def of_log(self, log: str | None) -> None:
-        """Send with each live note from now on which log its position is of."""
-        self._additions.log = log
+    def of_log(self, log: str | None, *, observes: bool) -> None:
+        """Send with each live note from now on which log its position is of, and if it observes."""
+        self._additions.log, self._additions.observes = log, observes
 
     def answered(self, batch: Batch, answer: Answered) -> list[Rejected]:
         """Record the outcome of each note of the batch, in order; returns the new refusals."""

@@ -117,12 +117,14 @@ class Writer(ABC, Generic[Network]):
     def note_time(
         self,
         time: Time,
-        position: Mapping[int, int],
+        position: Mapping[int, int] = NOWHERE,
         *,
         domain: str | None = None,
         max_time: Time | None = None,
     ) -> None:
         """Note that all my events with a time of `domain` below `time` lie below `position`.
+
+        Without a position the time alone is noted, for what has no offsets, such as a table.
 
         Times are integers of the application's clock, Unix ms by convention, or aware `datetime`s.
         `max_time` is the largest event time written; times given to `wrote` count as well. Raises
@@ -176,14 +178,15 @@ class Writer(ABC, Generic[Network]):
         with self._noting():
             self._outbox.begin(look_up)
 
-    def of_log(self, log: str | None) -> None:
+    def of_log(self, log: str | None, *, observes: bool = False) -> None:
         """Say which log positions are of, by its id, such as a Kafka topic's; call it first.
 
         Each live note has it from then on, and notes of another log than the stream's are refused:
-        `flush` raises `AnotherLog`.
+        `flush` raises `AnotherLog`. A client that `observes` notes for writers that do not:
+        `explain` then names segments without new rows, for which an observer does not wait.
         """
         with self._lock:
-            self._outbox.of_log(log)
+            self._outbox.of_log(log, observes=observes)
 
     def check(self) -> None:
         """Raise if the client can no longer note, before more is written.

@@ -25,7 +25,7 @@ NAMED = 5
 
 
 def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) -> Iterator[str]:
-    """Yield which segments of live writers have no new rows, and which observers are idle.
+    """Yield which segments of live observers have no new rows, and which observers are idle.
 
     `last` is the domain's last mark.
     """
@@ -56,10 +56,13 @@ def _quiet_segments(
     members: Sequence[Member],
     now: Moment,
 ) -> Iterator[str]:
-    """Yield the segments of live members that had no new rows for the stream's writer timeout."""
+    """Yield the segments of live observers that had no new rows for the stream's writer timeout.
+
+    A writer that is no observer writes to each segment when it likes, by the keys of its records.
+    """
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_heard(stream, each, now))
-    pairs = ((each, segment) for each in live for segment in each.position)
+    pairs = ((each, segment) for each in live if each.observes for segment in each.position)
     for member, segment in islice(pairs, EXAMINED):
         since = history.moved_at(segment)
         if (

@@ -30,8 +30,8 @@ class Hint:
 
     Its name was taken over three times or more in the last minute (`taken_over`), two processes
     noted under it within the hour (`fenced`), its time is probably in `seconds`, it noted times and
-    never named a position (`no_position`), or it wrote rows below the watermark within the last ten
-    minutes (`late`).
+    never named a position, which others of the stream did (`no_position`), or it wrote rows below
+    the watermark within the last ten minutes (`late`).
     """
 
     writer: str
@@ -66,11 +66,12 @@ def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
 
 def _doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
     are_unix_ms = stream.settings.are_unix_ms
+    has_segments = bool(stream.aggregator.domains.segments.offsets)
     for track in islice(stream.aggregator.domains[domain].tracks(), EXAMINED):
         writer, time = track.member.writer, track.noted
         if time is None or track.member.state != "live":
             continue
         if are_unix_ms and look_like_seconds(time):
             yield Hint(writer, "seconds", f"noted {seconds_doubt(time)}")
-        if not track.member.position:
+        if has_segments and not track.member.position:
             yield Hint(writer, "no_position", NO_POSITION)

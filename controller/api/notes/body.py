@@ -184,6 +184,7 @@ NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
             "stream keeps the first, and refuses another"
         ),
     ),
+    "observes": (bool, bool, "it notes for writers that do not, from what it sees in the log"),
 }
 
 _note: Any = _struct_of(noted_time.Note, NOTE)
