@@ -22,7 +22,9 @@ MOST_SHOWN = 100
 """Maximum number of writers with a fenced note that are shown."""
 
 MOST_RECORDED = 100
-"""Maximum number of takeovers of a stream that are recorded within an hour."""
+"""Maximum number of takeovers of a stream that are recorded within an hour, beside one of each
+writer: who fights for one name fills no other writer's record.
+"""
 
 FIGHT_MS = 60_000
 """How long a takeover is counted."""
@@ -66,6 +68,7 @@ class Fences:
     def __init__(self) -> None:
         self.notes = 0
         self._last: dict[str, FencedProcess] = {}
+        self._first: dict[str, int] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
         self._taken = deque[tuple[str, int]](maxlen=MOST_WATCHED)
 
@@ -100,6 +103,11 @@ class Fences:
     def take_over(self, writer: str, at: int) -> bool:
         """Remember that a live process lost a name; returns whether that may be recorded."""
         self._taken.append((writer, at))
+        while self._first and at - next(iter(self._first.values())) >= SHOWN_MS:
+            del self._first[next(iter(self._first))]
+        if writer not in self._first:
+            self._first[writer] = at
+            return True
         if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
             return False
         self._recorded.append(at)

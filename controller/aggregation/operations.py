@@ -127,15 +127,14 @@ def _reconfigure(
 ) -> None:
     known, settings = stream.settings, replace(stream.settings, **changes)
     if settings == known:
-        return  # scanning all members again may take long
+        return
     expected = [each for each in settings.expected_writers if each not in known.expected_writers]
     if expected and stream.aggregator.sealed is not None:
         raise StreamSealed("writers")
-    stream.aggregator.reconfigure(settings, stream.begin(draft))
+    judged = stream.aggregator.reconfigure(settings, stream.begin(draft))
     stream.take_settings(settings, draft)
+    draft.touched(stream).update(judged)
     _expect(stream, draft, expected)
-    # a writer that was excluded may be a member again, and holds time from this moment on
-    draft.touched(stream).update(stream.aggregator.writers())
     before, after = _plain(known), _plain(settings)
     changed = [name for name in after if after[name] != before[name]]
     was, became = ({name: each[name] for name in changed} for each in (before, after))

@@ -363,13 +363,13 @@ class Aggregator:
             self._check_open("domains")
         return added
 
-    def reconfigure(self, settings: StreamSettings, now: int) -> None:
-        """Apply changed settings; raises as `check_settings`."""
+    def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
+        """Apply changed settings, as `Domains.reconfigure`; raises as `check_settings`."""
         for name in self.check_settings(settings):
             domain = Domain(name, self.domains.sharing, moved_at=now)
             self._accepted.append(_accepted(domain))
             self.domains.declare(domain)
-        self.domains.reconfigure(settings, now)
+        return self.domains.reconfigure(settings, now)
 
     def _check_open(self, to: str) -> None:
         """Raise `StreamSealed` if the stream is sealed."""

@@ -332,19 +332,29 @@ class Domains:
             if track.is_for_first_mark:
                 domain.absences.add(track)
 
-    def reconfigure(self, settings: StreamSettings, now: int) -> None:
-        """Apply changed settings: members below the lower become late, or are waited for again."""
-        self.settings = settings
+    def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
+        """Apply changed settings; returns the writers that are late from now on, or no longer.
+
+        Only these have another record; with 100,000 members, to write all takes seconds.
+        """
+        was, self.settings = self.settings, settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)
-        for member in self.members.values():
-            if settings.returning_writer == "hold":
-                for track in member.tracks:
-                    if track.returned_late:
-                        track.returned_late = False
-                        member.since = now
-            self._exclude_late(member, now)
-            self._place(member, now)
+        changed = []
+        if (was.returning_writer, was.domains) != (settings.returning_writer, settings.domains):
+            changed = [m.writer for m in self.members.values() if self._judge_anew(m, now)]
         for domain in self:
             waited_for = (*domain.holders.values(), *domain.late.values())
             domain.timeouts.change_all(waited_for, settings.writer_timeout_ms)
+        return changed
+
+    def _judge_anew(self, member: Member, now: int) -> bool:
+        """Find out whether a member is late by the present settings; returns whether that is new."""
+        before = [track.returned_late for track in member.tracks]
+        if self.settings.returning_writer == "hold" and any(before):
+            member.since = now
+            for track in member.tracks:
+                track.returned_late = False
+        self._exclude_late(member, now)
+        self._place(member, now)
+        return before != [track.returned_late for track in member.tracks]

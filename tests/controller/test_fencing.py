@@ -149,13 +149,26 @@ async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
 ) -> None:
     """A process that starts again and again does not fill the database."""
     async with serving(memory, time) as controller:
-        await restart(controller, 0, MOST_RECORDED + 2)
+        await restart(controller, 0, MOST_RECORDED + 3)
         time.passes(SHOWN_MS)
         await deliver(controller, note("later", 1))
         found = await controller.views.changes("s", before=None, limit=1000)
 
     actions = [change.action for _, change in found]
-    assert actions == ["taken_over"] * (MOST_RECORDED + 1) + ["created"]
+    assert actions == ["taken_over"] * (MOST_RECORDED + 2) + ["created"]
+
+
+async def test_who_fights_for_one_name_fills_no_other_writers_record(
+    memory: Watched, time: GivenTime
+) -> None:
+    """The first takeover of each writer within the hour is recorded."""
+    async with serving(memory, time) as controller:
+        await deliver(controller, note("mine", 1, writer="b"))
+        await restart(controller, 0, MOST_RECORDED + 3)
+        await deliver(controller, note("yours", 2, writer="b"), note("his", 3, writer="b"))
+        found = await controller.views.changes("s", before=None, limit=1000)
+
+    assert [change.writer for _, change in found][:2] == ["b", "a"]
 
 
 async def test_explain_names_both_processes_for_an_hour(memory: Watched, time: GivenTime) -> None:

@@ -58,6 +58,20 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
         assert (stream.id != old, answer, marks, left) == (True, [Accepted(1)], [(1, 1)], ([], []))
 
 
+async def test_changed_settings_write_the_writers_that_they_concern(memory: Watched) -> None:
+    """With 50,000 writers it would take seconds to write all of them."""
+    written = []
+    async with serving(memory) as controller:
+        await deliver(controller, Note("late", 5, {0: 1}), Note("prompt", 9, {0: 2}))
+        await deliver(controller, Note("late", state="idle"), Note("prompt", 10))
+        await deliver(controller, Note("late", 6))
+        for changes in ({"mark_retention_ms": 60_000}, {"returning_writer": "exclude"}):
+            await controller.put_stream("s", changes)
+            written.append([member.writer for _, member in memory.watch.batches[-1].members])
+
+    assert written == [[], ["late"]]
+
+
 async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) -> None:
     """Both calls, and notes before and after, may arrive while one commit is under way."""
     async with serving(store) as controller:
