@@ -65,8 +65,8 @@ def chaos(  # noqa: PLR0913 - the options of a command
     With --kafka it is one controller, a broker, producers and a query that fail.
 
     With --minutes and --kills it ends when both are reached. What happened is written to
-    build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 if the cause may be that
-    the machine was too busy to run the trial.
+    build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 (inconclusive) if the
+    cause may be that the machine was too busy to run the trial.
     """
     end_with_this_process()
     kafka = kafka or relayed
@@ -128,7 +128,7 @@ def _hold(plan: Plan, hold: Callable[[Path, Announce], Coroutine[None, None, Ver
         console.print(f"seed {plan.seed}; what happens is written to {kept}")
         verdict = asyncio.run(hold(kept, announce))
     console.print(tables(verdict))
-    if verdict.is_starved:
+    if verdict.is_inconclusive:
         return 3
     return 1 if verdict.violations else 0
 

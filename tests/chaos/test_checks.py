@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,9 +16,9 @@ from rich.console import Console
 from tests.chaos.checks import late
 from tests.chaos.collecting import Said
 from tests.chaos.history import Chain, History, Violation, WindowSeen
+from tests.chaos.pulse import STARVED_S, Pulse, Share
 from tests.chaos.scaling import ExcludingStream, ScaledStream, Scaling
-from tests.chaos.turns import Pulse
-from tests.chaos.verdict import STARVED_S, Verdict, judge, tables
+from tests.chaos.verdict import Verdict, judge, tables
 from tests.support.load import LoadWriter
 
 if TYPE_CHECKING:
@@ -254,24 +258,25 @@ def test_a_stuck_chain_is_reported(truth: tuple[History, Said]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "starved_s", "starved"),
+    ("law", "share", "inconclusive"),
     [
-        ("no writer is excluded", STARVED_S, True),
-        ("no writer is excluded", STARVED_S - 0.1, False),
-        ("marks are sound", STARVED_S, False),
+        ("no writer is excluded", Share(STARVED_S), True),
+        ("no writer is excluded", Share(STARVED_S - 0.1, 30.0, 70.0), False),
+        ("watermarks advance", Share(0.5, 10.0, 90.0), True),
+        ("marks are sound", Share(STARVED_S, 10.0, 90.0), False),
     ],
 )
 def test_what_a_busy_machine_may_have_done_is_distinguished_from_a_violation(
-    law: str, starved_s: float, *, starved: bool
+    law: str, share: Share, *, inconclusive: bool
 ) -> None:
-    """If no process ran for half a writer timeout, exclusions are right; other laws still hold."""
+    """If the processes of the trial hardly ran, exclusions are right; other laws still hold."""
     violations = (Violation(law, "s", "…"),)
-    verdict = Verdict(1, 1.0, {}, {}, Counter(), {}, violations, starved_s)
+    verdict = Verdict(1, 1.0, {}, {}, Counter(), {}, violations, share)
     console = Console(width=100)
     with console.capture() as capture:
         console.print(tables(verdict))
 
-    assert (verdict.is_starved, "Starved: " in capture.get()) == (starved, starved)
+    assert (verdict.is_inconclusive, "Inconclusive: " in capture.get()) == (inconclusive,) * 2
 
 
 def test_a_pulse_keeps_the_longest_time_in_which_it_was_not_run() -> None:
@@ -281,4 +286,18 @@ def test_a_pulse_keeps_the_longest_time_in_which_it_was_not_run() -> None:
     for _ in range(3):
         pulse.beat()
 
-    assert pulse.longest_s == pytest.approx(4.0)
+    assert pulse.share == Share(longest_s=pytest.approx(4.0))
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not tell")
+def test_a_pulse_measures_for_how_long_processes_ran_and_waited_for_a_processor() -> None:
+    """A process that rests does neither, and its times are kept after it has ended."""
+    pulse, here = Pulse(), os.getpid()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        pulse.look([here, other.pid])
+        before = pulse.share.ran_s
+        other.communicate(b"\n")
+    _ = sum(range(10**7))
+    pulse.look([here, other.pid])
+
+    assert pulse.share.ran_s > before > 0

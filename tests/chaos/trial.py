@@ -15,9 +15,10 @@ from tests.chaos.checks import last_time, late
 from tests.chaos.collecting import ask_all, disagreements
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
 from tests.chaos.history import History, Journal, now
+from tests.chaos.pulse import Pulse
 from tests.chaos.reading import Reading
 from tests.chaos.scaling import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
-from tests.chaos.turns import Plan, Pulse, Turns
+from tests.chaos.turns import Plan, Turns
 from tests.chaos.verdict import judge, tried, verdict
 from tests.chaos.writing import Writing
 
@@ -166,5 +167,5 @@ async def hold(
         seed=plan.seed,
         seconds=now() - begun,
         tried=tried(history, arena.kills),
-        starved_s=pulse.longest_s,
+        share=pulse.share,
     )

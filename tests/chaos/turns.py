@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History, Span, now
@@ -71,37 +70,6 @@ class Plan:
     seed: int
     turns: Callable[[Killing], Iterable[Turn]]
     quick_to_go_on: float = 0.0
-
-
-BEAT_S = 0.1
-
-
-class Pulse:
-    """Beats in a thread, and keeps the longest time in which it was not run."""
-
-    def __init__(self, clock: Callable[[], float] = now) -> None:
-        self.longest_s = 0.0
-        self._clock = clock
-        self._stopping = threading.Event()
-        self._last = clock()
-        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
-
-    def beat(self) -> None:
-        """Notice how long ago the last beat should have been followed by this one."""
-        at = self._clock()
-        self.longest_s, self._last = max(self.longest_s, at - self._last - BEAT_S), at
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(BEAT_S):
-            self.beat()
 
 
 @dataclass

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 
 from tests.chaos import checks
-from tests.chaos.faults import WRITER_TIMEOUT_S
+from tests.chaos.pulse import NOTHING_MEASURED, Share
 from tests.chaos.scaling import ExcludingStream
 from tests.support.judge import broken_links, over_the_upper, unsound
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 NOTHING, SEVERAL = "(no fault)", "(several at once)"
 
-
-STARVED_S = WRITER_TIMEOUT_S / 2
-"""Writers that do not run for this long may be excluded, and replicas may lose their leases."""
 
 OF_TIME = frozenset(("answers", "no writer is excluded", "processes live", "watermarks advance"))
 """The laws that rest on every process being run in time; all others hold at any speed."""
@@ -63,8 +60,7 @@ class Verdict:
     """How much was tried, and what did not hold of it.
 
     `faults` counts by kind, `tried` what there was to judge; `gaps_s` is the longest time without a
-    mark, by the fault that lasted. `starved_s` is for how long the machine ran no process of the
-    trial, at most.
+    mark, by the fault that lasted. `share` is what the trial got of the machine.
     """
 
     seed: int
@@ -74,13 +70,13 @@ class Verdict:
     counts: Counter[str]
     gaps_s: Mapping[str, float]
     violations: tuple[Violation, ...]
-    starved_s: float = 0.0
+    share: Share = NOTHING_MEASURED
 
     @property
-    def is_starved(self) -> bool:
-        """Whether the machine may be the cause: only laws of time were broken, after a pause."""
+    def is_inconclusive(self) -> bool:
+        """Whether the machine may be the cause: only laws of time were broken, and it was busy."""
         laws = {each.law for each in self.violations}
-        return bool(laws) and laws <= OF_TIME and self.starved_s >= STARVED_S
+        return bool(laws) and laws <= OF_TIME and self.share.is_starved
 
 
 def judge(history: History, said: Mapping[str, Said]) -> None:
@@ -92,7 +88,7 @@ def judge(history: History, said: Mapping[str, Said]) -> None:
 
 
 def verdict(
-    history: History, *, seed: int, seconds: float, tried: Mapping[str, int], starved_s: float
+    history: History, *, seed: int, seconds: float, tried: Mapping[str, int], share: Share
 ) -> Verdict:
     """Return what was found, after all was judged."""
     kinds = [span.kind for span in history.spans]
@@ -104,7 +100,7 @@ def verdict(
         counts=history.counts,
         gaps_s=longest_gaps(history.steady_chains().values(), history.spans),
         violations=tuple(history.violations),
-        starved_s=starved_s,
+        share=share,
     )
 
 
@@ -167,7 +163,7 @@ def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> 
 
 def tables(verdict: Verdict) -> Group:
     """Return what was tried, how long time stood, and what did not hold."""
-    return Group(_tried(verdict), _stood(verdict), *_violations(verdict), *_starved(verdict))
+    return Group(_tried(verdict), _stood(verdict), *_violations(verdict), *_inconclusive(verdict))
 
 
 def _tried(verdict: Verdict) -> Table:
@@ -209,12 +205,11 @@ def _violations(verdict: Verdict) -> list[str]:
     ]
 
 
-def _starved(verdict: Verdict) -> list[str]:
-    """Return the line that blames the machine instead of the service, if it is the cause."""
-    if not verdict.is_starved:
+def _inconclusive(verdict: Verdict) -> list[str]:
+    """Return the line that blames the machine instead of the service, if it may be the cause."""
+    if not verdict.is_inconclusive:
         return []
-    starved = f"the machine ran no process of the trial for {verdict.starved_s:.1f} s"
-    return [f"[yellow]Starved[/yellow]: {starved}, so this proves nothing; try again"]
+    return [f"[yellow]Inconclusive[/yellow]: {verdict.share}; try again on a machine less busy"]
 
 
 def _escaped(text: str) -> str:

@@ -35,8 +35,9 @@ from tests.chaos.kafka.checks import (
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.seeing import Seeing
 from tests.chaos.kafka.writing import Kind
+from tests.chaos.pulse import Pulse
 from tests.chaos.reading import Reading
-from tests.chaos.turns import Plan, Pulse, Turns
+from tests.chaos.turns import Plan, Turns
 from tests.chaos.verdict import Verdict, verdict
 from tests.support.judge import broken_links
 from tests.support.kafka import Record
@@ -241,5 +242,5 @@ async def hold(  # noqa: PLR0913 - all but two have defaults
         seed=plan.seed,
         seconds=now() - begun,
         tried=tried(history, arena.kills),
-        starved_s=pulse.longest_s,
+        share=pulse.share,
     )

@@ -1,0 +1,118 @@
+"""What a trial got of the machine: on a starved one, laws of time are broken by nobody's fault."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+from examples.descendants import MARK, PROCESSES, marked
+from tests.chaos.faults import WRITER_TIMEOUT_S
+from tests.chaos.history import now
+
+BEAT_S = 0.1
+BEATS = 20
+"""After how many beats the times of all processes are read."""
+
+STARVED_S = WRITER_TIMEOUT_S / 2
+"""Writers that do not run for this long may be excluded, and replicas may lose their leases."""
+
+LEAST_SHARE = 0.2
+"""Processes that run for less of the time that they are ready to run answer five times later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """For how long no process of a trial was run at most, and for how long they ran and waited.
+
+    They waited when they were ready to run and the processors ran others. Where that cannot be
+    read, both are 0.
+
+    >>> Share(ran_s=12.0, waited_s=88.0).of_ready, Share().of_ready
+    (0.12, 1.0)
+    >>> Share(ran_s=12.0, waited_s=88.0).is_starved, Share(longest_s=STARVED_S).is_starved
+    (True, True)
+    """
+
+    longest_s: float = 0.0
+    ran_s: float = 0.0
+    waited_s: float = 0.0
+
+    @property
+    def of_ready(self) -> float:
+        """The part of the time in which they were ready to run that they ran."""
+        ready_s = self.ran_s + self.waited_s
+        return self.ran_s / ready_s if ready_s else 1.0
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether the machine ran them too late for laws of time."""
+        return self.longest_s >= STARVED_S or self.of_ready < LEAST_SHARE
+
+    def __str__(self) -> str:
+        return (
+            f"the processes of the trial ran for {self.ran_s:.0f} s and waited {self.waited_s:.0f} "
+            f"s for a processor, and for {self.longest_s:.1f} s none was run"
+        )
+
+
+NOTHING_MEASURED = Share()
+
+
+class Pulse:
+    """Beats in a thread while a trial is held, and measures what the trial gets of the machine."""
+
+    def __init__(self, clock: Callable[[], float] = now) -> None:
+        self._longest_s = 0.0
+        self._times: dict[tuple[int, str], tuple[int, int]] = {}
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._last = clock()
+        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+
+    @property
+    def share(self) -> Share:
+        """What it has measured so far."""
+        ran, waited = (
+            sum(times) / 1e9 for times in zip((0, 0), *self._times.values(), strict=True)
+        )
+        return Share(self._longest_s, ran, waited)
+
+    def beat(self) -> None:
+        """Notice how long ago the last beat should have been followed by this one."""
+        at = self._clock()
+        self._longest_s, self._last = max(self._longest_s, at - self._last - BEAT_S), at
+
+    def look(self, processes: Iterable[int]) -> None:
+        """Read for how long the threads of these processes ran and waited until now (Linux)."""
+        for process in processes:
+            for file in (PROCESSES / str(process) / "task").glob("*/schedstat"):
+                with suppress(OSError, ValueError):  # it has ended
+                    ran, waited, _ = map(int, file.read_text().split())
+                    self._times[process, file.parent.name] = (ran, waited)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        beats = 0
+        while not self._stopping.wait(BEAT_S):
+            self.beat()
+            beats += 1
+            if beats % BEATS == 0:
+                self.look(_ours())
+                self._last = self._clock()  # a look is no pause
+
+
+def _ours() -> set[int]:
+    """Return this process, and those that it started if they end with it."""
+    marks = os.environ.get(MARK, "").split()
+    return {os.getpid(), *(marked(marks[-1]) if marks else ())}
