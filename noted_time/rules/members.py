@@ -349,7 +349,7 @@ class Domains:
         return changed
 
     def _judge_anew(self, member: Member, now: int) -> bool:
-        """Find out whether a member is late by the present settings; returns whether that is new."""
+        """Find out whether a member is late by present settings; returns whether that is new."""
         before = [track.returned_late for track in member.tracks]
         if self.settings.returning_writer == "hold" and any(before):
             member.since = now

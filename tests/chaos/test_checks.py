@@ -286,7 +286,7 @@ def test_a_pulse_keeps_the_longest_time_in_which_it_was_not_run() -> None:
     for _ in range(3):
         pulse.beat()
 
-    assert pulse.share == Share(longest_s=pytest.approx(4.0))
+    assert pulse.share.longest_s == pytest.approx(4.0)
 
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not tell")

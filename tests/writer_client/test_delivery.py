@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from noted_time import DeliveryFailed, Rejected
 from noted_time.values import Time, unix_ms_of
 from writer_client import DeliveryTracker
+from writer_client.sending.claims import NOWHERE
 from writer_client.sending.delivery import Epoch, OnFailure
 from writer_client.sending.writer import Writer
 
@@ -45,7 +46,7 @@ class Noting(Writer[None]):
     def note_time(
         self,
         time: Time,
-        position: Mapping[int, int],
+        position: Mapping[int, int] = NOWHERE,
         *,
         domain: str | None = None,
         max_time: Time | None = None,

@@ -2,6 +2,7 @@
 
 import asyncio
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -299,14 +300,14 @@ async def test_who_notes_seconds_is_named(call: Caller) -> None:
 
 async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None:
     """If others name positions: time alone is right for what has no offsets, such as a table."""
-    rounds = [
-        ({"writer": "berlin", "time": NOW},),
-        ({"writer": "lima", "position": {"1": 0}},),
-        ({"writer": "berlin", "position": {"0": 0}},),
+    rounds: list[dict[str, Any]] = [
+        {"writer": "berlin", "time": NOW},
+        {"writer": "lima", "position": {"1": 0}},
+        {"writer": "berlin", "position": {"0": 0}},
     ]
     found = []
-    for notes in rounds:
-        await call.note(*notes)
+    for note in rounds:
+        await call.note(note)
         found.append((await call.get(f"{S}/explain")).json()["hints"])
 
     detail = "never named a position: no cut covers what it writes."

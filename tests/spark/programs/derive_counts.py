@@ -20,6 +20,7 @@ from noted_time.values import Time
 from spark_integration import Batches, Noted, NotedLogSink, WatermarkPolicy, read_noted_log
 from tests.support.spark_sessions import start_spark
 from writer_client import WriterClient
+from writer_client.sending.claims import NOWHERE
 
 
 class Dying(WriterClient):
@@ -32,7 +33,12 @@ class Dying(WriterClient):
         super().__init__(given["url"], "counts", "counter")
         self._files, self._given = Path(given["root"], "counts"), given
 
-    def note_time(self, time: Time, position: Mapping[int, int], **options: Any) -> None:  # noqa: ANN401
+    def note_time(
+        self,
+        time: Time,
+        position: Mapping[int, int] = NOWHERE,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
         """Note, or die."""
         if len(list(self._files.rglob("*.parquet"))) >= self._given["dies_at"]:
             os.killpg(0, signal.SIGKILL)
