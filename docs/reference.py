@@ -65,6 +65,20 @@ def import_with_types() -> None:
         if isinstance(public, type) and issubclass(public, tuple):
             # the constructor of a named tuple does not know the module that its annotations are of
             public.__new__.__annotations__ = typing.get_type_hints(public)
+        if isinstance(public, type):
+            adopt_inherited(public)
+
+
+def adopt_inherited(public: type) -> None:
+    """Give a public class what it has of classes that are internal, which have no page."""
+    internal = [base for base in public.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
+    for base in internal:
+        for name, value in vars(base).items():
+            if not name.startswith("_") and name not in vars(public):
+                setattr(public, name, value)
+    if internal:
+        vars_of_generics = "__orig_bases__"  # where pdoc would look first
+        setattr(public, vars_of_generics, ())
 
 
 def import_types(module: ModuleType) -> bool:

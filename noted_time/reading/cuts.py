@@ -4,8 +4,7 @@ A segment that often moves has a flat int64 array of its offset at each mark. A 
 column takes a fraction of a microsecond. Each column narrows the range that the next must search,
 so of many segments only the few that differ most are searched at all. A segment that rarely moves
 has only its moves: two such arrays, of the marks at which it moved and of the offsets there. So the
-cost of a mark is in proportion to the segments that moved in it, however many were ever named
-(S17).
+cost of a mark is in proportion to the segments that moved in it, however many were ever named.
 """
 
 from __future__ import annotations

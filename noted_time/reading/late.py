@@ -1,4 +1,4 @@
-"""Which rows came below the watermark, and so which complete windows they concern (S20).
+"""Which rows came below the watermark, and so which complete windows they concern.
 
 Writers report such rows themselves. Reports of one writer merge within one hour of event time and
 one hour of arrival. If there are too many of them, those of the writers with most merge over longer

@@ -1,4 +1,4 @@
-"""Which writers time advanced without, and for which times: the missing writers of windows (S18).
+"""Which writers time advanced without, and for which times: the missing writers of windows.
 
 An interval of a writer begins with its last time, at the first mark above it, and ends with the
 last lower before a mark that counts the writer again, or with the mark that names it as removed. It

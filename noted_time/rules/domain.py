@@ -311,7 +311,7 @@ class Domain:
     def next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
         """Return the members ahead that are out as soon as they hold; none if another holds.
 
-        They are passed with those before them, so the next mark is not at their time (S19).
+        They are passed with those before them, so the next mark is not at their time.
         """
         if self._ahead.due(self.lower + 1) or not all(map(is_out, self.holders.values())):
             return []

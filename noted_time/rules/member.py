@@ -104,7 +104,7 @@ class Member:
         return max(self.noted_at, self.since)
 
     def vouches_for(self, domain: str) -> bool:
-        """Whether it vouches for that domain as long as it is live (S6: all unless it names some).
+        """Whether it vouches for that domain as long as it is live (all unless it names some).
 
         >>> from noted_time.values.membership import Terms
         >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
@@ -191,7 +191,7 @@ class Track:
         """Return when the member times out if it stays silent (service clock).
 
         Its timeout, by default the stream's, counts from its last accepted note or the moment it
-        was overtaken, whichever is later, but at latest from when it began to hold (S19), given as
+        was overtaken, whichever is later, but at latest from when it began to hold, given as
         `began` if it would only hold then. `leads` supposes that it was not overtaken. An operator
         may hold it for longer.
         """

@@ -231,7 +231,7 @@ class Domains:
         """Set the member's own terms; returns whether it now vouches for more domains.
 
         In a domain that is added the member starts from the beginning; in one that is dropped it
-        rests at its last position (S6).
+        rests at its last position.
         """
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         widens = False

@@ -244,7 +244,7 @@ class Absences:
 
     A member that came back meanwhile is dropped when its turn comes. `missing` has the writers that
     the last mark excluded, whether still members or forgotten, until a mark counts them again or
-    names them as removed (S18).
+    names them as removed.
     """
 
     __slots__ = ("_back", "_queue", "missing")

@@ -33,7 +33,7 @@ LARGEST_FIRST_OFFSET = 2**62
 
 
 class KnownSegments:
-    """The last known offset of each segment of one stream, and the bounds of both (S17).
+    """The last known offset of each segment of one stream, and the bounds of both.
 
     One wrong offset would be in all later cuts, and each segment takes memory in all marks. A
     segment has the offset -1 between its first mention and the first accepted offset.

@@ -207,7 +207,7 @@ class Recreated(Rejected):
 
 
 class AnotherLog(Rejected):
-    """The positions of a stream are of another log, such as the topic of another cluster (S21)."""
+    """The positions of a stream are of another log, such as the topic of another cluster."""
 
     def __init__(self, stream: str, other: OtherLog) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Which process may note under a writer's name: of two, the younger one, as Kafka has it (S15)."""
+"""Which process may note under a writer's name: of two, the younger one, as Kafka has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ids of logs: what tells a log from another one of the same name (S21)."""
+"""The ids of logs: what tells a log from another one of the same name."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Note:
     late: LateRows | Sequence[LateRows] | None = None
     """Rows that it wrote below the lower since it last reported such rows; at most `MOST_LATE`."""
     session: str | None = None
-    """The process that notes; `None`: not given, and assumed to be the right one (S15)."""
+    """The process that notes; `None`: not given, and assumed to be the right one."""
     takes_over: bool = False
     """Whether it takes over the writer's name from the process that has it."""
     label: str = ""

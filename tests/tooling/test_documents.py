@@ -4,6 +4,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -51,6 +52,13 @@ def test_every_public_name_is_in_the_reference(
     assert missing == []
 
 
+def test_a_public_class_has_what_it_inherits_from_internal_ones(pages: dict[str, str]) -> None:
+    """They have no page of their own."""
+    inherited = ("WriterClient.note_time", "WriterClient.close", "AsyncWriterClient.join")
+
+    assert [f'id="{name}"' in pages["writer_client.html"] for name in inherited] == [True] * 3
+
+
 def test_the_pages_load_nothing_from_the_network(
     reference: ModuleType, pages: dict[str, str]
 ) -> None:
@@ -93,7 +101,9 @@ CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TOP = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
+
+PAGES = [*TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def text_of(page: Path) -> str:
@@ -118,6 +128,27 @@ def test_links_lead_somewhere(page: Path) -> None:
     ]
 
     assert broken == []
+
+
+def test_every_page_is_in_the_navigation_of_the_site(root: Path) -> None:
+    """Decisions are listed by their own index."""
+    config = tomllib.loads((root / "docs" / "site" / "zensical.toml").read_text())
+    groups = [entry for each in config["project"]["nav"] for entry in each.values()]
+    listed = {
+        page
+        for group in groups
+        for each in ([{"": group}] if isinstance(group, str) else group)
+        for page in each.values()
+    }
+    decisions = root / "docs" / "explain" / "decisions"
+    written = {str(page.relative_to(root)) for page in PAGES if page.parent != decisions}
+    index = (decisions / "README.md").read_text()
+
+    made = {"docs/reference/python.md", "CHANGELOG.md", "docs/explain/decisions/README.md"}
+    assert (listed ^ written, {each.name for each in decisions.glob("0*.md")}) == (
+        made,
+        set(re.findall(r"\]\((\d{4}-.*?\.md)\)", index)),
+    )
 
 
 # The prose of the pages wraps at 120 columns, so that the diff of a page can be read

@@ -237,7 +237,8 @@ def test_the_wrapper_drops_the_vector_module_and_nothing_else(
 
 SPARKS = [f"requirements-spark/{release}.lock" for release in ("3.5", "4.0", "4.1", "4.2")]
 
-LOCKS = ["requirements.lock", "requirements-java.lock", "requirements-dbt.lock", *SPARKS]
+LOCKS = ["requirements.lock", "requirements-java.lock", "requirements-dbt.lock"]
+LOCKS += ["requirements-docs.lock", *SPARKS]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:

@@ -230,11 +230,12 @@ def test_a_build_checks_even_what_fails_its_tests(
 ) -> None:
     """One build reports everything that is wrong, and is red if anything is.
 
-    It tests with the newest Spark, the oldest, one that writes tables, and with dbt.
+    It tests with the newest Spark, the site of the pages, the oldest Spark, one that writes
+    tables, and with dbt.
     """
     code, said = built(tmp_path, root, test=test, check=check)
 
-    assert (bool(code), said) == (bool(expected), "test\ntest\ntest\ntest\ncheck\n")
+    assert (bool(code), said) == (bool(expected), "test\n" * 5 + "check\n")
 
 
 def test_the_core_imports_the_standard_library_only(root: Path) -> None:

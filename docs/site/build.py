@@ -1,0 +1,112 @@
+"""Build the site of the pages, to be read and searched without a network: `./run docs`.
+
+The site has the folders of this clone, so that the links of the pages lead there as they do here.
+A link that leads nowhere fails the build, and so does a page that would load from elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import webbrowser
+from pathlib import Path
+from urllib.parse import unquote
+
+from docs import reference
+from docs.site.links import faults
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "build" / "docs"
+CONFIG = ROOT / "docs" / "site" / "zensical.toml"
+LINKED = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
+PYTHON = """# Python
+
+What the packages offer; each name leads to its reference.
+"""
+
+
+def gather(root: Path, pages: Path) -> None:
+    """Copy the pages, and the files that they link to, into the same folders below another."""
+    for page in root.glob("*.md"):
+        shutil.copy(page, pages)
+    shutil.copytree(
+        root / "docs",
+        pages / "docs",
+        ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"),
+    )
+    for page in list(pages.rglob("*.md")):
+        beside = (root / page.relative_to(pages)).parent
+        for link in LINKED.findall(page.read_text("utf-8")):
+            linked = (beside / unquote(link)).resolve()
+            copied = pages / linked.relative_to(root)
+            if linked.is_file() and not copied.exists():
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(linked, copied)
+
+
+def add_python(pages: Path) -> None:
+    """Add the reference of the Python interface, and a page that lists its names."""
+    reference.build(pages / "python")
+    lines = [PYTHON]
+    for package in map(importlib.import_module, reference.PACKAGES):
+        name, about = package.__name__, inspect.getdoc(package) or ""
+        lines += [f"## {name}", "", sentence(about), "", "| name | what it is |", "|---|---|"]
+        lines += [
+            f"| [`{public}`](../../python/{name}.html#{public}) "
+            f"| {sentence(inspect.getdoc(getattr(package, public)) or '')} |"
+            for public in sorted(package.__all__)
+        ]
+        lines.append("")
+    (pages / "docs" / "reference" / "python.md").write_text("\n".join(lines), "utf-8")
+
+
+def sentence(docstring: str) -> str:
+    """Return the first paragraph of a docstring, fit for a cell of a table."""
+    paragraph = " ".join(docstring.split("\n\n", maxsplit=1)[0].split())
+    return paragraph.replace("|", r"\|").replace("<", "&lt;")
+
+
+def build(root: Path, target: Path, zensical: Path) -> list[str]:
+    """Build the site of a clone into a directory; returns what is wrong with it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(scratch)
+        pages, site = work / "pages", work / "site"
+        pages.mkdir()
+        gather(root, pages)
+        add_python(pages)
+        shutil.copy(CONFIG, work)
+        words = [str(zensical), "build", "--strict", "--config-file", str(work / CONFIG.name)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        if done.returncode:
+            return [done.stdout + done.stderr]
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(site, target)
+    return faults(target)
+
+
+def main(arguments: list[str]) -> int:
+    """Build the site, say where it is, and open it if asked to; returns an exit code."""
+    parser = argparse.ArgumentParser(prog="./run docs", description=__doc__)
+    parser.add_argument("directory", nargs="?", type=Path, default=TARGET, help="where to build")
+    parser.add_argument("--open", action="store_true", help="open the site in a browser")
+    asked = parser.parse_args(arguments)
+    wrong = build(ROOT, asked.directory, Path(os.environ["NOTED_TIME_DOCS"], "zensical"))
+    if wrong:
+        print(*wrong, sep="\n", file=sys.stderr)
+        return 1
+    home = (asked.directory / "index.html").resolve()
+    print(home)
+    if asked.open:
+        webbrowser.open(home.as_uri())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""What is wrong with a built site: links that lead nowhere, and loads from elsewhere."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from docs import reference
+
+ABSOLUTE = "404.html"  # is shown under any address, so its links begin at the root of a server
+
+
+class Page(HTMLParser):
+    """The anchors of a page, and what it links to or shows."""
+
+    def __init__(self, text: str) -> None:
+        """Read it."""
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Record what a tag names."""
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[each] for each in ("id", "name") if each in given}
+        if tag != "meta":
+            self.links |= {given[each] for each in ("href", "src") if each in given}
+
+
+def faults(site: Path) -> list[str]:
+    """Return a sentence for each link that leads nowhere, and for each address to load from."""
+    texts = {path.resolve(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    pages = {path: Page(text) for path, text in texts.items() if path.name != ABSOLUTE}
+    found = [
+        f"{path.relative_to(site.resolve())} links to {link}, {fault}"
+        for path, page in pages.items()
+        for link in page.links
+        if (fault := fault_of(link, path, pages))
+    ]
+    for path in (*texts, *site.resolve().rglob("*.css")):
+        loads = reference.loaded_from_elsewhere(path.read_text("utf-8"))
+        found += [f"{path.relative_to(site.resolve())} loads {address}" for address in loads]
+    return sorted(found)
+
+
+def fault_of(link: str, path: Path, pages: dict[Path, Page]) -> str:
+    """Return why a link of the page at a path leads nowhere; "" if it leads somewhere."""
+    to = urlsplit(link)
+    if to.scheme or to.netloc:
+        return ""
+    target = (path.parent / unquote(to.path)).resolve() if to.path else path
+    if not target.is_file():
+        return "which is not there"
+    # pdoc links parameters, too, to attributes of their names, which may have no text
+    if to.path and to.fragment and target in pages:
+        return "" if unquote(to.fragment) in pages[target].anchors else "which has no such anchor"
+    return ""

@@ -1,0 +1,144 @@
+"""The site of the pages: built, read and searched without a network."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from docs.site.build import build
+from docs.site.links import faults
+from tests.support.browser import NO_BROWSER, chromium, find_chromium
+from tests.support.suites import programs_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Silent(SimpleHTTPRequestHandler):
+    """Serves files as `python -m http.server` does, and logs nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site as `./run docs` does, in a process of its own."""
+    target = tmp_path_factory.mktemp("site") / "docs"
+    environment = os.environ | {"NOTED_TIME_DOCS": str(programs_of("docs"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "docs.site.build", target],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"{target / 'index.html'}\n"), done.stderr
+    return target
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Run a browser, if there is one."""
+    if find_chromium() is None:
+        pytest.skip(NO_BROWSER)
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(params=["file", "http"])
+def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
+    """Return where the site is: as files, or on a server."""
+    if request.param == "file":
+        yield site.as_uri()
+        return
+    handler = partial(Silent, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """Open an empty page; it fails if anything is asked for that is not of the site."""
+    asked: list[str] = []
+    opened = browser.new_page()
+    opened.set_default_timeout(60_000)
+    opened.on("request", lambda request: asked.append(request.url))
+    yield opened
+    opened.close()
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+def test_a_word_is_found(page: Page, address: str) -> None:
+    """And the first result leads to a page that has it."""
+    page.goto(f"{address}/index.html")
+    page.get_by_role("button", name="Search").click()
+    field = page.get_by_role("combobox", name="Search")
+    field.fill("exclude")
+    expect(page.get_by_text(re.compile(r"^\d+ results$"))).to_be_visible()
+    expect(field).to_have_value("exclude")
+    field.press("Enter")
+
+    expect(page).not_to_have_url(re.compile(r"/index\.html"))
+    expect(page.locator("article")).to_contain_text("exclude", ignore_case=True)
+
+
+def test_a_name_of_the_python_interface_is_found(page: Page, address: str) -> None:
+    """It leads to its reference."""
+    page.goto(f"{address}/docs/reference/python.html")
+    page.get_by_role("link", name="KafkaNotedProducer", exact=True).click()
+
+    expect(page.locator("#KafkaNotedProducer")).to_contain_text("note_time")
+
+
+def test_links_and_pictures_are_there(site: Path) -> None:
+    """Also those of the reference; nothing is loaded from elsewhere."""
+    assert faults(site) == []
+
+
+@pytest.mark.parametrize(
+    ("markup", "fault"),
+    [
+        ('<a href="gone.html">', "links to gone.html, which is not there"),
+        ('<img src="pictures/gone.png">', "links to pictures/gone.png, which is not there"),
+        (
+            '<a href="concepts.html#gone">',
+            "links to concepts.html#gone, which has no such anchor",
+        ),
+        ('<script src="https://cdn.example/a.js">', "loads https://cdn.example/a.js"),
+    ],
+)
+def test_what_leads_nowhere_is_named(site: Path, markup: str, fault: str) -> None:
+    """And what would be loaded from elsewhere."""
+    page = site / "docs" / "explain" / "broken.html"
+    page.write_text(markup)
+    found = faults(site)
+    page.unlink()
+
+    assert found == [f"docs/explain/broken.html {fault}"]
+
+
+def test_a_broken_anchor_fails_the_build(tmp_path: Path) -> None:
+    """With the page and the line."""
+    root = tmp_path / "clone"
+    shutil.copytree(ROOT / "docs", root / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    for each in ROOT.glob("*.md"):
+        shutil.copy(each, root)
+    index = root / "docs" / "index.md"
+    index.write_text(f"{index.read_text()}\n[broken](guides/spark.md#gone)\n")
+    wrong = build(root, tmp_path / "site", programs_of("docs") / "zensical")
+
+    assert ["anchor does not exist" in each and "docs/index.md" in each for each in wrong] == [True]
