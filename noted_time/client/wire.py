@@ -6,13 +6,14 @@ missing or malformed raises `Rejected`, naming it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from operator import attrgetter
 from typing import Any
 
 from noted_time.reading import CompleteWindow
 from noted_time.values import (
+    FURTHER_FIELDS,
     MAX_INT64,
     Late,
     LateWriter,
@@ -61,8 +62,11 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
     return dict(StreamCut({_segment(s): _integer(s, offset) for s, offset in wire.items()}).offsets)
 
 
-def note_to_wire(note: Note) -> Json:
-    """Return the JSON shape of a note: its state, and the fields unlike their defaults."""
+def note_to_wire(note: Note, understood: Collection[str] = ()) -> Json:
+    """Return the JSON shape of a note: its state, and the fields unlike their defaults.
+
+    Of `FURTHER_FIELDS` it has those that the controller understands, as that refuses any other.
+    """
     said = zip(NAMES, _values(note), DEFAULTS, strict=True)
     wire = {name: value for name, value, default in said if value != default}
     wire["state"] = note.state
@@ -71,6 +75,9 @@ def note_to_wire(note: Note) -> Json:
     if note.late is not None:
         late = [_without_none(asdict(each)) for each in reports_of(note.late)]
         wire["late"] = late[0] if len(late) == 1 else late
+    for name in FURTHER_FIELDS:
+        if name not in understood:
+            wire.pop(name.removeprefix("note."), None)
     return wire
 
 

@@ -85,6 +85,7 @@ from noted_time.values.membership import (
     late_by_hour,
 )
 from noted_time.values.note import (
+    FURTHER_FIELDS,
     HELD_LENGTH,
     LARGEST_TIME,
     LEAST_TIME,

@@ -17,7 +17,7 @@ from controller.aggregation.shown.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
 from noted_time import Mark, ScaleEvent, StreamSettings
 from noted_time.progress import AlignmentNow, AlignmentSettings, MemberNow
-from noted_time.values import Absence, LateReport
+from noted_time.values import FURTHER_FIELDS, Absence, LateReport
 
 A = TypeVar("A")
 
@@ -49,7 +49,8 @@ class SealAnswer(msgspec.Struct):
 class StreamAnswer(StreamSettings):
     """A stream: its creation id, settings, last mark per domain, scale events, and its seal.
 
-    `logs` are the ids of the logs that its positions are of, the present one last.
+    `logs` are the ids of the logs that its positions are of, the present one last. `understands`
+    names fields of requests that controllers of an earlier version refuse.
     """
 
     name: str
@@ -58,6 +59,7 @@ class StreamAnswer(StreamSettings):
     scale_events: Sequence[ScaleEvent]
     seal: SealAnswer | None
     logs: Sequence[str]
+    understands: Sequence[str]
 
     def __post_init__(self) -> None:
         """Check nothing: the settings were checked when they were made."""
@@ -75,6 +77,7 @@ class StreamAnswer(StreamSettings):
             scale_events=summary.scales,
             seal=record.seal and SealAnswer(record.seal.at, record.seal.final_cut),
             logs=record.logs,
+            understands=FURTHER_FIELDS,
             **more,
         )
 

@@ -51,6 +51,7 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
             "scale_events": [],
             "seal": None,
             "logs": [],
+            "understands": [],
         },
     )
 

@@ -42,6 +42,15 @@ def item(stream: str = HERE, body: bytes = noting({"writer": "w"}), token: str =
     return Item(stream, f"Bearer {token}".encode() if token else b"", body)
 
 
+async def test_a_controller_of_a_later_version_may_add_to_the_end_of_an_item(this: Played) -> None:
+    """This one passes over it, and answers with the three parts that every version knows."""
+    longer = [HERE, b"", noting({"writer": "w"}), "what a later version adds"]
+    reply = await this.send(msgspec.msgpack.encode([longer]))
+
+    ((status, _, headers),) = msgspec.msgpack.decode(reply.content)
+    assert (status, headers) == (200, [[b"content-type", b"application/json"]])
+
+
 async def test_each_request_is_answered_in_its_place(this: Played) -> None:
     """A refusal for one of them takes nothing from the others."""
     good = noting({"writer": "w", "time": 5, "position": {"0": 3}})
