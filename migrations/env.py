@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING
 from alembic import context
 
 from controller.store.migrate import engine_to_migrate
-from controller.store.schema import metadata
+from controller.store.schema import compatible, metadata
 
 if TYPE_CHECKING:
+    from alembic.runtime.migration import MigrationContext, MigrationInfo
     from sqlalchemy import Connection
+
+
+def record_oldest_code(
+    ctx: MigrationContext, step: MigrationInfo, heads: object, run_args: object
+) -> None:
+    """Record what the file of a migration says of older code, for controllers without that file."""
+    del heads, run_args
+    oldest = getattr(getattr(step.up_revision, "module", None), "oldest_code", None)
+    if oldest is not None and ctx.connection is not None:
+        row = compatible.insert().values(revision=step.up_revision_id, oldest=oldest)
+        ctx.connection.execute(row)
 
 
 def run(connection: Connection) -> None:
@@ -24,6 +36,7 @@ def run(connection: Connection) -> None:
         target_metadata=metadata,
         render_as_batch=True,
         transactional_ddl=True,
+        on_version_apply=record_oldest_code,
     )
     with context.begin_transaction():
         context.run_migrations()

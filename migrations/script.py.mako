@@ -10,6 +10,9 @@ down_revision = ${repr(down_revision)}
 branch_labels = None
 depends_on = None
 
+# the oldest revision whose code works with these tables, see 0003
+oldest_code = ...
+
 
 def upgrade() -> None:
     """${message}."""

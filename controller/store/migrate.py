@@ -17,9 +17,14 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres, migrating_alone, postgres_engine, shown
 from controller.store.schema import REVISION
+from controller.store.sql import OLDEST, works_with
 from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
+
+
+LOCK_MS = 1000
+"""How long a migration waits for a lock on a table, in ms: the controllers wait behind it."""
 
 
 class WrongSchema(StoreUnavailable):
@@ -28,7 +33,7 @@ class WrongSchema(StoreUnavailable):
     `found` is the revision that it is at, `None` if there is none.
     """
 
-    def __init__(self, url: str, found: str | None) -> None:
+    def __init__(self, url: str, found: str | None, oldest: str | None = None) -> None:
         url = shown(url) if is_postgres(url) else url
         remedy = f"run `noted-time migrate --database {quote(url)}`"
         if found is None:
@@ -38,7 +43,7 @@ class WrongSchema(StoreUnavailable):
         else:
             sentence = (
                 f"the schema of {url} is at {found}, newer than {REVISION}: install the "
-                f"noted-time that created it; there, {remedy}"
+                f"noted-time that created it, or another from revision {oldest or found} on"
             )
         super().__init__(sentence)
         self.url = url
@@ -46,18 +51,29 @@ class WrongSchema(StoreUnavailable):
 
 
 def check(url: str) -> None:
-    """Raise `WrongSchema` if the schema is missing, older or newer; takes no lock."""
-    found = revision(url)
-    if found != REVISION:
-        raise WrongSchema(url, found)
+    """Raise `WrongSchema` if this code does not work with the schema; takes no lock.
+
+    That is, if the schema is missing or older, or newer and not marked as one for this code.
+    """
+    found, oldest = _state(url)
+    if found != REVISION and not (found and found > REVISION and works_with(oldest)):
+        raise WrongSchema(url, found, oldest)
 
 
 def revision(url: str) -> str | None:
     """Return the revision that the database is at, `None` if there is none."""
+    return _state(url)[0]
+
+
+def _state(url: str) -> tuple[str | None, str | None]:
+    """Return the revision of the database and, if it is later, the oldest whose code it takes."""
     if not is_postgres(url) and not file_of(url).exists():
-        return None
+        return None, None
     with _connected(_engine(url)) as connection:
-        return _revision(connection)
+        found = _revision(connection)
+        if found is None or found <= REVISION:
+            return found, None
+        return found, connection.exec_driver_sql(OLDEST).scalar()
 
 
 def create_if_new(url: str) -> bool:
@@ -74,14 +90,13 @@ def create_if_new(url: str) -> bool:
 def migrate(url: str) -> None:
     """Bring the database to this version's tables, creating the file if there is none.
 
-    Several processes may call it at once: one migrates, the others wait and find it done. Raises
-    `WrongSchema` where the schema is newer.
+    Several processes may call it at once: one migrates, the others wait and find it done. A newer
+    schema is left as it is; raises `WrongSchema` if this code does not work with it.
     """
     found = revision(url)
-    if found == REVISION:
+    if found is not None and found >= REVISION:
+        check(url)
         return
-    if found is not None and found > REVISION:
-        raise WrongSchema(url, found)
     with _migrating(url) as connection:
         if _revision(connection) != REVISION:  # else another process was faster
             _upgrade(connection)
@@ -110,6 +125,7 @@ def _migrating(url: str) -> Iterator[Connection]:
     if is_postgres(url):
         engine = postgres_engine(url)
         with migrating_alone(url), _connected(engine) as connection, connection.begin():
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
             yield connection
         return
     with _connected(migration_engine(file_of(url))) as connection, connection.begin():

@@ -94,14 +94,15 @@ class PostgresStore(SqlStore):
     def ping(self) -> None:
         """Raise `StoreUnavailable` if the session of the leases was lost or may only read."""
         with self._border():
-            found = self._session.session().execute(_STATE).fetchone()
-        read_only, revision = found or ("off", None)
+            session = self._session.session()
+            read_only, revision = session.execute(_STATE).fetchone() or ("off", None)
         if read_only == "on":
             raise StoreUnavailable(
                 "the database is read-only: see default_transaction_read_only, and whether the "
                 "server is a standby"
             )
-        check_revision(revision)
+        with self._border():
+            check_revision(revision, lambda query: (session.execute(query).fetchone() or [None])[0])
 
     def close(self) -> None:
         """Release all buckets; any call after it raises `StoreUnavailable`."""

@@ -3,7 +3,8 @@
 A row is a value of the port as compact JSON text, behind the columns by which it is found: no
 dialect's own JSON type, which costs the server more than it gives here. The port documents what the
 values hold. Fields may be added with a default; that too takes a revision, for older controllers
-cannot know them.
+drop them. Controllers of the next and of the former version run beside these, so a revision says
+which code works with it: see the migration 0003.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -70,6 +71,9 @@ bucket = Table("bucket", metadata, _key("number", Integer), _number("service_ms"
 
 # The controllers on a shared database, by the process of the server that serves their session.
 replica = Table("replica", metadata, _key("pid", Integer), _text("url"))
+
+# For each revision from 0003 on, the oldest one whose code works with its tables.
+compatible = Table("compatible", metadata, _key("revision"), _text("oldest"))
 
 # What the controllers of the database share and nobody else knows, created by the migration.
 secret = Table("secret", metadata, _key("name"), _text("value"))

@@ -7,7 +7,7 @@ parameter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import chain, groupby
@@ -38,6 +38,11 @@ from controller.store.schema import (
 
 if TYPE_CHECKING:
     Seqs = Collection[tuple[str, str, int]]
+
+OLDEST = """
+SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_version)
+"""
+"""Asks a database which is the oldest revision whose code works with it."""
 
 ROWS_AT_ONCE = 64
 """How many members a statement writes: with 16 or 256 each takes longer."""
@@ -213,13 +218,27 @@ def _put_members(count: int) -> str:
     return upsert(member, f"VALUES {', '.join([row] * count)}")
 
 
-def check_revision(found: object) -> None:
-    """Raise `StoreUnavailable` if the database is not at this version's schema."""
-    if found != REVISION:
-        raise StoreUnavailable(
-            f"the schema of the database is at {found}, not at {REVISION}: start the controller of "
-            "the version that created it, or run `noted-time migrate`"
-        )
+def check_revision(found: object, ask: Callable[[str], Any]) -> None:
+    """Raise `StoreUnavailable` if this code does not work with the database's schema.
+
+    `ask` returns the value that a query selects, `None` if there is none.
+    """
+    if found == REVISION or (str(found) > REVISION and works_with(ask(OLDEST))):
+        return
+    raise StoreUnavailable(
+        f"the schema of the database is at {found}, not at {REVISION}, and not marked as one with "
+        f"which {REVISION} works: start the controller of the version that created it, or run "
+        "`noted-time migrate`"
+    )
+
+
+def works_with(oldest: str | None) -> bool:
+    """Whether this code works with a later schema, with which code works from `oldest` on.
+
+    >>> works_with(REVISION), works_with("9999"), works_with(None)
+    (True, False, False)
+    """
+    return oldest is not None and oldest <= REVISION
 
 
 def insert(table: Table, source: str = "") -> str:

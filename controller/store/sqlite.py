@@ -97,7 +97,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             # to begin as a writer is not enough: SQLite then begins as a reader if it must
             connection.exec_driver_sql(_WRITE_NOTHING)
             found = connection.exec_driver_sql(_REVISION).scalar()
-        check_revision(found)
+            check_revision(found, lambda query: connection.exec_driver_sql(query).scalar())
 
     @contextmanager
     def _border(self) -> Iterator[None]:

@@ -141,13 +141,21 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 def migrate(database: Database = DEFAULT_DATABASE) -> None:
     """Bring the database to this version's tables, or create it.
 
+    Controllers of the version before continue to serve a PostgreSQL database meanwhile and after
+    it; 0.1.0 has to be stopped first. A database of a later version is left as it is.
+
     Try it:  noted-time migrate --database sqlite:///noted-time.db
     """
     from controller.store.migrate import migrate as migrate_database
+    from controller.store.migrate import revision
+    from controller.store.schema import REVISION
 
     with ended_in_a_sentence():
         migrate_database(database)
-    typer.echo(f"{without_password(database)} is at the current schema.")
+        found = revision(database)
+    later = f"{found}, later than {REVISION}, with which this version works: nothing to do"
+    at = "the current schema" if found == REVISION else later
+    typer.echo(f"{without_password(database)} is at {at}.")
 
 
 def _check_address(gate: Gate, place: Place, database: str, *, insecure: bool) -> None:

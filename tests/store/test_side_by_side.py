@@ -1,0 +1,187 @@
+"""Code of a revision and of later ones on one database: what a migration says, what code takes."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from alembic.script import Script, ScriptDirectory
+from sqlalchemy import inspect
+
+from controller.store.migrate import WrongSchema, check, engine_to_migrate, migrate, revision
+from controller.store.open import open_store
+from controller.store.port import StoreUnavailable, Transaction
+from controller.store.schema import REVISION
+from tests.store.conftest import DURABLE
+from tests.support.postgres import Server
+from tests.support.processes import ROOT, command, environment
+from tests.support.stored import mark, of_one_stream, seqs
+
+LATER = "9000"
+FIRST = "0003"
+"""The first revision that says which code works with it."""
+
+MIGRATION = f'''
+"""Add what code of {REVISION} knows nothing of."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{LATER}"
+down_revision = "{REVISION}"
+oldest_code = "{{oldest}}"
+
+
+def upgrade():
+    """Add a table, a column that may be null, and one with a default of the server."""
+    op.create_table("colour", sa.Column("name", sa.Text, primary_key=True))
+    for table in ("member", "mark", "replica"):
+        op.add_column(table, sa.Column("colour", sa.Text))
+        op.add_column(table, sa.Column("shade", sa.Text, nullable=False, server_default="grey"))
+'''
+
+
+@pytest.fixture(params=DURABLE)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database of each kind that this version has migrated."""
+    made = f"sqlite:///{tmp_path / 'noted-time.db'}"
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("server")
+        made = server.make_database()
+    migrate(made)
+    return made
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Path:
+    """The directory of the code of a later version, whose migration is yet to be written."""
+    for package in ("controller", "migrations", "noted_time"):
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / "later" / package, ignore=without)
+    schema = tmp_path / "later" / "controller" / "store" / "schema.py"
+    text = schema.read_text()
+    schema.write_text(text.replace(f'REVISION = "{REVISION}"', f'REVISION = "{LATER}"'))
+    assert schema.read_text() != text
+    return tmp_path / "later"
+
+
+def migrated_by(later: Path, url: str, *, oldest: str) -> None:
+    """Migrate the database by the later version, whose migration names its oldest code."""
+    file = later / "migrations" / "versions" / f"{LATER}_colours.py"
+    file.write_text(MIGRATION.format(oldest=oldest))
+    code = "import sys; from controller.store.migrate import migrate; migrate(sys.argv[1])"
+    made = {**environment(), "PYTHONPATH": str(later)}
+    subprocess.run([sys.executable, "-c", code, url], cwd=later, env=made, check=True)
+
+
+def test_a_store_works_on_after_an_expansion(url: str, later: Path) -> None:
+    """It commits and reads while it is open, is ready, and so is one that is opened later."""
+    with closing(open_store(url)) as store:
+        store.heartbeat()
+        store.commit(of_one_stream(upto=1))
+        migrated_by(later, url, oldest=REVISION)
+        store.ping()
+        store.commit(Transaction({0: 2}, marks=[mark(2)]))
+    with closing(open_store(url)) as again:
+        again.heartbeat()
+        again.ping()
+
+        assert (revision(url), seqs(again)) == (LATER, [1, 2])
+
+
+def test_a_later_database_is_left_as_it_is_by_migrate(url: str, later: Path) -> None:
+    """The command says so; nothing is ever taken back."""
+    migrated_by(later, url, oldest=REVISION)
+
+    done = command("migrate", "--database", url, cwd=later.parent)
+    assert (done.returncode, revision(url)) == (0, LATER)
+    assert f"is at {LATER}, later than {REVISION}, with which this version works" in done.stdout
+
+
+def test_a_database_that_needs_later_code_is_refused(url: str, later: Path) -> None:
+    """At the start, and by a store that has it open; both revisions are named, and the remedy."""
+    with closing(open_store(url)) as store:
+        store.heartbeat()
+        migrated_by(later, url, oldest=LATER)
+        with pytest.raises(StoreUnavailable, match=f"at {LATER}, not at {REVISION}, .*: start the"):
+            store.ping()
+
+    with pytest.raises(WrongSchema) as wrong:
+        check(url)
+    assert f"is at {LATER}, newer than {REVISION}: install the noted-time that" in str(wrong.value)
+
+
+def test_an_older_database_is_to_be_migrated_by_the_later_version(url: str, later: Path) -> None:
+    """Its controllers say which command does it."""
+    code = "import sys; from controller.store.migrate import check; check(sys.argv[1])"
+    made = {**environment(), "PYTHONPATH": str(later)}
+    ended = [sys.executable, "-c", code, url]
+    done = subprocess.run(ended, cwd=later, env=made, capture_output=True, text=True, check=False)
+
+    assert f"is at {REVISION}, older than {LATER}: run `noted-time migrate" in done.stderr
+
+
+# What each migration says
+
+
+def migrations() -> list[Script]:
+    """Return the migrations from the first that says which code works with it, in order."""
+    found = ScriptDirectory(str(files("migrations"))).walk_revisions()
+    return [each for each in reversed([*found]) if each.revision >= FIRST]
+
+
+def oldest_codes() -> dict[str, str]:
+    """Return what each of them says, as its text has it."""
+
+    def said(script: Script) -> Iterator[str]:
+        for node in ast.parse(Path(script.path).read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "oldest_code":
+                yield ast.literal_eval(node.value)
+
+    return {each.revision: "".join(said(each)) for each in migrations()}
+
+
+def test_each_migration_says_which_code_works_with_it() -> None:
+    """That of an expansion as before it, that of any other migration as of itself."""
+    codes, former = oldest_codes(), FIRST
+    for number, oldest in codes.items():
+        assert oldest in {former, number}, f"{number} needs oldest_code: {former!r} or {number!r}"
+        former = oldest
+
+    assert codes[FIRST] == FIRST
+
+
+def columns(url: str) -> dict[tuple[str, str], bool]:
+    """Return the columns of all tables, each with whether a row may leave it out."""
+    engine = engine_to_migrate(url)
+    with engine.connect() as connection:
+        found = inspect(connection)
+        columns = {
+            (table, each["name"]): bool(each["nullable"] or each["default"])
+            for table in found.get_table_names()
+            for each in found.get_columns(table)
+        }
+    engine.dispose()
+    return columns
+
+
+def test_an_expansion_keeps_the_columns_and_fills_the_new_ones(tmp_path: Path) -> None:
+    """What older code reads and writes is there; it leaves the new columns out."""
+    url = f"sqlite:///{tmp_path / 'stepwise.db'}"
+    known: dict[tuple[str, str], bool] = {}
+    for number, oldest in oldest_codes().items():
+        alembic = [sys.executable, "-m", "alembic", "-x", f"database={url}", "upgrade", number]
+        subprocess.run(alembic, cwd=ROOT, check=True, capture_output=True)
+        found, tables = columns(url), {table for table, _ in known}
+        needed = [each for each in found.keys() - known.keys() if not found[each]]
+        if oldest != number:
+            assert known.keys() - found.keys() == set()
+            assert [each for each in needed if each[0] in tables] == []
+        known = found
+
+    assert ("compatible", "oldest") in known
