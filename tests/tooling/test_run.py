@@ -237,8 +237,10 @@ def test_the_wrapper_drops_the_vector_module_and_nothing_else(
 
 SPARKS = [f"requirements-spark/{release}.lock" for release in ("3.5", "4.0", "4.1", "4.2")]
 
+IMAGES = ["requirements-image.lock", "deploy/requirements.lock", "deploy/build.lock"]
+
 LOCKS = ["requirements.lock", "requirements-java.lock", "requirements-dbt.lock"]
-LOCKS += ["requirements-docs.lock", *SPARKS]
+LOCKS += ["requirements-docs.lock", *SPARKS, *IMAGES]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:
@@ -282,6 +284,14 @@ def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
 def test_the_lock_holds_all_that_the_project_asks_for(root: Path) -> None:
     """A dependency added without `./run lock` is noticed here."""
     assert declared(root) - pins(root / "requirements.lock").keys() == set()
+
+
+def test_the_image_has_the_versions_that_are_tested(root: Path) -> None:
+    """Its own lock, and that of what builds its wheel, take them from the usual one."""
+    usual = pins(root / "requirements.lock")
+    image = pins(root / IMAGES[1]) | pins(root / IMAGES[2])
+
+    assert {name: found for name, found in image.items() if usual.get(name) != found} == {}
 
 
 def test_spark_gets_the_pandas_it_knows(root: Path) -> None:

@@ -207,7 +207,7 @@ def built(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, s
     (directory / "run").chmod(0o755)
     there = directory / "bin"  # a build installs what is missing of these; a test installs nothing
     there.mkdir()
-    for name in ("nginx", "caddy", "prometheus", "chromium"):
+    for name in ("nginx", "caddy", "prometheus", "chromium", "buildah", "mmdebstrap"):
         (there / name).write_text("#!/bin/sh\n")
         (there / name).chmod(0o755)
     done = subprocess.run(
@@ -231,11 +231,11 @@ def test_a_build_checks_even_what_fails_its_tests(
     """One build reports everything that is wrong, and is red if anything is.
 
     It tests with the newest Spark, the site of the pages, the oldest Spark, one that writes
-    tables, and with dbt.
+    tables, with dbt, and an image.
     """
     code, said = built(tmp_path, root, test=test, check=check)
 
-    assert (bool(code), said) == (bool(expected), "test\n" * 5 + "check\n")
+    assert (bool(code), said) == (bool(expected), "test\n" * 6 + "check\n")
 
 
 def test_the_core_imports_the_standard_library_only(root: Path) -> None:

@@ -1,0 +1,154 @@
+"""Images built by buildah, and containers of them: what a container engine does, in few lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.calls import Calls
+from tests.support.waiting import PATIENCE_S
+
+OF_THE_MACHINE = ("/etc/ssl/certs", "/etc/pip.conf")
+"""How this machine reaches its package index, which a build needs, too."""
+
+CONTAINED = """
+mount --bind "$1" "$1"
+mount -o remount,bind,ro "$1"
+mount --bind "$2" "$1$3"
+mount --rbind /dev "$1/dev"
+mount -t proc proc "$1/proc"
+user=$4 root=$1
+shift 4
+exec chroot --userspec="$user" "$root" env --ignore-environment "$@"
+"""
+"""A read-only root file system, a volume, and a user: what `docker run --read-only` gives."""
+
+
+class Store:
+    """The images of a directory; leaving the block removes them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        places = ["--root", str(directory / "root"), "--runroot", str(directory / "run")]
+        self._words = ["buildah", *places, "--storage-driver", "vfs"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.buildah("rm", "--all")
+        shutil.rmtree(self._directory)
+
+    def buildah(self, *arguments: str) -> str:
+        """Run a command of buildah and return what it prints; raises with what it says else."""
+        done = subprocess.run(
+            [*self._words, *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        return done.stdout.strip()
+
+    def add(self, name: str, archive: Path) -> None:
+        """Make an image of the files in an archive."""
+        container = self.buildah("from", "scratch")
+        self.buildah("add", "--quiet", container, str(archive), "/")
+        self.buildah("commit", "--format", "docker", "--quiet", container, f"localhost/{name}")
+        self.buildah("rm", container)
+
+    def build(self, name: str, clone: Path, file: str, **arguments: str) -> Image:
+        """Build an image of the clone, from images of this store alone."""
+        given = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+        shared = [f"--volume={each}:{each}:ro" for each in OF_THE_MACHINE if Path(each).exists()]
+        how = ["--format", "docker", "--isolation", "chroot", "--pull-never", *given, *shared]
+        self.buildah("build", *how, "--file", str(clone / file), "--tag", name, str(clone))
+        return Image(self, f"localhost/{name}")
+
+    def root_of(self, image: str) -> Path:
+        """Return the root file system of a new container."""
+        return Path(self.buildah("mount", self.buildah("from", "--pull-never", image)))
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of a store."""
+
+    store: Store
+    name: str
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """What the image says of the containers made of it."""
+        told = json.loads(self.store.buildah("inspect", "--type", "image", self.name))
+        return dict(told["Docker"]["config"])
+
+    @cached_property
+    def root(self) -> Path:
+        """A root file system, which containers share because none may write to it."""
+        return self.store.root_of(self.name)
+
+    def container(self, volume: Path, *words: str, **variables: str) -> Container:
+        """Start a container; without words it runs what the image does by itself."""
+        return Container(self, volume, words or self.config["Cmd"], variables)
+
+
+class Container(Calls):
+    """A container with a read-only root; leaving the block kills it."""
+
+    def __init__(
+        self, image: Image, volume: Path, words: Sequence[str], variables: dict[str, str]
+    ) -> None:
+        super().__init__("")
+        config = image.config
+        (place,) = config["Volumes"]
+        user, _, _ = config["User"].partition(":")
+        shutil.chown(volume, int(user), int(user))
+        given = [*config["Env"], *(f"{name}={value}" for name, value in variables.items())]
+        run = ["env", "--chdir", config["WorkingDir"], *config["Entrypoint"], *words]
+        contained = ["sh", "-euc", CONTAINED, "sh", str(image.root), str(volume), place]
+        self.log_file = volume.with_name(f"{time.monotonic_ns()}.log")
+        self.given = [*contained, config["User"], *given]
+        with self.log_file.open("wb") as log:
+            self.process = subprocess.Popen(
+                ["unshare", "--mount", "--pid", "--fork", "--kill-child", *self.given, *run],
+                stdout=log,
+                stderr=log,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def text(self) -> str:
+        """Return what it has printed."""
+        return self.log_file.read_text()
+
+    def ready(self) -> Self:
+        """Wait until its controller serves."""
+        deadline = time.monotonic() + PATIENCE_S
+        while '"serving"' not in self.text():
+            assert self.process.poll() is None, self.text()
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.05)
+        return self
+
+    @property
+    def first(self) -> int:
+        """The process that is number 1 in it; 0 once it has ended."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return int(children.read_text() or 0)
+
+    def kill(self) -> None:
+        """End it as `docker kill` does, by SIGKILL, and wait until it is gone."""
+        if self.process.poll() is None and (first := self.first):
+            os.kill(first, signal.SIGKILL)
+        self.process.wait(PATIENCE_S)

@@ -1,0 +1,95 @@
+"""The units of deploy/systemd: how little they may do, and that a controller works with that."""
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import ServeProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+UNITS = ROOT / "deploy" / "systemd"
+PAGE = ROOT / "docs" / "guides" / "deploy.md"
+NAMES = ["noted-time.service", "noted-time-observer@.service", "noted-time-relay@.service"]
+WORST = 20
+"""Ten times the exposure that `systemd-analyze security` may find."""
+
+WITHOUT = "tests.operations.without_new_code"
+
+needs_systemd = pytest.mark.skipif(
+    not shutil.which("systemd-analyze"), reason="needs systemd-analyze, of systemd"
+)
+
+
+def analyze(*words: str) -> tuple[int, str]:
+    """Return the exit status and the output of `systemd-analyze`."""
+    done = subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_there_are_no_other_units() -> None:
+    """So each is tested here."""
+    assert sorted(each.name for each in UNITS.iterdir()) == sorted(NAMES)
+
+
+@needs_systemd
+@pytest.mark.parametrize("name", NAMES)
+def test_a_unit_exposes_little(name: str) -> None:
+    """At most 2.0 of 10, as systemd counts."""
+    status, told = analyze(
+        "security", "--offline=true", f"--threshold={WORST}", "--no-pager", str(UNITS / name)
+    )
+
+    assert status == 0, told[-2000:]
+
+
+@needs_systemd
+@pytest.mark.parametrize("name", NAMES)
+def test_systemd_understands_all_of_a_unit(name: str, tmp_path: Path) -> None:
+    """It only warns of a setting that it does not know. The program is there; so is an instance."""
+    text = (UNITS / name).read_text()
+    program = re.search(r"^ExecStart=(\S+)", text, re.MULTILINE)
+    assert program is not None
+    unit = tmp_path / name.replace("@.", "@flights.")
+    unit.write_text(text.replace(program[1], sys.executable))
+
+    assert analyze("verify", "--man=no", str(unit)) == (0, "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
+    """With what its file of variables has, as the page shows it."""
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string((UNITS / name).read_text())
+    program, *words = unit["Service"]["ExecStart"].split()
+    command = [word for word in words if word[0] not in "$%"]
+
+    shown = subprocess.run(
+        [sys.executable, "-m", "noted_time", *command, "--help"], check=False, capture_output=True
+    )
+
+    assert (Path(program).name, shown.returncode) == ("noted-time", 0)
+    assert unit["Service"]["EnvironmentFile"].replace("%i", "flights") in PAGE.read_text()
+
+
+@pytest.mark.acceptance
+def test_a_controller_works_where_no_memory_becomes_code(tmp_path: Path) -> None:
+    """As with MemoryDenyWriteExecute=: neither the event loop nor a driver makes code at run time.
+
+    The kernel refuses it to the process and its children, in place of systemd's filter.
+    """
+    if subprocess.run([sys.executable, "-m", WITHOUT, "--version"], check=False).returncode:
+        pytest.skip("this kernel is older than 6.3, and knows no PR_SET_MDWE")
+
+    with ServeProcess(tmp_path, module=WITHOUT).ready() as process:
+        process.make("flights")
+        process.note("flights", 7, {"0": 3})
+        lower = process.lower("flights")
+        status, _ = process.stop()
+
+    assert (lower, status) == (7, 0)
