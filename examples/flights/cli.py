@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from examples.descendants import end_with_this_process
-from examples.flights import demo, observers, report
+from examples.flights import demo, observers, report, tables
 from examples.flights.data import read_flights
 from examples.flights.stage import DATABASE, Result, bars_on, staged
 from examples.flights.surroundings import SurroundingsError, broker, controller, keep_database
@@ -24,6 +24,7 @@ from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
 TERMINATED = 128 + signal.SIGTERM
 OUT = Path("flights-demo")
@@ -41,9 +42,18 @@ def flights(  # noqa: PLR0913 - the options of a command
         Literal["observers"] | None,
         typer.Option(help="With --kafka, play this instead: producers that do not note."),
     ] = None,
+    of_tables: Annotated[
+        bool,
+        typer.Option(
+            "--tables", help="Play this instead: a Delta table that says up to when it is complete."
+        ),
+    ] = False,
     months: Annotated[int, typer.Option(min=1, max=12, help="How much of 2013 to replay.")] = 1,
     days: Annotated[
-        int | None, typer.Option(min=1, help="Only the first days of that: a quick look.")
+        int | None,
+        typer.Option(
+            min=1, help="Only the first days of that: a quick look, 4 with --tables by default."
+        ),
     ] = None,
     delay: Annotated[
         list[int],
@@ -89,21 +99,22 @@ def flights(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
-    With --story, another side of noted time is played on the same flights, in a few minutes.
+    With --tables or --story, another side of noted time is played on the same flights, in a few
+    minutes.
     Ends with status 1 if noted time lost a row, or the story did not keep its promise.
     The controller's database stays in OUT, so that the flights can be looked at.
     """
     end_with_this_process()
     console = Console()
     with _ending_in_order(console):
-        _refuse_options_of_the_comparison(context, story)
+        played = _story(context, story, of_tables=of_tables)
+        if of_tables and days is None and not _is_given(context, "months"):
+            days = tables.DAYS
         data = read_flights(months, days)
         delays = tuple(sorted({*delay, demo.least_full_hours(data)}))
         plan = demo.Plan(delays, rows_per_batch, speed, run_own=not simulate_own)
         kafka = kafka or bool(bootstrap)
-        if story and not kafka:
-            raise typer.BadParameter(f"--story {story} requires --kafka")
-        opening = observers.opening(data) if story else report.plot(data, plan, kafka=kafka)
+        opening = played.opening(data) if played else report.plot(data, plan, kafka=kafka)
         _say(console, report.opening(data), *opening)
         out.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -112,9 +123,9 @@ def flights(  # noqa: PLR0913 - the options of a command
                 bootstrap = stack.enter_context(broker(directory))
             bars = stack.enter_context(bars_on(console))
             with staged(data, directory, bars, bootstrap) as stage:
-                result = observers.play(stage) if story else demo.play(stage, plan)
+                result = played.play(stage) if played else demo.play(stage, plan)
             keep_database(directory / DATABASE, out / KEPT_DATABASE)
-        _show(console, result, out / (story or "flights"))
+        _show(console, result, out / (played.NAME if played else "flights"))
         if stay:
             _stay_up(console, out / KEPT_DATABASE, result.stream)
         else:
@@ -122,12 +133,29 @@ def flights(  # noqa: PLR0913 - the options of a command
     raise typer.Exit(1 if result.broken else 0)
 
 
-def _refuse_options_of_the_comparison(context: typer.Context, story: str | None) -> None:
-    """Raise `BadParameter` if a story is played with an option of the comparison."""
-    for name in OF_THE_COMPARISON:
-        source, option = context.get_parameter_source(name), f"--{name.replace('_', '-')}"
-        if story and source and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{option} belongs to the comparison, not to --story {story}")
+def _story(context: typer.Context, name: str | None, *, of_tables: bool) -> ModuleType | None:
+    """Return the module of the story that is to be played, `None` for the comparison.
+
+    Raises `BadParameter` for options that do not belong together.
+    """
+    if not (name or of_tables):
+        return None
+    shown = "--tables" if of_tables else f"--story {name}"
+    for each in OF_THE_COMPARISON:
+        if _is_given(context, each):
+            option = f"--{each.replace('_', '-')}"
+            raise typer.BadParameter(f"{option} belongs to the comparison, not to {shown}")
+    on_kafka = _is_given(context, "kafka") or _is_given(context, "bootstrap")
+    if of_tables and (name or on_kafka):
+        raise typer.BadParameter("--tables plays on files: leave out --story, --kafka, --bootstrap")
+    if name and not on_kafka:
+        raise typer.BadParameter(f"--story {name} requires --kafka")
+    return tables if of_tables else observers
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _show(console: Console, result: Result, out: Path) -> None:

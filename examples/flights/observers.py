@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from examples.flights.replay import Replayed
     from examples.flights.stage import Stage
 
+NAME = "observers"
+"""The name of the story's files."""
+
 AIRPORTS = ("EWR", "JFK", "LGA")
 """The airport of each partition."""
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from controller.store.migrate import migrate
-from examples.flights import cli, demo, report
+from examples.flights import cli, demo, report, tables
 from examples.flights.data import HOUR_MS, Flights
 from examples.flights.demo import Findings
 from examples.flights.measurement import Outcome
@@ -112,6 +112,35 @@ def test_an_option_of_the_comparison_is_refused_beside_a_story(tmp_path: Path) -
 
     message = "--delay belongs to the comparison, not to --story observers" in result.output
     assert (result.exit_code, message) == (2, True), result.output
+
+
+def test_the_table_is_played_on_files_alone(tmp_path: Path) -> None:
+    """A story of Kafka is another."""
+    arguments = ["--tables", "--kafka", "--out", str(tmp_path)]
+    result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"})
+
+    message = "--tables plays on files: leave out --story, --kafka, --bootstrap" in result.output
+    assert (result.exit_code, message) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("given", "played"),
+    [([], (1, tables.DAYS)), (["--months", "2"], (2, None)), (["--days", "9"], (1, 9))],
+)
+def test_the_table_has_some_days_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: list[str], played: tuple[int, int]
+) -> None:
+    """A month takes Spark longer than a first look should."""
+
+    def read(*size: int) -> Flights:
+        asked.append(size)
+        raise SurroundingsError
+
+    asked: list[tuple[int, ...]] = []
+    monkeypatch.setattr(cli, "read_flights", read)
+    CliRunner().invoke(cli.app, ["--tables", "--out", str(tmp_path), *given])
+
+    assert asked == [played]
 
 
 def test_what_was_kept_before_is_not_overwritten(

@@ -98,11 +98,23 @@ def test_the_flights_can_be_looked_at_afterwards(finished: Path, tmp_path: Path)
     assert (stream["marks"]["default"] is not None, states) == (True, {"finished"})
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_cleans_up(tmp_path: Path, sent: signal.Signals) -> None:
+LOG, TABLE = "log/flights/partition=*/*.parquet", "flights-table/_delta_log/*.json"
+
+
+@pytest.mark.parametrize(
+    ("sent", "arguments", "amid"),
+    [
+        (signal.SIGINT, ["--speed", "0.1"], LOG),
+        (signal.SIGTERM, ["--speed", "0.1"], LOG),
+        (signal.SIGINT, ["--tables"], TABLE),
+    ],
+)
+def test_an_interrupted_demo_cleans_up(
+    tmp_path: Path, sent: signal.Signals, arguments: list[str], amid: str
+) -> None:
     """Stopped amid the replay, it ends its controller and removes its files."""
-    files = "noted-time-*/log/flights/partition=*/*.parquet"
-    with demo(tmp_path, "--speed", "0.1") as process:
+    files = f"noted-time-*/{amid}"
+    with demo(tmp_path, *arguments) as process:
         wait_until(lambda: process.poll() is not None or any((tmp_path / "scratch").glob(files)))
         was_running = process.poll() is None
 
