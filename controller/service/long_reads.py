@@ -11,11 +11,12 @@ import msgspec
 
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.shown.overview import (
+    Condition,
     Rank,
     Sort,
     StreamRow,
-    rank_of_stream,
     row_of_stream,
+    standing_of,
 )
 from controller.aggregation.shown.segments import SegmentRow, Segments, named_by
 from controller.aggregation.stream import StreamState
@@ -47,9 +48,10 @@ class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"})
 
 
 class Ranked(NamedTuple):
-    """A stream of this controller, and its place among the others."""
+    """A stream of this controller, its place among the others, and how it is."""
 
     rank: Rank
+    condition: Condition
     stream: StreamState
 
 
@@ -131,11 +133,12 @@ class Views:
     async def ranked(self, is_shown: Callable[[str], bool], sort: Sort) -> Owned:
         """Return this controller's streams with names that are shown, each with its place."""
         streams, now = self._streams(), self._clocks.read()
-        buckets, found = frozenset(streams.clocks), []
-        async for stream in in_slices([*streams]):
-            if is_shown(stream.record.name):
-                rank = rank_of_stream(stream, stream.service_ms(now), sort)
-                found.append(Ranked(rank, stream))
+        buckets = frozenset(streams.clocks)
+        found = [
+            Ranked(*standing_of(stream, stream.service_ms(now), sort), stream)
+            async for stream in in_slices([*streams])
+            if is_shown(stream.record.name)
+        ]
         return Owned(found, buckets)
 
     async def rows(self, streams: Iterable[StreamState]) -> list[StreamRow]:

@@ -103,7 +103,8 @@ def visiting(
 
     def visit(url: str | None = None, **options: Any) -> Visit:  # noqa: ANN401 - any option
         if options:
-            own.append(browser.new_context(viewport=viewport(LAPTOP), locale="en-GB", **options))
+            laptop_of_its_own = {"viewport": viewport(LAPTOP), "locale": "en-GB"}
+            own.append(browser.new_context(**laptop_of_its_own | options))
         context = own[-1] if options else laptop
         opened.append(Visit(context, url or request.getfixturevalue("served").url))
         return opened[-1]

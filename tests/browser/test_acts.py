@@ -77,6 +77,20 @@ def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Sta
     assert any(abs(until - each) < MINUTE_MS for each in shown)
 
 
+def test_the_end_of_a_hold_has_a_reason(visit: Visit, seed: Calls, stalled: Stalled) -> None:
+    """The dialog says who holds the writer, and the reason is kept beside the change."""
+    path = f"{stalled.name}/writers/lima"
+    seed.call("POST", f"/{path}/hold", {"for_ms": 10 * MINUTE_MS})
+    dialog = opened(visit, stalled.name, "End the hold of lima").shown()
+    expect(dialog.dry_run).to_contain_text("127.0.0.1 holds lima until")
+    dialog.act("End hold", WHY)
+    expect(visit.status).to_contain_text("The timeout of lima applies again.")
+    change = seed.get(f"{stalled.name}/changes")["changes"][0]
+
+    assert seed.get(path)["held_until"] is None
+    assert (change["action"], change["comment"]) == ("released", WHY)
+
+
 def test_a_hold_that_is_too_long_is_refused_before_it_is_placed(
     visit: Visit, stalled: Stalled
 ) -> None:

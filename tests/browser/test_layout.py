@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.conftest import Visiting
-from tests.support.browser import Visit, is_seen_within
+from tests.browser.conftest import Visiting, viewport
+from tests.support.browser import LAPTOP, PHONE, Visit, is_seen_within
 from tests.support.calls import HOUR_MS, Calls
-from tests.support.dashboards import MINUTE_MS, crowd, many, wall_ms
+from tests.support.dashboards import MINUTE_MS, Stalled, crowd, many, wall_ms
 from tests.support.served import Served
 
 NAME = "n" * 249
 
 """The longest possible name, without a place to break it."""
+
+LEAST_WIDTH = 100
+"""In a narrower column, in pixels, a name would be a column of letters."""
 
 LAG = "lag over wall time"
 
@@ -53,8 +56,24 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
         row.scroll_into_view_if_needed()
 
         assert visit.in_sight(row.locator("td").last), table
+        named = row.locator("td.name").bounding_box()
+        assert named, table
+        assert named["width"] > LEAST_WIDTH, table
         wide = visit.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, table
+
+
+def test_a_phone_jumps_to_the_sections(visiting: Visiting, stalled: Stalled) -> None:
+    """By buttons above them, which a laptop has no need of."""
+    visit = visiting(viewport=viewport(PHONE))
+    visit.open_stream(stalled.name)
+    jumps = visit.page.get_by_role("navigation", name="Sections")
+    jumps.get_by_role("button", name="Ledger", exact=True).click()
+
+    expect(visit.region("Ledger")).to_be_in_viewport()
+    expect(visit.region("Ledger")).to_be_focused()
+    visit.page.set_viewport_size(viewport(LAPTOP))
+    expect(jumps).to_be_hidden()
 
 
 def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:

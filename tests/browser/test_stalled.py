@@ -91,7 +91,10 @@ def test_times_are_in_the_zone_of_the_reader_and_in_utc_on_hover(
 
 
 def test_a_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
-    """By its name; the row shows the holder. The stream that is held the longest comes first."""
+    """By its name; the row shows the holder. The stream that is held the longest comes first.
+
+    Its heading has the focus then, so that a screen reader reads where one is.
+    """
     expect(visit.open()).to_have_text("Streams")
     expect(visit.rows("Streams").first).to_contain_text("orders")
     visit.page.get_by_role("searchbox", name="Search streams").fill("orde")
@@ -101,6 +104,17 @@ def test_a_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
     row.get_by_role("link").first.click()
 
     expect(visit.region("Why")).to_contain_text("lima")
+    expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
+
+
+def test_the_list_counts_all_streams_by_how_they_are(visit: Visit, stalled: Stalled) -> None:
+    """The worst first; a search counts those that it finds."""
+    visit.open()
+    counts = visit.page.locator("[data-role=conditions]")
+    expect(counts).to_have_text(re.compile(r"^(\d+ with all writers excluded)?\d+ held"))
+    visit.page.get_by_role("searchbox", name="Search streams").fill(stalled.name)
+
+    expect(counts).to_have_text("1 held")
 
 
 def test_all_that_is_known_of_a_stream_is_there(visit: Visit) -> None:

@@ -37,7 +37,8 @@ def row(name: str, *, held_for_ms: int | None = None, excluded: int = 0) -> dict
 
 def part(*rows: dict[str, Any]) -> Callable[[httpx.Request], httpx.Response]:
     """Return an answer of the other replica, which has these streams."""
-    body = {"buckets": ODD, "total": len(rows), "streams": rows}
+    counts = {"conditions": {"held": len(rows)} if rows else {}}
+    body = {"buckets": ODD, "total": len(rows), "streams": rows, **counts}
     return lambda _: httpx.Response(200, json=body)
 
 
@@ -70,6 +71,7 @@ async def test_rows_of_others_are_merged_with_ones_own(this: Played) -> None:
     assert rows_of(overview) == [(THERE, True), *((name, True) for name in names)]
     assert (overview["total"], overview["unanswered"], overview["next"]) == (3, 0, None)
     assert overview["streams"][0] == held
+    assert overview["conditions"] == {"held": 2, "unmarked": 1}
 
 
 async def test_each_other_is_asked_once_as_the_caller_asked(this: Played) -> None:

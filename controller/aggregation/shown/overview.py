@@ -20,6 +20,9 @@ Sort = Literal["trouble", "name"]
 Rank = tuple[bool, bool, int, bool, str]
 """The place of a stream among the others: a lower one comes first."""
 
+Condition = Literal["abandoned", "held", "unmarked", "advancing", "quiet", "sealed"]
+"""How a stream is: no writer is left to advance it, one has held it for ten seconds or more, …"""
+
 STEP_MS = 10_000
 """Times of holding are compared in steps of this, or rows would move all the time."""
 
@@ -57,6 +60,11 @@ class Members:
     finished: int
     excluded: int
 
+    @property
+    def are_abandoned(self) -> bool:
+        """Whether all that have not finished are excluded: none is left to advance time."""
+        return self.excluded > 0 and not (self.live or self.idle)
+
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
@@ -77,14 +85,23 @@ def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
     return _rank(row.name, held_ms, row.writers or Members(0, 0, 0, 0))
 
 
-def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
-    """Return the place of a stream in memory, in a few microseconds."""
+def standing_of(stream: StreamState, service_ms: int, sort: Sort) -> tuple[Rank, Condition]:
+    """Return the place of a stream in memory, and how it is, in a few microseconds."""
+    began = [track.began for each in stream.histories if (track := _longest(stream, each))]
+    held_ms = service_ms - min(began, default=service_ms)
+    members = Members(**stream.aggregator.domains.census.members)
     name = stream.record.name
-    if sort == "name":
-        return rank_by_name(name)
-    began = (_longest(stream, domain) for domain in stream.histories)
-    held_ms = max((service_ms - track.began for track in began if track), default=0)
-    return _rank(name, held_ms, Members(**stream.aggregator.domains.census.members))
+    rank = rank_by_name(name) if sort == "name" else _rank(name, held_ms, members)
+    condition: Condition = "quiet"
+    if stream.final_cut is not None:
+        condition = "sealed"
+    elif members.are_abandoned:
+        condition = "abandoned"
+    elif held_ms >= STEP_MS:
+        condition = "held"
+    elif began or any(map(stream.aggregator.may_advance, stream.histories)):
+        condition = "advancing" if any(map(len, stream.histories.values())) else "unmarked"
+    return rank, condition
 
 
 def rank_by_name(name: str) -> Rank:
@@ -94,8 +111,7 @@ def rank_by_name(name: str) -> Rank:
 
 def _rank(name: str, held_ms: int, members: Members) -> Rank:
     """Put a stream first whose writers are all excluded: nothing vouches for its time any more."""
-    is_abandoned = members.excluded > 0 and not (members.live or members.idle)
-    return True, not is_abandoned, -(held_ms // STEP_MS), not members.excluded, name
+    return True, not members.are_abandoned, -(held_ms // STEP_MS), not members.excluded, name
 
 
 def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:

@@ -8,6 +8,7 @@ and those without an owner at the moment, are shown as the database knows them.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
 from operator import itemgetter
@@ -56,11 +57,15 @@ class OverviewQuery(NamedTuple):
 
 
 class OwnStreams(msgspec.Struct, frozen=True):
-    """What one controller reports: its buckets, how many streams match, and the first of these."""
+    """What one controller reports: its buckets, how many streams match, and the first of these.
+
+    `conditions` counts them by how they are; a controller of an older release does not.
+    """
 
     buckets: frozenset[int]
     total: int
     streams: list[StreamRow]
+    conditions: dict[str, int] = {}
 
 
 class Gathering:
@@ -76,7 +81,8 @@ class Gathering:
         owned = await self._ranked(question, may_read)
         first = nsmallest(question.end, owned.streams, key=itemgetter(0))
         rows = await self._controller.views.rows(each.stream for each in first)
-        return OwnStreams(frozenset(owned.buckets), len(owned.streams), rows)
+        counts = Counter[str](each.condition for each in owned.streams)
+        return OwnStreams(frozenset(owned.buckets), len(owned.streams), rows, dict(counts))
 
     async def overview(
         self, question: OverviewQuery, may_read: Callable[[str], bool], authorization: str | None
@@ -88,17 +94,20 @@ class Gathering:
         )
         places: list[Place] = [(each.rank, each.stream) for each in owned.streams]
         covered, total = set(owned.buckets), len(places)
+        counts = Counter[str](each.condition for each in owned.streams)
         for part in parts:
             places += self._places(part.streams, covered, question)
             covered |= part.buckets
             total += part.total
+            counts.update(part.conditions)
         unanswered = await self._unanswered(question, may_read, covered)
         places += [(rank_by_name(name), name) for name in unanswered]
         page = nsmallest(question.end, places, key=itemgetter(0))[question.start :]
         rows = await self._rows([source for _, source in page])
         total += len(unanswered)
         further = question.end if total > question.end else None
-        return OverviewPage(self._controller.now_ms, total, len(unanswered), rows, further)
+        now, silent = self._controller.now_ms, len(unanswered)
+        return OverviewPage(now, total, silent, dict(counts), rows, further)
 
     async def _others(self, question: OverviewQuery, authorization: str | None) -> list[OwnStreams]:
         """Return what the other controllers report in time; they are shown the caller's token."""

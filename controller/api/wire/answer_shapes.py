@@ -209,12 +209,15 @@ class AlignmentsPage(msgspec.Struct):
 class OverviewPage(msgspec.Struct):
     """A page of the streams that match; `next` is the `start` of the next page.
 
-    `total` counts them, `unanswered` those whose owner did not answer.
+    `total` counts them, `unanswered` those whose owner did not answer, and `conditions` all others
+    by how they are: `held` for ten seconds or more, `unmarked` (without a mark yet), `advancing`,
+    `quiet`, `sealed`, or `abandoned`, with all writers excluded that have not finished.
     """
 
     now: int
     total: int
     unanswered: int
+    conditions: Mapping[str, int]
     streams: Sequence[StreamRow]
     next: int | None
 

@@ -48,9 +48,10 @@ async def test_a_stalled_stream_shows_its_holders_and_since_when(
     domain |= {"held_for_ms": 5 * MINUTE, "times_out_in_ms": 55 * MINUTE, "lag": lag}
     writers = {"live": 2, "idle": 0, "finished": 1, "excluded": 0}
     row = {"name": "s", "id": stream_id, "answered": True, "writers": writers, "domains": [domain]}
+    counts = {"total": 1, "unanswered": 0, "conditions": {"held": 1}}
     assert (LAG_EVERY_MS, answer) == (
         2 * MINUTE,
-        {"now": WALL + 5 * MINUTE, "total": 1, "unanswered": 0, "streams": [row], "next": None},
+        {"now": WALL + 5 * MINUTE, **counts, "streams": [row], "next": None},
     )
 
 
@@ -84,6 +85,30 @@ async def test_trouble_comes_first(call: Caller, time: GivenTime) -> None:
 
     assert await named(call) == ["longer", "held", "s", "a", "z"]
     assert await named(call, sort="name") == ["a", "held", "longer", "s", "z"]
+
+
+async def test_streams_are_counted_by_how_they_are(call: Caller, time: GivenTime) -> None:
+    """On all pages together: the worst of its domains counts for a stream."""
+    await made(call, "advancing", "held", "left", "new", "quiet", "sealed", writer_timeout_ms=10**9)
+    await call.put("/v1/streams/held", {"domains": ["default", "shipped"]})
+    await note(call, "left", {"writer": "w"})
+    await call.client.delete("/v1/streams/left/writers/w")
+    await note(call, "held", {"writer": "w"}, {"writer": "w", "time": 5, "domain": "shipped"})
+    await note(call, "sealed", {"writer": "w", "time": 5})
+    await call.post("/v1/streams/sealed/seal", {})
+    serve_for(call.controller, time, 11_000)
+    await note(call, "advancing", {"writer": "w", "time": 5})
+    await note(call, "new", {"writer": "w"})
+    counts = (await call.get("/v1/overview", limit=1)).json()["conditions"]
+
+    assert counts == {
+        "abandoned": 1,
+        "held": 1,
+        "unmarked": 1,
+        "advancing": 1,
+        "quiet": 2,
+        "sealed": 1,
+    }
 
 
 async def test_the_overview_comes_a_page_at_a_time(call: Caller) -> None:

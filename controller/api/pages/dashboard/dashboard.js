@@ -3,7 +3,7 @@
 // Each view is built from the API's answers whenever they come, and patched into the page.
 
 import { access, forgetToken, Problem } from "./api.js";
-import { askForSettings, askToHold, askToRemove, askToSeal, askToTruncate, endHold, say } from "./dialogs.js";
+import { askForSettings, askToEndHold, askToHold, askToRemove, askToSeal, askToTruncate, say } from "./dialogs.js";
 import { $, h, show } from "./elements.js";
 import { pointAt, stepTo } from "./history.js";
 import { streamsView, useAnother } from "./list.js";
@@ -20,6 +20,10 @@ function render() {
   else if (data.overview) show($("#main"), h("main", streamsView(data)));
   else if (data.explain) show($("#main"), h("main", streamView(data)));
   else $("#main").replaceChildren(); // the alert says why
+  if (state.isNew && $("h1")) {
+    state.isNew = false;
+    $("h1").focus();
+  }
   $("#token").hidden = !(access?.tokens || fault?.status === 401);
 }
 
@@ -68,9 +72,14 @@ const ACTS = {
     navigator.clipboard.writeText(text).then(() => say("Copied."), () => say("Not copied: select the text.")),
   remove: askToRemove,
   hold: askToHold,
-  release: ({ writer }) => endHold(writer).catch((problem) => say(`Not ended: ${problem.message}`)),
+  release: askToEndHold,
   settings: () => askForSettings().catch((problem) => say(problem.message)),
   truncate: askToTruncate,
+  jump: ({ section }) => {
+    const title = $(`section[aria-label="${section}"]`);
+    title.scrollIntoView();
+    title.focus({ preventScroll: true });
+  },
   seal: askToSeal,
   token: () => {
     forgetToken();

@@ -102,10 +102,20 @@ export async function askToHold({ writer: name }) {
 }
 
 const release = (name, comment) => change("DELETE", ["writers", name, "hold"], comment);
-export async function endHold(name) {
-  await release(name);
-  say(`The timeout of ${name} applies again.`);
-  poll(true);
+
+export function askToEndHold({ writer: name }) {
+  ask({
+    title: `End the hold of ${name} in ${state.name}`, verb: "End hold", isHarmful: false,
+    dryRun: async () => {
+      const { held_by: by, held_until: until } = await get(["writers", name]);
+      return [[`${by ?? "An operator"} holds ${name} until `, when(until), ". Without the hold its timeout applies "
+        + "again: if it has been silent for longer, it is excluded at once."]];
+    },
+    act: async (_, comment) => {
+      await release(name, comment);
+      say(`The timeout of ${name} applies again.`);
+    },
+  });
 }
 
 const marksOf = (dropped) =>

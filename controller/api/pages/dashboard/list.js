@@ -3,17 +3,19 @@
 import { access, base } from "./api.js";
 import { h, svg } from "./elements.js";
 import {
-  andOthers, button, cell, condition, isHeld, pages, pill, searchBox, section, soft, table, tr, when, writerCounts,
+  andOthers, button, cell, condition, heading, isHeld, pages, pill, searchBox, section, soft, table, tr, when,
+  writerCounts,
 } from "./parts.js";
 import { address, chosen, PAGE } from "./state.js";
 import { apart, counted, greatest, isUnix, lasting, many, share } from "./values.js";
 
-export function streamsView({ overview: { now, streams, total, unanswered, next }, alignments }) {
+export function streamsView({ overview: { now, streams, total, unanswered, conditions, next }, alignments }) {
   const { search, start } = chosen;
   const isEmpty = total === 0 && !search;
   const rows = streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now)));
   return [
-    h("div.head", h("h1", "Streams"), h("span.soft.n", counted(total)), !isEmpty && searchBox("Search streams")),
+    h("div.head", heading("Streams"), h("span.soft.n", counted(total)), conditionCounts({ ...conditions, unanswered }),
+      !isEmpty && searchBox("Search streams")),
     unanswered > 0
       && h("p.fault", `${many(unanswered, "stream")} without a controller that answers: shown as last stored.`),
     isEmpty ? emptyList() : section("Streams", null,
@@ -22,6 +24,16 @@ export function streamsView({ overview: { now, streams, total, unanswered, next 
     alignments.length > 0 && alignmentsSection(alignments),
   ];
 }
+
+const CONDITIONS = [
+  ["unanswered", "without an answer", "bad"], ["abandoned", "with all writers excluded", "bad"],
+  ["held", "held", "warn"], ["unmarked", "without a mark yet"], ["advancing", "advancing", "ok"], ["quiet", "quiet"], ["sealed", "sealed"],
+];
+
+/** How many streams are in each condition, the worst first: "3 held, 39 advancing". */
+const conditionCounts = (counts) => h("span.counts", { "data-role": "conditions" },
+  CONDITIONS.filter(([name]) => counts[name])
+    .map(([name, text, kind]) => pill([`${counted(counts[name])} ${text}`, kind])));
 
 function streamRow(stream, row, now) {
   const isOne = stream.domains.length === 1;

@@ -60,9 +60,20 @@ export function open(title, parts, verb, submitted) {
 
 // --- Sections and tables
 
+/** The heading of a view, which gets the focus when the reader comes to it. */
+export const heading = (text) => h("h1", { tabindex: -1 }, text);
+
+/** Buttons that lead to each section, for a page that is long because it is narrow. */
+export function jumps(sections) {
+  const parts = sections.filter(Boolean).flatMap((each) => (each.matches("section") ? each : [...each.children]));
+  const labels = parts.map((each) => each.getAttribute("aria-label"));
+  return h("nav.jumps", { "aria-label": "Sections" },
+    labels.map((label) => button(label, "jump", { section: label }, { class: "quiet" })));
+}
+
 /** A part of the page, with its name and `beside` on top, unless that is null. */
 export const section = (label, beside, ...children) =>
-  h("section", { "aria-label": label }, beside && h("div.title", h("h2", label), beside), children);
+  h("section", { "aria-label": label, tabindex: -1 }, beside && h("div.title", h("h2", label), beside), children);
 export const tr = (key, ...cells) => h("tr", { "data-key": key }, cells);
 /** A cell of "Column.class.class"; a narrow page shows the column's name before it, unless it is bare. */
 export const cell = (kind, ...children) => {

@@ -10,7 +10,7 @@ const POLL_MS = 1500;
 const MEMBERS_MS = 1000;
 export const PAGE = 50;
 
-export const state = { view: "", name: "", domain: null, data: {}, at: null, fault: null, skew: 0 };
+export const state = { view: "", name: "", domain: null, data: {}, at: null, fault: null, skew: 0, isNew: false };
 export let chosen = {};
 let epoch = 0;
 let round = 0;
@@ -31,11 +31,12 @@ export const address = (name, domain) =>
 export function goTo() {
   let [, name = "", query] = /^#\/streams\/([^?]+)\??(.*)/.exec(location.hash) ?? [];
   try { name = decodeURIComponent(name); } catch { /* is shown as it was typed */ }
-  const isSame = state.view && name === state.name;
+  const wasShown = state.view !== "";
+  const isSame = wasShown && name === state.name;
   const domain = new URLSearchParams(query).get("domain");
   Object.assign(state, { view: name ? "stream" : "streams", name, domain });
   chosen = { picked: [], entries: PAGE };
-  if (!isSame) state.at = null;
+  if (!isSame) Object.assign(state, { at: null, isNew: wasShown });
   state.data = isSame ? { stream: state.data.stream } : {};
   document.title = `${name || "Streams"} · noted-time`;
   $("#main").replaceChildren(h("p.empty", "Loading…"));

@@ -3,7 +3,8 @@
 import { h } from "./elements.js";
 import { historySection } from "./history.js";
 import {
-  button, cell, chooser, condition, isHeld, pages, pill, said, section, soft, table, tr, when, whenBeyond, writerCounts,
+  button, cell, chooser, condition, heading, isHeld, jumps, pages, pill, said, section, soft, table, tr, when,
+  whenBeyond, writerCounts,
 } from "./parts.js";
 import { address, chosen, domain, may, PAGE, state } from "./state.js";
 import { readersSection, scaleOf, writersSection } from "./strip.js";
@@ -11,11 +12,14 @@ import { counted, inWords, isUnix, lasting, listed, many, shownPosition } from "
 
 export function streamView(data) {
   const scale = scaleOf(data);
-  return [
-    h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), h("h1", state.name), domainTabs(data.stream)),
+  const sections = [
     whySection(data), writersSection(data, scale), historySection(data.history), windowsSection(data.windows),
     h("div.pair", readersSection(data, scale), segmentsSection(data)),
     ledgerSection(data), settingsSection(data.stream),
+  ];
+  return [
+    h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), heading(state.name), domainTabs(data.stream)),
+    jumps(sections), sections,
   ];
 }
 
