@@ -17,6 +17,7 @@ from noted_time_cli.calls import (
     waiting,
     writers,
 )
+from noted_time_cli.doctor.command import doctor
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
 
@@ -37,6 +38,7 @@ WRITE, READ = "Write to a stream", "Read a stream"
 for panel, commands in {
     RUN: (serving.serve, serving.migrate),
     CALL: (
+        doctor,
         explaining.explain,
         explaining.watch,
         writers.writers,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -81,10 +82,15 @@ async def access(request: Request, call: CallDep) -> Response:
     """Return whether tokens are required, and what the one that is shown permits."""
     grant = call.holder.grant
     answer = AccessAnswer(
+        version=version("noted-time"),
         tokens=request.app.gate.asks(),
         token=call.holder.token_id or None,
         administer=grant.may_administer(),
         read_all=grant.may_read_all(),
+        read=grant.read.patterns,
+        write=grant.write.patterns,
+        writers=grant.writers.patterns,
+        alignments=grant.alignments.patterns,
     )
     return reply(answer)
 

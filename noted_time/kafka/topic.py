@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
     ResourceType,
+    TopicDescription,
 )
 
 from noted_time.kafka.connecting import Cluster
@@ -207,6 +208,11 @@ class Topic:
         found = self._found(partitions, OffsetSpec.for_timestamp(time_ms), timeout_s)
         return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
 
+    def operations(self, *, timeout_s: float = TIMEOUT_S) -> frozenset[str]:
+        """Return the names of the operations that this client may do on the topic, as READ."""
+        found = self._description(timeout_s, include_authorized_operations=True)
+        return frozenset(each.name for each in found.authorized_operations or ())
+
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         """Return the topic's settings, and the brokers' for what it leaves to them."""
         return self._settings(ResourceType.TOPIC, self.name, timeout_s)
@@ -247,15 +253,19 @@ class Topic:
             return self._describe(timeout_s / 2)
 
     def _describe(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
-        asked = TopicCollection([self.name])
-        futures = self._cluster.admin.describe_topics(asked, request_timeout=timeout_s)
-        try:
-            found = self._cluster.answer(futures[self.name], timeout_s + 1.0)
-        except KafkaException as error:
-            raise self._failed(error.args[0]) from error
+        found = self._description(timeout_s)
         topic_id = str(found.topic_id)
         in_sync = {each.id: len(each.isr) for each in found.partitions}
         return None if topic_id == NO_ID else log_id(topic_id), in_sync
+
+    def _description(self, timeout_s: float, **more: bool) -> TopicDescription:
+        asked = TopicCollection([self.name])
+        futures = self._cluster.admin.describe_topics(asked, request_timeout=timeout_s, **more)
+        try:
+            found: TopicDescription = self._cluster.answer(futures[self.name], timeout_s + 1.0)
+        except KafkaException as error:
+            raise self._failed(error.args[0]) from error
+        return found
 
     def _found(
         self,

@@ -173,6 +173,11 @@ def default_directory() -> Path:
     return Path(cache, "noted-time", "spark-jars")
 
 
+def brought_directory() -> Path:
+    """Return the directory of the jars that PySpark brings."""
+    return Path(pyspark.__file__).parent / "jars"
+
+
 def fetch(
     jars: Sequence[Jar],
     directory: Path,
@@ -209,7 +214,7 @@ def _ivy(jars: Sequence[Jar], scratch: Path, settings: Path | None) -> list[str]
     """Return the command that puts the jars into a directory, whatever they contain."""
     dependencies = "".join(DEPENDENCY.format(jar=jar) for jar in jars)
     (scratch / "ivy.xml").write_text(IVY.format(dependencies=dependencies))
-    brought = Path(pyspark.__file__).parent / "jars"
+    brought = brought_directory()
     path = os.pathsep.join([*map(str, brought.glob("ivy-*.jar")), str(brought / "*")])
     begun = [java(), f"-Divy.default.ivy.user.dir={scratch / 'cache'}", "-cp", path]
     own = ["-settings", str(settings.absolute())] if settings else []

@@ -1,6 +1,7 @@
 """Which calls a token is good for, over the whole API."""
 
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import pytest
 from hypothesis import given
@@ -175,17 +176,30 @@ async def test_the_list_shows_what_may_be_read() -> None:
 
 
 async def test_a_token_may_ask_what_it_permits() -> None:
-    """Its own id and rights, whatever they are; the page offers what they allow."""
+    """Its own id and rights, whatever they are, and whose version it asks."""
     guarded = Guarded()
     tokens = [guarded.token(scope) for scope in ("admin", "read", "write")]
     tokens.append(guarded.token("read", streams=["s"]))
     async with behind(guarded.gate) as door:
         answers = [(await door.answer("GET", "/v1/access", token)).json() for token in tokens]
 
+    own = {"version": version("noted-time"), "tokens": True, "writers": ["*"], "alignments": ["*"]}
     assert answers == [
-        {"tokens": True, "token": token.split("_")[1], "administer": admin, "read_all": every}
-        for token, admin, every in zip(
-            tokens, (True, False, False, False), (True, True, False, False), strict=True
+        {
+            **own,
+            "token": token.split("_")[1],
+            "administer": admin,
+            "read_all": every,
+            "read": read,
+            "write": write,
+        }
+        for token, admin, every, read, write in zip(
+            tokens,
+            (True, False, False, False),
+            (True, True, False, False),
+            ([], ["*"], [], ["s"]),
+            ([], [], ["*"], []),
+            strict=True,
         )
     ]
 

@@ -231,9 +231,18 @@ class SegmentsPage(msgspec.Struct):
 
 
 class AccessAnswer(msgspec.Struct):
-    """Whether tokens are required, the id of the one that was shown, and what it permits."""
+    """Whether tokens are required, the id of the one that was shown, and what it permits.
 
+    `read`, `write`, `writers` and `alignments` are the patterns of names to which it is narrowed;
+    who may `administer` needs none. `version` is that of the controller.
+    """
+
+    version: str
     tokens: bool
     token: str | None
     administer: bool
     read_all: bool
+    read: Sequence[str]
+    write: Sequence[str]
+    writers: Sequence[str]
+    alignments: Sequence[str]

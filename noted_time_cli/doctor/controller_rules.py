@@ -1,0 +1,86 @@
+"""What is judged of a controller: its clock, its version, and what a token permits."""
+
+from __future__ import annotations
+
+import re
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from controller.service.permissions import Grant
+from noted_time.values import shown_duration
+from noted_time_cli.doctor.verdict import Verdict, judged
+
+if TYPE_CHECKING:
+    from noted_time_cli.calls.calling import Json
+
+DATE_MS = 2000
+"""How far a clock is ahead of its HTTP date at most: that has full seconds, made once a second."""
+
+CLOCK_MS = 5000
+"""How far clocks may be apart: those that are set by NTP differ by less."""
+
+UPGRADE = "upgrade, the controllers first: docs/reference/compatibility.md"
+
+
+def clock(date: str | None, sent: int, received: int) -> list[Verdict]:
+    """Judge a controller's clock by the date of its answer to a request sent and received then.
+
+    Times are Unix ms of this machine. The round trip bounds what is known of the difference.
+
+    >>> noon = "Tue, 01 Jan 2013 12:00:00 GMT"
+    >>> [each.fact for each in clock(noon, 1357041600100, 1357041600140)]
+    ["it differs from the controller's by at most 1s 900ms (round trip 40ms)"]
+    >>> [each.fact for each in clock(noon, 1357041660000, 1357041660040)]
+    ["the controller's clock is 58s behind this one or more (round trip 40ms)"]
+    """
+    if date is None:
+        return [Verdict("clock", "not checked", "the answer has no date", "see the proxy")]
+    at, trip = int(parsedate_to_datetime(date).timestamp()) * 1000, f"{received - sent}ms"
+    least, most = at - received, at + DATE_MS - sent
+    where = "ahead of" if least > 0 else "behind"
+    apart, at_most = shown_duration(max(least, -most)), shown_duration(max(abs(least), abs(most)))
+    far = f"the controller's clock is {apart} {where} this one or more (round trip {trip})"
+    is_far = least > CLOCK_MS or most < -CLOCK_MS
+    near = f"it differs from the controller's by at most {at_most} (round trip {trip})"
+    return judged("clock", [(is_far, far, "set both by NTP: writers note by theirs")], near)
+
+
+def versions(theirs: str | None, ours: str) -> list[Verdict]:
+    """Judge whether a client works with a controller of that version.
+
+    >>> [versions(theirs, "0.2.0")[0].outcome for theirs in ("0.2.1", "0.3.0", "0.4.0", None)]
+    ['ok', 'ok', 'wrong', 'not checked']
+    """
+    if theirs is None:
+        older = f"the controller does not tell its version, so it is older than this client, {ours}"
+        return [Verdict("version", "not checked", older, UPGRADE)]
+    (major, minor), (own, own_minor) = (map(int, re.findall(r"\d+", v)[:2]) for v in (theirs, ours))
+    pair = f"controller {theirs}, this client {ours}"
+    is_apart = major != own or abs(minor - own_minor) > 1
+    faults = [(is_apart, f"{pair}: they are not made to work together", UPGRADE)]
+    return judged("version", faults, pair)
+
+
+def grant_of(access: Json) -> Grant | None:
+    """Return what the answer of `/v1/access` permits, `None` if it is of an older controller."""
+    is_told = access["administer"] or "read" in access
+    return Grant.from_scopes({**access, "admin": access["administer"]}) if is_told else None
+
+
+def token(access: Json, stream: str | None) -> list[Verdict]:
+    """Judge what a token permits, on a stream if one is named.
+
+    >>> own = {"tokens": True, "token": "5b", "administer": False, "write": [], "writers": ["*"]}
+    >>> [each.fact for each in token(own | {"read": ["eu.*"]}, "eu.west")]
+    ['token 5b permits: read eu.*']
+    >>> [each.fact for each in token(own | {"read": ["eu.*"]}, "us.west")]
+    ['token 5b permits: read eu.*; nothing on us.west']
+    """
+    grant, free = grant_of(access), "none is required: who reaches the controller may do everything"
+    if not access["tokens"]:
+        return judged("token", (), free)
+    fact = f"token {access['token']} permits: {grant or 'this controller does not tell'}"
+    is_shut = stream and grant and not (grant.may_read(stream) or grant.may_write(stream))
+    remedy = f"noted-time token create --scope read --stream {stream}"
+    faults = [(is_shut, f"{fact}; nothing on {stream}", remedy)]
+    return judged("token", faults, fact)

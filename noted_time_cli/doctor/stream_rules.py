@@ -1,0 +1,115 @@
+"""What is judged of a stream: its settings, its domains, and the writers that look wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from controller.aggregation.shown.sentences import ABANDONED, NAMED, REASON_WORDS, listed
+from noted_time.values import HOUR_MS, UNIX_MS, shown_duration, shown_seconds, shown_time
+from noted_time_cli.doctor.verdict import Verdict, judged
+
+if TYPE_CHECKING:
+    from noted_time_cli.calls.calling import Json
+
+SHORT_MS = 5000
+"""A timeout below this excludes writers that are merely restarted, or paused by their runtime."""
+
+PAGE = "docs/guides/what-can-go-wrong.md"
+FAULTS = {
+    "never came": "start it, or leave it out of the expected writers of stream ",
+    "excluded": "start it again, unless it is gone for good; noted-time ledger ",
+    "alive, but not noting": "see the log of its process; noted-time writers ",
+    "silent": "see whether its process runs; noted-time explain ",
+    "holding without a time": "note each, or WriterClient(domains=…); noted-time stream show ",
+    "holding for longer than its timeout": "see why its times are old; noted-time explain ",
+}
+"""What may be wrong with a writer, and the remedy, which the name of the stream follows."""
+
+HINTS = {
+    "seconds": f"note Unix milliseconds: {PAGE}",
+    "no_position": "name the position with each note, or no cut covers what it writes",
+    "late": f"note only what is complete, join and flush before the first write: {PAGE}",
+}
+SEVERAL = f"give each process a writer's name of its own: {PAGE}"
+
+
+def stream_settings(stream: Json) -> list[Verdict]:
+    """Judge the settings of a stream.
+
+    >>> made = {"name": "s", "seal": None, "writer_timeout_ms": 60000, "marks": {"default": None}}
+    >>> kept = {"mark_retention_ms": 604800000, "max_time_ahead_ms": 3600000, "id": "9b"}
+    >>> [each.fact for each in stream_settings(made | kept)]
+    ['s has the id 9b, and waits for a silent writer for 1m']
+    >>> [each.remedy for each in stream_settings(made | kept | {"writer_timeout_ms": 1000})]
+    ['noted-time stream create s --writer-timeout 60s']
+    """
+    timeout_ms, kept_ms = stream["writer_timeout_ms"], stream["mark_retention_ms"]
+    name, timeout, kept = stream["name"], shown_duration(timeout_ms), shown_duration(kept_ms)
+    are_unix = any(mark["lower"] in UNIX_MS for mark in stream["marks"].values() if mark)
+    is_unbound = are_unix and stream["max_time_ahead_ms"] is None
+    at = stream["seal"] and f"; sealed at {shown_time(stream['seal']['at'])}, it takes no notes"
+    faults = (
+        (timeout_ms < SHORT_MS, f"a pause of {timeout} excludes a writer", "--writer-timeout 60s"),
+        (kept_ms < HOUR_MS, f"marks are kept for {kept} only", "--mark-retention 7d"),
+        (is_unbound, "no time is refused as too far ahead", "--max-time-ahead 1h"),
+    )
+    change = f"noted-time stream create {name}"
+    found = ((is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults)
+    says = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
+    return judged("stream", found, f"{says}{at or ''}")
+
+
+def time_domain(stream: str, domain: str, explained: Json, states: Json) -> list[Verdict]:
+    """Judge a domain by its explanation, and by how many writers are in which state."""
+    fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
+    is_left = states.get("excluded") and not (states.get("live") or states.get("idle"))
+    faults = (
+        (is_left, f"{fact} {ABANDONED}", f"start the writers again; {more}"),
+        (explained["lower"] is None, fact, f"start the writers; {more}"),
+    )
+    return judged(f"domain {domain}", faults, fact)
+
+
+def writers_of(stream: Json, page: Json, hints: list[Json]) -> list[Verdict]:
+    """Judge the writers, those with the same fault together, and what looks wrong in their notes.
+
+    `page` is one of the list of writers, `hints` are those of `explain`.
+    """
+    found = defaultdict[str, list[str]](list)
+    for row in page["writers"]:
+        for fault, detail in faults_of(row, stream, page["now"]):
+            found[fault].append(f"{row['writer']} ({detail})")
+    counts = ", ".join(f"{number:,} {state}" for state, number in page["states"].items())
+    faults = [
+        (True, f"{fault}: {listed(named[:NAMED], len(named))}", FAULTS[fault] + stream["name"])
+        for fault, named in found.items()
+    ]
+    for hint in hints:
+        fact = f"{hint['writer']} {hint['detail']}"
+        faults.append((True, fact, HINTS.get(hint["hint"], SEVERAL)))
+    return judged("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
+
+
+def faults_of(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a writer, at most one of `FAULTS`, with the detail."""
+    timeout_ms, since = row["timeout_ms"] or stream["writer_timeout_ms"], row["holding_since"]
+    vouched = stream["domains"] if row["domains"] is None else row["domains"]
+    unnoted = [each for each in vouched if each not in row["times"]]
+    is_new = not row["times"] and row["session"] is None
+    if row["writer"] in stream["expected_writers"] and is_new:
+        yield "never came", f"expected for {shown_seconds(now - row['noted_at'])}"
+    elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
+        reason, at = row["excluded"]["reason"], shown_time(row["excluded"]["since"])
+        yield "excluded", f"{REASON_WORDS.get(reason, reason)} {at}"
+    elif row["state"] != "live" or row["held_until"] is not None:
+        return
+    elif row["held"]:
+        yield "alive, but not noting", row["held"]
+    elif row["is_silent"]:
+        yield "silent", f"{shown_seconds(row['silent_ms'])} of {shown_duration(timeout_ms)}"
+    elif row["times"] and unnoted:
+        yield "holding without a time", f"never noted {', '.join(unnoted)}"
+    elif since is not None and now - since >= timeout_ms:
+        yield "holding for longer than its timeout", shown_seconds(now - since)

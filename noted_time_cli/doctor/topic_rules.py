@@ -1,0 +1,100 @@
+"""What is judged of a Kafka topic: rights, settings, and whether it is the log of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from noted_time.values import MAX_INT64, shown_duration
+from noted_time_cli.doctor.verdict import Verdict, judged
+
+if TYPE_CHECKING:
+    from noted_time.kafka import TopicLook
+    from noted_time_cli.calls.calling import Json
+
+TYPE = "message.timestamp.type"
+RIGHTS = "grant READ to a reader, WRITE to a producer: docs/guides/secured-brokers.md"
+
+
+def rights(allowed: Collection[str]) -> list[Verdict]:
+    """Judge which operations a client may do on a topic.
+
+    >>> [rights(may)[0].outcome for may in ({"READ", "DESCRIBE"}, {"WRITE"}, {"DESCRIBE"})]
+    ['ok', 'ok', 'wrong']
+    """
+    fact = f"this client may {', '.join(sorted(allowed))}"
+    faults = [({"READ", "WRITE"}.isdisjoint(allowed), f"{fact}: neither READ nor WRITE", RIGHTS)]
+    only = "" if "READ" in allowed else ": not READ, which readers and observers need"
+    return judged("rights", faults, f"{fact}{only}")
+
+
+def topic_settings(
+    settings: Mapping[str, str], age_ms: int, ahead_ms: int | None, *, is_observed: bool
+) -> list[Verdict]:
+    """Judge the settings of a topic, by how old events are when they are noted.
+
+    `ahead_ms` is how far ahead times may be by the stream, `None` if any, and `is_observed` whether
+    none but observers note.
+
+    >>> stamped = {"message.timestamp.type": "LogAppendTime", "retention.ms": "1000"}
+    >>> [each.fact for each in topic_settings(stamped, 5000, 0, is_observed=False)]
+    ['message.timestamp.type=LogAppendTime: the broker overwrites the event times']
+    """
+    is_stamped = settings.get(TYPE) == "LogAppendTime"
+    names = "retention.ms", *(f"message.timestamp.{each}.max.ms" for each in ("before", "after"))
+    # of a record with the broker's stamp, none concerns the event time
+    limits = (MAX_INT64 if is_stamped else int(settings.get(n, MAX_INT64)) for n in names)
+    kept_ms, before_ms, after_ms = limits
+    most = MAX_INT64 if ahead_ms is None else ahead_ms
+    old = f"and events are up to {shown_duration(age_ms)} old when they are noted"
+    ahead = "any time" if ahead_ms is None else f"{shown_duration(ahead_ms)} ahead"
+    is_compacted = "compact" in settings.get("cleanup.policy", "")
+    faults = (
+        (is_stamped and not is_observed, TYPE, "the broker overwrites the event times", STAMPS),
+        (is_compacted, "cleanup.policy", "records of a key are deleted, maybe unread", "delete"),
+        (0 <= kept_ms < age_ms, names[0], f"records are deleted by their times, {old}", "-1"),
+        (before_ms < age_ms, names[1], f"older events are refused, {old}", MAX_INT64),
+        (after_ms < most, names[2], f"later events are refused, the stream takes {ahead}", most),
+    )
+    named = (
+        (is_so, f"{name}={settings.get(name)}: {fact}", f"set {name}={value}")
+        for is_so, name, fact, value in faults
+    )
+    shown = (f"{each}={settings.get(each)}" for each in (TYPE, names[0], "cleanup.policy"))
+    return judged("topic settings", named, ", ".join(shown))
+
+
+STAMPS = "CreateTime, or have its stamps noted: noted-time observe kafka broker-time"
+
+
+def log_of(look: TopicLook, stream: Json) -> list[Verdict]:
+    """Judge whether a topic is the log of which the stream's positions are."""
+    logs, name = stream["logs"], stream["name"]
+    link = f"a stream of its own; or, if it was linked: noted-time stream log {name} {look.id}"
+    fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
+    is_other = look.id and logs and look.id not in logs
+    return judged("log", [(is_other, fact, f"{link} (docs/guides/mirrors.md)")], fact)
+
+
+def segments_of(look: TopicLook, rows: Sequence[Json]) -> list[Verdict]:
+    """Judge the positions of the writers by the partitions and the ends of a topic.
+
+    The topic was looked at after the writers: its ends are not below what they had written.
+    """
+    noted: dict[int, tuple[int, str]] = {}
+    for row in rows:
+        for segment, offset in row["position"].items():
+            at = int(segment)
+            noted[at] = max(noted.get(at, (0, "")), (offset, row["writer"]))
+    ends, known = look.ends, look.partitions
+    far = [f"{n} to {at} by {who}" for n, (at, who) in noted.items() if at > ends.get(n, at)]
+    bare = sorted(n for n, end in ends.items() if end and n not in noted)
+    strange, lost = sorted(noted.keys() - known), sorted(look.unknown)
+    end = "docs/guides/what-can-go-wrong.md#an-offset-is-wrong"
+    faults = (
+        (lost, f"partitions without a leader: {lost}", "see the log of the broker"),
+        (far, f"segments noted beyond the end of their partition: {', '.join(far)}", end),
+        (strange, f"segments that are noted and no partition: {strange}", "name another topic"),
+        (bare, f"partitions with records and no position: {bare}", "have each producer note"),
+    )
+    return judged("segments", faults, f"{len(known)} partitions, {len(noted)} of them noted")

@@ -1,0 +1,356 @@
+"""`noted-time doctor`, against a real controller and a real broker."""
+
+import sys
+import time as clock
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from noted_time.kafka import Topic
+from noted_time_cli.app import app
+from spark_integration.log.offset import LogOffset
+from spark_integration.marks.released import Released
+from tests.cli.conftest import Commands, Said
+from tests.spark.test_query_progress import plan
+from tests.support.gates import Guarded
+from tests.support.kafka import Broker
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+
+NOWHERE = "http://127.0.0.1:9"
+BEGUN = {"batchWatermarkMs": 0}
+Json = dict[str, Any]
+
+
+def of_log(stream: str, stream_id: str) -> Json:
+    """Return an offset of a query of that stream."""
+    return LogOffset(stream, marks={"default": Released(stream_id, 1, 5)}).to_json()
+
+
+def now() -> int:
+    """Return the wall clock in Unix ms."""
+    return int(clock.time() * 1000)
+
+
+def judged(said: Said) -> dict[str, list[Json]]:
+    """Return the verdicts of each check."""
+    found: dict[str, list[Json]] = {}
+    for each in said.json["verdicts"]:
+        found.setdefault(each["check"], []).append(each)
+    return found
+
+
+def outcomes(said: Said, *checks: str) -> list[str]:
+    """Return the outcomes of some checks, those of several lines with commas between."""
+    found = judged(said)
+    return [", ".join(each["outcome"] for each in found.get(check, ())) for check in checks]
+
+
+@pytest.fixture
+def guarded() -> Iterator[tuple[Served, Guarded]]:
+    """Return a controller that asks for tokens, with the stream `flights`, and what makes them."""
+    tokens = Guarded()
+    with Served(gate=tokens.gate) as served:
+        served_as_admin = Commands(served.url)
+        token = tokens.token("admin")
+        made = served_as_admin("stream", "create", "flights", "--token", token)
+        assert made.status == 0, made.err
+        yield served, tokens
+
+
+@pytest.mark.parametrize(
+    ("url", "fact"),
+    [
+        (NOWHERE, "no answer from http://127.0.0.1:9/readyz"),
+        ("127.0.0.1:7464", "has no scheme: use http://127.0.0.1:7464"),
+        ("http://ops:secret@127.0.0.1:9", "cannot have a user or password"),
+    ],
+)
+def test_without_a_controller_the_rest_is_checked(
+    run: Commands, tmp_path: Path, url: str, fact: str
+) -> None:
+    """It says so, with the remedy, and repeats no password."""
+    plan(tmp_path, 0, of_log("flights", "9b"), metadata=BEGUN)
+
+    said = run("doctor", "flights", "--url", url, "--checkpoint", str(tmp_path), "--json")
+
+    found = judged(said)
+    assert (said.status, outcomes(said, "controller", "stream", "checkpoint", "spark", "java")) == (
+        1,
+        ["wrong", "not checked", "not checked", "ok", "ok"],
+    )
+    assert fact in found["controller"][0]["fact"]
+    assert "this URL is from --url" in found["controller"][0]["remedy"]
+    assert "secret" not in said.out + said.err
+
+
+def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
+    """Each line says what was seen, and the status is 0."""
+    served.create("well")
+    served.post("well", {"writer": "UA", "time": now(), "position": {"0": 1}})
+
+    said = run("doctor", "well")
+
+    lines = [line.partition("  ")[0] for line in said.out.splitlines()]
+    assert (said.status, set(lines[:-1]) - {"not checked", ""}) == (0, {"ok"}), said.out
+    assert f"controller: {served.url} (from NOTED_TIME_URL) is ready" in said.out
+    assert said.out.splitlines()[-1].startswith("nothing wrong in ")
+
+
+def test_each_of_several_controllers_is_asked(run: Commands, served: Served) -> None:
+    """One that is away is wrong, and the other one is asked for the rest."""
+    served.create("several")
+    served.post("several", {"writer": "UA", "time": now(), "position": {"0": 1}})
+
+    said = run("doctor", "several", "--url", f"{NOWHERE},{served.url}", "--json")
+
+    assert (said.status, outcomes(said, "controller", "clock", "stream", "writers")) == (
+        1,
+        ["wrong, ok", "ok", "ok", "ok"],
+    )
+
+
+def test_what_is_wrong_with_a_stream_has_its_remedy(run: Commands, served: Served) -> None:
+    """A writer that never came, one that is silent, and one whose times are in seconds."""
+    served.create("ill", writer_timeout_ms=600, expected_writers=["DL"])
+    served.post("ill", {"writer": "UA", "time": 1_357_034_400, "position": {"0": 1}})
+    wait_until(lambda: served.get("ill/writers/UA")["is_silent"])
+
+    said = run("doctor", "ill", "--json")
+
+    lines = [(each["outcome"], each["fact"].partition(" (")[0]) for each in judged(said)["writers"]]
+    assert (said.status, sorted(lines)) == (
+        1,
+        [
+            ("wrong", "UA noted 1357034400, which is January 1970: are these seconds?"),
+            ("wrong", "never came: DL"),
+            ("wrong", "silent: UA"),
+        ],
+    )
+    assert all(each["remedy"] for each in judged(said)["writers"])
+
+
+def test_a_stream_that_is_not_there_is_wrong(run: Commands) -> None:
+    """With the command that would create it."""
+    said = run("doctor", "oders", "--json")
+
+    assert said.status == 1
+    assert "create it with `noted-time stream create oders`" in judged(said)["stream"][0]["fact"]
+
+
+def test_a_token_says_what_it_permits(guarded: tuple[Served, Guarded]) -> None:
+    """No secret is repeated, whatever is shown."""
+    served, tokens = guarded
+    shown = {
+        "none": "",
+        "unknown": "nt_5b1f0c2d9e7a_secret",
+        "reads": tokens.token("read", streams=["flights"]),
+        "writes": tokens.token("write", streams=["flights"], writers=["UA"]),
+        "elsewhere": tokens.token("read", streams=["trains"]),
+    }
+    run = Commands(served.url)
+    said = {
+        name: run("doctor", "flights", "--token", token, "--json") for name, token in shown.items()
+    }
+
+    assert {name: outcomes(each, "token", "stream") for name, each in said.items()} == {
+        "none": ["wrong", "not checked"],
+        "unknown": ["wrong", "not checked"],
+        "reads": ["ok", "ok"],
+        "writes": ["ok", "not checked"],
+        "elsewhere": ["wrong", "not checked"],
+    }
+    assert judged(said["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
+    assert "(a token from --token was shown)" in judged(said["unknown"])["token"][0]["fact"]
+    printed = "".join(each.out + each.err for each in said.values())
+    assert not [name for name, token in shown.items() if token and token in printed]
+
+
+@pytest.fixture
+def checked(broker: Broker, served: Served, request: pytest.FixtureRequest) -> "Checked":
+    """Return what makes a topic with a stream, and has the doctor look at both."""
+    return Checked(broker, served, str(request.node.originalname))
+
+
+class Checked:
+    """A topic and its stream, into which one writer has noted what it wrote."""
+
+    def __init__(self, broker: Broker, served: Served, name: str) -> None:
+        self.broker, self.served, self.name = broker, served, name
+
+    def make(self, settings: Mapping[str, object], *, time: int, offset: int) -> None:
+        """Create both, with a record in the first partition."""
+        self.broker.create(self.name, settings=settings)
+        self.broker.send(self.name, [(0, "event", time)], key="k")
+        self.served.create(self.name)
+        log = Topic(self.broker.config, self.name).look().id
+        note = {"writer": "UA", "time": time, "position": {"0": offset}, "log": log}
+        self.served.post(self.name, note)
+
+    def doctor(self) -> Said:
+        """Look at it."""
+        words = ("doctor", self.name, "--kafka", self.broker.address, "--json")
+        return Commands(self.served.url)(*words)
+
+
+@pytest.mark.acceptance
+def test_a_topic_that_is_made_well_is_ok(checked: Checked) -> None:
+    """Its settings, its id, the client's rights, and the positions noted."""
+    checked.make({"retention.ms": -1}, time=now(), offset=1)
+
+    said = checked.doctor()
+
+    checks = ("broker", "rights", "topic settings", "log", "segments")
+    assert (said.status, outcomes(said, *checks)) == (0, ["ok"] * 5), said.out
+
+
+@pytest.mark.acceptance
+def test_a_topic_that_is_made_badly_has_a_remedy_for_each_fault(checked: Checked) -> None:
+    """All settings that bite, another log, and an offset that no reader reaches."""
+    day_ms = 86_400_000
+    bad = {
+        "cleanup.policy": "compact",
+        "retention.ms": day_ms,
+        "message.timestamp.after.max.ms": 1000,
+    }
+    checked.make(bad, time=now() - 2 * day_ms, offset=900)
+    checked.broker.create(checked.name, settings=bad)
+    checked.broker.send(checked.name, [(0, "key", 0)], key="k")
+
+    said = checked.doctor()
+
+    found = judged(said)
+    named = [each["fact"].partition("=")[0] for each in found["topic settings"]]
+    assert (said.status, named) == (
+        1,
+        ["cleanup.policy", "retention.ms", "message.timestamp.after.max.ms"],
+    )
+    assert outcomes(said, "broker", "rights", "log", "segments") == ["ok", "ok", "wrong", "wrong"]
+    assert "0 to 900 by UA" in found["segments"][0]["fact"]
+
+
+@pytest.mark.acceptance
+def test_the_brokers_stamps_are_wrong_unless_an_observer_notes_them(checked: Checked) -> None:
+    """They replace the event times of all records."""
+    checked.make({"message.timestamp.type": "LogAppendTime"}, time=now(), offset=1)
+
+    said = checked.doctor()
+
+    (found,) = judged(said)["topic settings"]
+    assert (found["outcome"], found["fact"].partition(":")[0]) == (
+        "wrong",
+        "message.timestamp.type=LogAppendTime",
+    )
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        ("--topic nowhere", "there is no Kafka topic 'nowhere'"),
+        ("--topic hidden", "may not describe Kafka topic 'hidden'"),
+        ("", "no topic is named: use --topic, or name a stream"),
+        ("--topic t --config /nowhere", "/nowhere cannot be read"),
+    ],
+)
+def test_a_topic_that_cannot_be_looked_at_is_wrong(
+    run: Commands, broker: Broker, words: str, fact: str
+) -> None:
+    """In the sentence that every other part says."""
+    if words.endswith("hidden"):
+        broker.create("hidden")
+        broker.hide("hidden")
+
+    said = run("doctor", "--kafka", broker.address, "--json", *words.split())
+
+    if words.endswith("hidden"):
+        broker.delete("hidden")
+    assert (said.status, fact in judged(said)["broker"][0]["fact"]) == (1, True), said.out
+
+
+def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
+    """And Spark and Java are checked all the same."""
+    said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")
+
+    assert outcomes(said, "broker", "spark") == ["wrong", "ok"]
+    assert "no Kafka broker answers at 127.0.0.1:9" in judged(said)["broker"][0]["fact"]
+
+
+@pytest.mark.parametrize(
+    ("stream_id", "outcome"), [("its own", "ok"), ("another", "wrong"), ("", "ok")]
+)
+def test_a_checkpoint_is_of_the_stream_that_is_there(
+    run: Commands, served: Served, tmp_path: Path, stream_id: str, outcome: str
+) -> None:
+    """A stream that was removed and made again has another id."""
+    served.create("sampled")
+    own = served.get("sampled")["id"] if stream_id == "its own" else stream_id
+    plan(tmp_path, 7, of_log("sampled", own), metadata=BEGUN)
+
+    said = run("doctor", "--checkpoint", str(tmp_path), "--json")
+
+    (found,) = judged(said)["checkpoint"]
+    assert (found["outcome"], "of sampled, domain default" in found["fact"]) == (outcome, True)
+
+
+@pytest.mark.parametrize(
+    ("made", "fact"),
+    [
+        ("", "has no micro-batch of a query"),
+        ("{", "has no offset log of Spark"),
+        ('{"flights": {"0": 5}}', "is of a query that reads no marks of noted-time"),
+    ],
+)
+def test_what_is_no_checkpoint_of_ours_is_wrong(
+    run: Commands, tmp_path: Path, made: str, fact: str
+) -> None:
+    """An empty directory, any other file, the checkpoint of another query."""
+    if made:
+        plan(tmp_path, 0, metadata=BEGUN)
+        with (tmp_path / "offsets" / "0").open("a") as log:
+            log.write(f"\n{made}")
+
+    said = run("doctor", "--checkpoint", str(tmp_path), "--json")
+
+    (found,) = judged(said)["checkpoint"]
+    assert (found["outcome"], fact in found["fact"]) == ("wrong", True), found
+
+
+def test_what_is_not_installed_is_not_checked(
+    run: Commands, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the command that installs it; that is not wrong."""
+    served.create("t")
+    served.post("t", {"writer": "UA", "time": now(), "position": {"0": 1}})
+    for module in ("confluent_kafka", "noted_time.kafka.topic", "spark_integration.session"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    for module in ("confluent_kafka", "spark_integration.session.jars"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")
+
+    assert (said.status, outcomes(said, "broker", "spark")) == (0, ["not checked", "not checked"])
+    assert judged(said)["broker"][0]["remedy"] == 'pip install "noted-time[kafka]"'
+
+
+def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:
+    """Elsewhere there are no codes."""
+    variables = {"NOTED_TIME_URL": served.url, "FORCE_COLOR": "1", "TERM": "xterm-256color"}
+
+    coloured = CliRunner().invoke(app, ["doctor", "oders"], env=environment() | variables)
+    plain = Commands(served.url)("doctor", "oders")
+
+    assert ("\x1b[1;31mwrong" in coloured.stdout, "\x1b" in plain.out) == (True, False)
+
+
+def test_help_teaches_with_an_example(run: Commands) -> None:
+    """And says what the status means."""
+    said = run("doctor", "--help")
+
+    text = " ".join(said.out.split())
+    assert "Try it: noted-time doctor flights --kafka 127.0.0.1:9092" in text
+    assert "Ends with status 1 if something is wrong." in text

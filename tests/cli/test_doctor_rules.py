@@ -1,0 +1,350 @@
+"""What the doctor makes of values: each rule as a table."""
+
+from typing import Any
+
+import pytest
+
+from noted_time.kafka import TopicLook
+from noted_time.values import MAX_INT64
+from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
+from noted_time_cli.doctor.verdict import Verdict
+
+Json = dict[str, Any]
+
+NOON = 1_357_041_600_000
+DAY = 86_400_000
+DATE = "Tue, 01 Jan 2013 12:00:00 GMT"
+
+STREAM: Json = {
+    "name": "flights",
+    "id": "9b",
+    "seal": None,
+    "writer_timeout_ms": 60_000,
+    "mark_retention_ms": 7 * DAY,
+    "max_time_ahead_ms": 3_600_000,
+    "domains": ["default"],
+    "expected_writers": [],
+    "marks": {"default": {"lower": NOON}},
+    "logs": [],
+}
+LIVE: Json = {
+    "writer": "UA",
+    "state": "live",
+    "times": {"default": NOON},
+    "position": {"0": 5},
+    "noted_at": NOON,
+    "holding_since": None,
+    "excluded": None,
+    "timeout_ms": None,
+    "domains": None,
+    "held_until": None,
+    "silent_ms": 0,
+    "is_silent": False,
+    "session": {"session": "s"},
+    "held": None,
+}
+TOPIC = {
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": str(MAX_INT64),
+    "message.timestamp.after.max.ms": "3600000",
+    "retention.ms": str(7 * DAY),
+    "cleanup.policy": "delete",
+}
+
+
+def outcomes(found: list[Verdict]) -> list[tuple[str, str]]:
+    """Return outcome and fact of each."""
+    return [(each.outcome, each.fact) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "outcome", "fact"),
+    [
+        (NOON, NOON + 3, "ok", "differs from the controller's by at most 2s (round trip 3ms)"),
+        (NOON + 4000, NOON + 4005, "ok", "by at most 4s 5ms (round trip 5ms)"),
+        (NOON - 9000, NOON - 8900, "wrong", "clock is 8s 900ms ahead of this one or more"),
+        (NOON + 20_000, NOON + 20_050, "wrong", "clock is 18s behind this one or more"),
+        # a slow answer leaves the difference open
+        (NOON - 9000, NOON + 500, "ok", "at most 11s (round trip 9500ms)"),
+    ],
+)
+def test_a_clock_is_judged_within_the_round_trip(
+    sent: int, received: int, outcome: str, fact: str
+) -> None:
+    """The date has full seconds: what is within that, and within the round trip, is not known."""
+    (found,) = controller_rules.clock(DATE, sent, received)
+
+    assert (found.outcome, fact in found.fact) == (outcome, True), found
+
+
+def test_without_a_date_the_clock_is_not_checked() -> None:
+    """As behind a proxy that drops it."""
+    assert controller_rules.clock(None, 0, 1)[0].outcome == "not checked"
+
+
+@pytest.mark.parametrize(
+    ("permits", "outcome", "fact"),
+    [
+        ({"read": ["flights"]}, "ok", "token 5b permits: read flights"),
+        ({"write": ["*"], "writers": ["UA"]}, "ok", "token 5b permits: write * as UA"),
+        ({"administer": True}, "ok", "token 5b permits: administer"),
+        ({"read": ["trains"]}, "wrong", "token 5b permits: read trains; nothing on flights"),
+        ({"tokens": False}, "ok", "none is required: who reaches the controller may do everything"),
+    ],
+)
+def test_a_token_is_judged_by_what_it_permits_on_the_stream(
+    permits: Json, outcome: str, fact: str
+) -> None:
+    """A writer's token may be one that reads nothing."""
+    none: Json = {"read": [], "write": [], "writers": ["*"], "administer": False}
+    access = {"tokens": True, "token": "5b", **none, **permits}
+
+    assert outcomes(controller_rules.token(access, "flights")) == [(outcome, fact)]
+
+
+def test_a_controller_before_the_doctor_does_not_tell_what_a_token_permits() -> None:
+    """Which is said, and not taken for nothing."""
+    (found,) = controller_rules.token({"tokens": True, "token": "5b", "administer": False}, "s")
+
+    assert (found.outcome, found.fact) == ("ok", "token 5b permits: this controller does not tell")
+
+
+@pytest.mark.parametrize(
+    ("changed", "remedies"),
+    [
+        ({}, [""]),
+        ({"seal": {"at": NOON}}, [""]),
+        ({"writer_timeout_ms": 4999}, ["--writer-timeout 60s"]),
+        ({"mark_retention_ms": 60_000}, ["--mark-retention 7d"]),
+        ({"max_time_ahead_ms": None}, ["--max-time-ahead 1h"]),
+        ({"max_time_ahead_ms": None, "marks": {"default": {"lower": 42}}}, [""]),
+        ({"max_time_ahead_ms": None, "marks": {"default": None}}, [""]),
+    ],
+)
+def test_a_setting_of_the_stream_that_bites_has_its_remedy(
+    changed: Json, remedies: list[str]
+) -> None:
+    """Times that are not Unix ms may be any."""
+    found = stream_rules.stream_settings(STREAM | changed)
+
+    change = "noted-time stream create flights "
+    assert [each.remedy.removeprefix(change) for each in found] == remedies
+
+
+@pytest.mark.parametrize(
+    ("changed", "faults"),
+    [
+        ({}, []),
+        ({"state": "idle"}, []),
+        ({"silent_ms": 31_000, "is_silent": True}, [("silent", "31s of 1m")]),
+        (
+            {"silent_ms": 9000, "is_silent": True, "timeout_ms": 9500},
+            [("silent", "9s of 9s 500ms")],
+        ),
+        ({"is_silent": True, "silent_ms": 9, "held_until": NOON + DAY}, []),
+        ({"held": "1 event is lost"}, [("alive, but not noting", "1 event is lost")]),
+        ({"holding_since": NOON - 59_000}, []),
+        ({"holding_since": NOON - 60_000}, [("holding for longer than its timeout", "1m")]),
+        ({"holding_since": NOON - 60_000, "timeout_ms": 90_000}, []),
+        ({"times": {}}, []),
+        (
+            {"writer": "DL", "times": {}, "session": None, "noted_at": NOON - 5000},
+            [("never came", "expected for 5s")],
+        ),
+        ({"writer": "DL", "times": {}}, []),
+        (
+            {"state": "excluded", "excluded": {"reason": "timed_out", "since": NOON}},
+            [("excluded", "timed out 2013-01-01T12:00:00Z")],
+        ),
+        ({"state": "excluded", "excluded": {"reason": "removed", "since": NOON}}, []),
+        ({"domains": ["ship"]}, [("holding without a time", "never noted ship")]),
+    ],
+)
+def test_a_writer_that_looks_wrong_has_one_fault(
+    changed: Json, faults: list[tuple[str, str]]
+) -> None:
+    """One that an operator holds or removed is as was wished; one that joined is waited for."""
+    stream = STREAM | {"expected_writers": ["DL"]}
+
+    assert list(stream_rules.faults_of(LIVE | changed, stream, NOON)) == faults
+
+
+def test_writers_with_the_same_fault_share_a_line() -> None:
+    """Of many only some are named, and each says how long."""
+    rows = [LIVE | {"writer": f"w{n}", "is_silent": True, "silent_ms": 45_000} for n in range(7)]
+    hint = {"writer": "UA", "hint": "fenced", "detail": "is noted by two processes."}
+    page = {"now": NOON, "writers": rows, "states": {"live": 7}}
+
+    found = outcomes(stream_rules.writers_of(STREAM, page, [hint]))
+
+    named = ", ".join(f"w{n} (45s of 1m)" for n in range(5))
+    assert found == [
+        ("wrong", f"silent: {named} and 2 more"),
+        ("wrong", "UA is noted by two processes."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lower", "states", "outcome"),
+    [
+        (NOON, {"live": 1}, "ok"),
+        (NOON, {"finished": 3}, "ok"),
+        (None, {}, "wrong"),
+        (NOON, {"excluded": 2, "finished": 1}, "wrong"),
+        (NOON, {"excluded": 2, "idle": 1}, "ok"),
+    ],
+)
+def test_a_domain_is_wrong_without_a_mark_or_if_every_writer_is_excluded(
+    lower: int | None, states: dict[str, int], outcome: str
+) -> None:
+    """Otherwise it says what was decided."""
+    explained = {"sentences": ["flights holds."], "lower": lower}
+
+    (found,) = stream_rules.time_domain("flights", "default", explained, states)
+
+    assert (found.check, found.outcome) == ("domain default", outcome)
+
+
+@pytest.mark.parametrize(
+    ("changed", "age_ms", "ahead_ms", "names"),
+    [
+        ({}, DAY, 3_600_000, []),
+        ({"message.timestamp.type": "LogAppendTime"}, 30 * DAY, None, ["message.timestamp.type"]),
+        ({"cleanup.policy": "compact,delete"}, 0, 0, ["cleanup.policy"]),
+        ({}, 7 * DAY + 1, 0, ["retention.ms"]),
+        ({"retention.ms": "-1"}, 900 * DAY, 0, []),
+        ({"message.timestamp.before.max.ms": "1000"}, 1001, 0, ["message.timestamp.before.max.ms"]),
+        ({}, 0, 7_200_000, ["message.timestamp.after.max.ms"]),
+        ({}, 0, None, ["message.timestamp.after.max.ms"]),
+        ({"message.timestamp.after.max.ms": str(MAX_INT64)}, 0, None, []),
+    ],
+)
+def test_a_setting_of_the_topic_that_bites_is_named(
+    changed: dict[str, str], age_ms: int, ahead_ms: int | None, names: list[str]
+) -> None:
+    """By how old events are when they come, and how far ahead the stream lets them be."""
+    found = topic_rules.topic_settings(TOPIC | changed, age_ms, ahead_ms, is_observed=False)
+
+    wrong = [each for each in found if each.outcome == "wrong"]
+    assert [each.fact.partition("=")[0] for each in wrong] == names
+    assert all(each.remedy.startswith(f"set {each.fact.partition('=')[0]}=") for each in wrong)
+
+
+def test_an_observed_topic_may_have_the_brokers_stamps() -> None:
+    """`observe kafka broker-time` asks for them."""
+    stamped = TOPIC | {"message.timestamp.type": "LogAppendTime"}
+
+    (found,) = topic_rules.topic_settings(stamped, 0, 0, is_observed=True)
+
+    assert found.outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "logs", "outcome"),
+    [("a", ["b", "a"], "ok"), ("a", [], "ok"), (None, ["b"], "ok"), ("a", ["b", "c"], "wrong")],
+)
+def test_a_topic_is_the_log_of_the_stream_by_its_id(
+    topic_id: str | None, logs: list[str], outcome: str
+) -> None:
+    """Unless either does not tell one."""
+    (found,) = topic_rules.log_of(TopicLook(topic_id, {0: 5}), STREAM | {"logs": logs})
+
+    assert found.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("position", "look", "facts"),
+    [
+        ({"0": 5}, TopicLook("a", {0: 5}), ["1 partitions, 1 of them noted"]),
+        ({"0": 6}, TopicLook("a", {0: 5}), ["segments noted beyond the end … 0 to 6 by UA"]),
+        ({"0": 5, "3": 1}, TopicLook("a", {0: 5}), ["segments that are noted and no … [3]"]),
+        ({"0": 5}, TopicLook("a", {0: 5, 1: 2}), ["partitions with records and no … [1]"]),
+        ({"0": 5}, TopicLook("a", {0: 5, 1: 0}), ["2 partitions, 1 of them noted"]),
+        ({}, TopicLook("a", {}, frozenset({0})), ["partitions without a leader: [0]"]),
+    ],
+)
+def test_positions_are_judged_by_the_partitions_and_their_ends(
+    position: dict[str, int], look: TopicLook, facts: list[str]
+) -> None:
+    """An empty partition needs no position."""
+    found = topic_rules.segments_of(look, [LIVE | {"position": position}])
+
+    begun = [fact.partition(" … ") for fact in facts]
+    assert [
+        each.fact.startswith(begin) and each.fact.endswith(end)
+        for each, (begin, _, end) in zip(found, begun, strict=True)
+    ] == [True]
+
+
+WANTED = ("spark-sql-kafka-0-10_2.13-4.2.0.jar", "kafka-clients-3.9.2.jar")
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "fact"),
+    [
+        (WANTED, "ok", f"{WANTED[0]} in jars"),
+        (WANTED[:1], "not checked", f"{WANTED[1]} is not found here"),
+        ((), "not checked", f"{WANTED[0]} is not found here"),
+        (
+            ("spark-sql-kafka-0-10_2.12-3.5.7.jar",),
+            "wrong",
+            f"spark-sql-kafka-0-10_2.12-3.5.7.jar does not fit Spark 4.2.1: {WANTED[0]} does",
+        ),
+    ],
+)
+def test_the_connector_has_to_fit_spark(found: tuple[str, ...], outcome: str, fact: str) -> None:
+    """A session may be given it elsewhere, which the doctor does not see."""
+    (verdict,) = spark_rules.connector(WANTED, dict.fromkeys(found, "jars"), "4.2.1")
+
+    assert (verdict.outcome, verdict.fact.partition(";")[0]) == (outcome, fact)
+
+
+@pytest.mark.parametrize(
+    ("printed", "outcome", "fact"),
+    [
+        ('openjdk version "17.0.9" 2023-10-17', "ok", "java is Java 17"),
+        ('Picked up JAVA_TOOL_OPTIONS: -X\nopenjdk version "25" 2025', "ok", "java is Java 25"),
+        ('java version "1.8.0_402"', "wrong", "java is Java 8"),
+        ("Error: no JVM", "wrong", "java does not run: Error: no JVM"),
+    ],
+)
+def test_java_is_judged_by_what_it_prints(printed: str, outcome: str, fact: str) -> None:
+    """Which begins with other lines if there are options in the environment."""
+    assert outcomes(spark_rules.java_release("java", printed)) == [(outcome, fact)]
+
+
+@pytest.mark.parametrize(
+    ("running", "outcome"), [("3.4.1", "wrong"), ("3.5.7", "ok"), ("4.3.0", "ok")]
+)
+def test_spark_is_judged_by_its_release(running: str, outcome: str) -> None:
+    """Older ones read part of it."""
+    major, minor, _ = running.split(".")
+    (found,) = spark_rules.spark_release(running, (int(major), int(minor)), (3, 5), (4, 2))
+
+    assert found.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("own", "ids", "outcome", "fact"),
+    [
+        ("9b", {"flights": "9b"}, "ok", "c is of flights, domain ship, with the same id"),
+        ("", {}, "ok", "c is of flights, domain ship, no mark yet"),
+        ("9b", {}, "not checked", "c is of flights, domain ship, id 9b: no controller tells"),
+        ("9b", {"flights": None}, "wrong", "c is of flights, domain ship, id 9b; that stream is"),
+        ("9b", {"flights": "5c"}, "wrong", "c is of flights, domain ship, id 9b; that stream has"),
+    ],
+)
+def test_a_checkpoint_is_judged_by_the_id_of_its_stream(
+    own: str, ids: dict[str, str | None], outcome: str, fact: str
+) -> None:
+    """A stream that was made again has another."""
+    (found,) = spark_rules.checkpoint("c", [("flights", "ship", own)], ids)
+
+    assert (found.outcome, found.fact[: len(fact)]) == (outcome, fact)
+
+
+def test_a_checkpoint_without_marks_is_not_ours() -> None:
+    """Its query guesses the watermark, whatever it is."""
+    (found,) = spark_rules.checkpoint("c", list(spark_rules.read_streams([{"flights": {}}])), {})
+
+    assert found.outcome == "wrong"
