@@ -1,0 +1,77 @@
+"""What docs/guides/tables.md shows for DuckDB: the claims of a table, without an extension."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from noted_time.tables import complete_to
+from noted_time.values import Claim
+from tests.support.page import BLOCK, text_of
+from tests.support.suites import programs_of
+
+ROWS = pa.table({"departure": [1, 2]})
+PROGRAM = """
+import duckdb, json, sys
+found = duckdb.sql(sys.stdin.read())
+print(json.dumps([dict(zip(found.columns, row)) for row in found.fetchall()]))
+"""
+
+
+def claims() -> dict[int, dict[str, str]]:
+    """Return the claims of two batches by what they are complete to."""
+    records = {each: Claim("flights", each, "departure", "query", each) for each in (10, 20)}
+    return {each: {claim.key: claim.to_json()} for each, claim in records.items()}
+
+
+def shown(example: str, path: str) -> list[dict[str, object]]:
+    """Return the rows of the page's query that has this, over the file or files at a path."""
+    python = programs_of("dbt") / "python"
+    sql = [block for language, block in BLOCK.findall(text_of("docs/guides/tables.md"))]
+    (query,) = [block for block in sql if example in block]
+    query = query.replace(example, path)
+    words = [str(python), "-c", PROGRAM]
+    output = subprocess.run(words, input=query, capture_output=True, text=True, check=True).stdout
+    rows: list[dict[str, object]] = json.loads(output)
+    return rows
+
+
+@pytest.mark.acceptance
+def test_duckdb_lists_the_claims_of_delta(tmp_path: Path) -> None:
+    """By the table's log, which is JSON."""
+    for claim in claims().values():
+        given = deltalake.CommitProperties(custom_metadata={"userMetadata": json.dumps(claim)})
+        deltalake.write_deltalake(tmp_path, ROWS, mode="append", commit_properties=given)
+
+    found = complete_to(shown("/data/flights/_delta_log", f"{tmp_path}/_delta_log"))
+
+    assert found == complete_to(f"delta:{tmp_path}")
+    assert found is not None
+    assert (found.complete_to, found.version_at(10)) == (20, 0)
+
+
+@pytest.mark.acceptance
+def test_duckdb_lists_the_claims_of_iceberg(tmp_path: Path) -> None:
+    """By the metadata file, also after a roll back."""
+    catalog = SqlCatalog(
+        "lake", uri=f"sqlite:///{tmp_path}/lake.db", warehouse=f"file://{tmp_path}"
+    )
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.flights", schema=ROWS.schema)
+    for claim in claims().values():
+        table.append(ROWS, snapshot_properties=claim)
+    first = table.snapshots()[0].snapshot_id
+
+    def claimed() -> int | None:
+        file = table.metadata_location.removeprefix("file://")
+        found = complete_to(shown("/lake/db/flights/metadata/00017-….metadata.json", file))
+        return None if found is None else found.complete_to
+
+    before = claimed()
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+
+    assert (before, claimed()) == (20, 10)
