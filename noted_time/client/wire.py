@@ -123,12 +123,22 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
             written_at=wire["written_at"],
             excluded=tuple(wire["excluded"]),
             exact=wire["exact"],
-            missing=Missing(*_writers(wire, "missing", MissingWriter)),
-            late=Late(*_writers(wire, "late", LateWriter)),
+            missing=missing_from_wire(wire),
+            late=late_from_wire(wire),
             before_first_mark=wire.get("before_first_mark", False),
         )
     except KeyError as missing:
         raise Rejected(f"a window without {missing}") from missing
+
+
+def missing_from_wire(wire: Json) -> Missing:
+    """Return the missing writers that an answer about a window or a cut names."""
+    return Missing(*_writers(wire, "missing", MissingWriter))
+
+
+def late_from_wire(wire: Json) -> Late:
+    """Return the writers with late rows that an answer about a window or a cut names."""
+    return Late(*_writers(wire, "late", LateWriter))
 
 
 def _writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ...], int, bool]:

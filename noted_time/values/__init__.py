@@ -61,7 +61,7 @@ from noted_time.values.fencing import (
     HeldName,
     Session,
 )
-from noted_time.values.given import Time, duration_ms, one_line, unix_ms_of
+from noted_time.values.given import Time, duration_ms, one_line, time_of, unix_ms_of
 from noted_time.values.log_id import OtherLog, log_id
 from noted_time.values.membership import (
     LATE_NOT_KNOWN,

@@ -15,6 +15,7 @@ Time = int | datetime
 _MS = timedelta(milliseconds=1)
 
 LONGEST_MS = 999_999 * UNITS_MS["d"]
+INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 FORM = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 
 
@@ -51,6 +52,26 @@ def _integer(time: int) -> int:
         raise Rejected(
             f"time {time!r} is a {kind}, neither an integer (Unix ms) nor an aware datetime"
         ) from None
+
+
+def time_of(text: str) -> int:
+    """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
+
+    A time between two ms is rounded up, as being complete to the later one is more:
+
+    >>> time_of("-5"), time_of("2013-01-01T10:00Z"), time_of("2013-01-01T11:00:00.0005+01:00")
+    (-5, 1357034400000, 1357034400001)
+    """
+    if INTEGER.fullmatch(text):
+        return int(text)
+    forms = "use an integer, or ISO 8601 with a zone, for example 2013-01-01T10:00Z"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Unreadable(f"{text[:40]!r} is not a time: {forms}") from error
+    if found.tzinfo is None:
+        raise Unreadable(f"{text[:40]!r} has no zone: {forms}")
+    return unix_ms_of(found, up=True)
 
 
 def duration_ms(text: str) -> int:

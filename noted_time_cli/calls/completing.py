@@ -10,17 +10,15 @@ from zoneinfo import ZoneInfo
 import typer
 
 from noted_time import NotCompleteYet, NotedTimeError, Unreachable
-from noted_time.client import stream_path
+from noted_time.client import run, stream_path
 from noted_time.tables import TableClaim
-from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time
+from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.tables import Names, Table, claimed, missing_sentence
 from noted_time_cli.calls.waiting import (
     MISSING,
-    NOT_SO_FAR,
     UNANSWERED,
     missing_shown,
-    objections_to,
 )
 from noted_time_cli.terminal.options import (
     NONE,
@@ -29,9 +27,10 @@ from noted_time_cli.terminal.options import (
     Stream,
     StreamOrNone,
     duration,
-    time_of,
 )
 from noted_time_cli.terminal.output import fail, say
+from reader_client.asking.answers import cut_answer
+from reader_client.asking.required import NOT_SO_FAR, objections
 
 if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
@@ -96,9 +95,9 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         fail(str(error), status=UNANSWERED)
     without = missing_shown(mark, int(clock.time() * 1000))
     sentence = f"{stream} is complete to {shown_in(time, zone)}{without}"
-    objections = [*objections_to(call, stream, mark, [], require_all=require_all)]
-    if objections:
-        fail("; ".join([sentence, *objections]), status=MISSING)
+    required = objections(stream, cut_answer(mark), (), require_all=require_all)
+    if objected := run(required, call.transport.ask):
+        fail("; ".join([sentence, *objected]), status=MISSING)
     if without:
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time} | mark):

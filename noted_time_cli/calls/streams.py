@@ -16,6 +16,7 @@ from noted_time.values import (
     log_id,
     shown_duration,
     shown_time,
+    time_of,
 )
 from noted_time_cli.calls.calling import Caller, Json, calls
 from noted_time_cli.terminal.options import (
@@ -27,7 +28,6 @@ from noted_time_cli.terminal.options import (
     offsets,
     option,
     pairs,
-    time_of,
 )
 from noted_time_cli.terminal.output import confirm, print_table, say, shown_position
 

@@ -10,13 +10,15 @@ from typing import Annotated
 import typer
 
 from controller.aggregation.shown.sentences import REASON_WORDS, listed
-from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
-from noted_time.client import Backoff, stream_path
-from noted_time.values import duration_ms, shown_seconds, shown_time
+from noted_time import Conflict, NotCompleteYet, Unreachable
+from noted_time.client import Backoff, run, stream_path
+from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, Json, calls
 from noted_time_cli.calls.tables import Names, NothingClaimed, Table, claimed, missing_sentence
-from noted_time_cli.terminal.options import NONE, Domain, StreamOrNone, option, time_of
+from noted_time_cli.terminal.options import NONE, Domain, StreamOrNone, option
 from noted_time_cli.terminal.output import fail, say, shown_position
+from reader_client.asking.answers import cut_answer
+from reader_client.asking.required import NOT_SO_FAR, objections
 
 MISSING = 3
 """The exit status if the stream is complete, but without a writer that was required."""
@@ -38,8 +40,6 @@ PAUSE_S = 0.2
 
 NAMED = 5
 """Maximum number of missing writers, and of those with late rows, named in the sentence."""
-
-NOT_SO_FAR = "the ledger does not reach back so far"
 
 
 class NotYet(Exception):
@@ -103,17 +103,18 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     except NotYet as late:
         reason, status = late.args
         fail(f"{stream} is not known to be complete to {shown}: {reason}", status=status)
-    objections = list(objections_to(call, stream, mark, require, require_all=require_all))
+    required = objections(stream, cut_answer(mark), require, require_all=require_all)
+    objected = run(required, call.transport.ask)
     if require_all and since is not None:
-        objections += _late_objections(mark)
+        objected += _late_objections(mark)
     if not call.prints(mark):
         position = f"cut {shown_position(mark['cut'])}"
         if not mark["cut"]:
             position = "but without a position: its writers noted only times"
         without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
         typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
-    if objections:
-        fail("; ".join(objections), status=MISSING)
+    if objected:
+        fail("; ".join(objected), status=MISSING)
 
 
 def _only(first: str | None, second: str | None) -> str:
@@ -174,29 +175,6 @@ def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:
         if clock.monotonic() + pause_s >= deadline:
             raise NotYet(reason, status)
         clock.sleep(pause_s)
-
-
-def objections_to(
-    call: Caller, stream: str, mark: Json, required: list[str], *, require_all: bool
-) -> Iterator[str]:
-    """Yield why the mark is not what was required."""
-    named = {each["writer"] for each in mark["missing"]}
-    for writer in required:
-        try:
-            row = call.ask("GET", stream_path(stream, "writers", writer))
-        except UnknownWriter:
-            unknown = "missing" if writer in named else "unknown"
-            yield f"{writer} is {unknown}"
-            continue
-        # not all that are missing are named: of the others, what is so now is the best known
-        is_unnamed = mark["missing_count"] > len(named) and row["excluded"] is not None
-        if writer in named or is_unnamed:
-            yield f"{writer} is missing"
-    if require_all and mark["missing_count"]:
-        yield f"writers that are missing: {mark['missing_count']}"
-    if (required or require_all) and not mark["missing_is_known"]:
-        before = "it is before the first mark" if mark["before_first_mark"] else NOT_SO_FAR
-        yield f"{before}: it is not known which writers are missing"
 
 
 def _late_objections(mark: Json) -> Iterator[str]:

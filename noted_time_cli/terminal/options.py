@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from noted_time.client import VARIABLE as TOKEN_VARIABLE
-from noted_time.values import Unreadable, duration_ms, unix_ms_of
+from noted_time.values import Unreadable, duration_ms
 
 DEFAULT_PORT = 7464
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 NONE: list[str] = []
-INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 def option(metavar: str, text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
@@ -69,26 +66,6 @@ Domain = Annotated[
         "DOMAIN", "The time domain; optional if the stream has only one, or one named `default`."
     ),
 ]
-
-
-def time_of(text: str) -> int:
-    """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
-
-    A time between two ms is rounded up, as being complete to the later one is more:
-
-    >>> time_of("-5"), time_of("2013-01-01T10:00Z"), time_of("2013-01-01T11:00:00.0005+01:00")
-    (-5, 1357034400000, 1357034400001)
-    """
-    if INTEGER.fullmatch(text):
-        return int(text)
-    forms = "use an integer, or ISO 8601 with a zone, for example 2013-01-01T10:00Z"
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Unreadable(f"{text[:40]!r} is not a time: {forms}") from error
-    if found.tzinfo is None:
-        raise Unreadable(f"{text[:40]!r} has no zone: {forms}")
-    return unix_ms_of(found, up=True)
 
 
 def pairs(

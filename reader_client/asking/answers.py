@@ -15,13 +15,15 @@ from noted_time.client import (
     MISREAD,
     complete_window_from_wire,
     int64,
+    late_from_wire,
     mark_from_wire,
+    missing_from_wire,
     position_from_wire,
     text,
 )
 from noted_time.progress import UNKNOWN, BacklogState, Reason
 from noted_time.reading import CompleteWindow
-from noted_time.values import Mark, ScaleEvent, Succession, UnexpectedAnswer
+from noted_time.values import Late, Mark, Missing, ScaleEvent, Succession, UnexpectedAnswer
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -66,6 +68,19 @@ class MarksRead:
     is_quiet: bool = False
     is_ahead: bool = False
     logs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CutRead:
+    """The first mark that is complete to a time, the writers that are missing at it, and late rows.
+
+    `before_first_mark`: the time is below the first mark there ever was.
+    """
+
+    mark: Mark
+    missing: Missing
+    late: Late
+    before_first_mark: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +161,13 @@ def marks_answer(wire: Json) -> MarksRead:
     stream_id, events = text(wire["stream_id"]), int64(wire["scale_events"])
     quiet, ahead = wire.get("quiet") is True, wire.get("ahead_of_stream") is True
     return MarksRead(stream_id, events, marks, final_cut, quiet, ahead, _logs(wire))
+
+
+@_read_whole
+def cut_answer(wire: Json) -> CutRead:
+    """Read the answer of ``GET /streams/{stream}/cut``."""
+    before = wire.get("before_first_mark", False) is True
+    return CutRead(mark_from_wire(wire), missing_from_wire(wire), late_from_wire(wire), before)
 
 
 @_read_whole

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noted_time.client import Question, position_to_wire, stream_path
+from noted_time.values import checked_name
 
 Json = dict[str, Any]
 
@@ -59,9 +60,15 @@ def windows_changed(  # noqa: PLR0913, PLR0917 - one for each parameter of the q
     return Question("GET", stream_path(stream, "windows"), query)
 
 
-def complete_to(stream: str, time: int, domain: str | None) -> Question:
-    """Ask for the first mark that is complete to a time."""
-    return Question("GET", stream_path(stream, "cut"), {"complete_to": time} | _of(domain))
+def complete_to(stream: str, time: int, domain: str | None, wait_ms: int = 0) -> Question:
+    """Ask for the first mark that is complete to a time, waiting for it up to `wait_ms`."""
+    query = {"complete_to": time} | _of(domain) | ({"wait_ms": wait_ms} if wait_ms else {})
+    return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms)
+
+
+def about_writer(stream: str, writer: str) -> Question:
+    """Ask for one member of a stream."""
+    return Question("GET", stream_path(stream, "writers", checked_name("writer", writer)))
 
 
 def about_group(stream: str, group: str) -> Question:
