@@ -1,14 +1,13 @@
 """The pages whose examples need nothing but a controller, run as they are printed."""
 
 from pathlib import Path
-from urllib.error import HTTPError
 
 import pytest
 
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.support.kafka import HOME, Broker
-from tests.support.page import BINDING, Example, Runner, Session, agrees, examples
-from tests.support.processes import ServeProcess, command
+from tests.support.page import Example, Runner, agrees, examples
+from tests.support.processes import ServeProcess
 
 NINE = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
@@ -84,25 +83,6 @@ def hours(printed: str) -> list[list[str]]:
     """Return the rows of a table of Spark's that count something in 2013."""
     rows = [line.strip("|").split("|") for line in printed.splitlines() if "2013-01-01" in line]
     return sorted([cell.strip() for cell in row] for row in rows)
-
-
-def test_the_sensor_shows_its_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """To a controller that asks for tokens, from the environment; without one it is refused."""
-    token = command("token", "create", "--scope", "admin", cwd=tmp_path).stdout.strip()
-    with ServeProcess(tmp_path).ready() as controller:
-        controller.token = token
-        controller.create("hourly")
-        controller.note("hourly", 1_357_034_400_000, {})
-        sensor = Session("docs/guides/complete-windows.md", {BINDING: controller.url})
-        monkeypatch.delenv("NOTED_TIME_TOKEN", raising=False)
-        with pytest.raises(HTTPError, match="401"):
-            sensor.run("def is_complete")
-        monkeypatch.setenv("NOTED_TIME_TOKEN", token)
-        sensor.run("def is_complete")
-
-    assert capsys.readouterr().out == "True False\n"
 
 
 @pytest.mark.parametrize(

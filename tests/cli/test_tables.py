@@ -1,38 +1,11 @@
 """What a table is complete to, for a shell: `complete-to --table`, `wait --table` and `claim`."""
 
-import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
-from noted_time.values import Claim
 from tests.cli.conftest import Commands
-
-TEN = 1_357_034_400_000
-"""10:00 of a day in January, in Unix ms."""
-
-ROWS = pa.table({"id": [1]})
-
-
-class Orders:
-    """A Delta table of orders, whose query commits claims."""
-
-    def __init__(self, directory: Path) -> None:
-        self.path = str(directory / "orders")
-        self.url = f"delta:{self.path}"
-
-    def claim(self, complete_to: int, batch: int, *missing: str) -> None:
-        """Append rows with a claim."""
-        claim = Claim("orders", complete_to, "time", "q", batch, missing=missing)
-        metadata = {"userMetadata": json.dumps({claim.key: claim.to_json()})}
-        properties = CommitProperties(custom_metadata=metadata)
-        write_deltalake(self.path, ROWS, mode="append", commit_properties=properties)
-
-    def overwrite(self) -> None:
-        """Replace all rows, in the name of nobody."""
-        write_deltalake(self.path, ROWS, mode="overwrite")
+from tests.support.claimed import TEN, Orders
 
 
 @pytest.fixture

@@ -82,6 +82,11 @@ class Served(Calls):
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
         self._url = f"http://127.0.0.1:{self._port}"
 
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._port
+
     def stop(self) -> None:
         """Answer what waits, and end; does nothing if it was stopped before."""
         self._server.should_exit = True

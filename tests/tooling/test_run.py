@@ -240,7 +240,7 @@ SPARKS = [f"requirements-spark/{release}.lock" for release in ("3.5", "4.0", "4.
 IMAGES = ["requirements-image.lock", "deploy/requirements.lock", "deploy/build.lock"]
 
 LOCKS = ["requirements.lock", "requirements-java.lock", "requirements-dbt.lock"]
-LOCKS += ["requirements-docs.lock", *SPARKS, *IMAGES]
+LOCKS += ["requirements-docs.lock", "requirements-airflow.lock", *SPARKS, *IMAGES]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:

@@ -231,11 +231,11 @@ def test_a_build_checks_even_what_fails_its_tests(
     """One build reports everything that is wrong, and is red if anything is.
 
     It tests with the newest Spark, the site of the pages, the oldest Spark, one that writes
-    tables, with dbt, and an image.
+    tables, with dbt, an image, and with Airflow.
     """
     code, said = built(tmp_path, root, test=test, check=check)
 
-    assert (bool(code), said) == (bool(expected), "test\n" * 6 + "check\n")
+    assert (bool(code), said) == (bool(expected), "test\n" * 7 + "check\n")
 
 
 def test_the_core_imports_the_standard_library_only(root: Path) -> None:

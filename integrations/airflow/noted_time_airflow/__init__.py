@@ -1,0 +1,34 @@
+"""Airflow waits until a stream or a table is complete: sensor, trigger, hook and connection type.
+
+``from noted_time_airflow.sensor import NotedTimeSensor``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Return what Airflow knows of this provider before it imports anything of it."""
+    return {
+        "package-name": "airflow-provider-noted-time",
+        "name": "noted-time",
+        "description": "Wait until a stream or a table is complete to a time.",
+        "connection-types": [
+            {
+                "connection-type": "noted_time",
+                "hook-class-name": "noted_time_airflow.hook.NotedTimeHook",
+                "hook-name": "noted-time",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["login", "extra"],
+                    "relabeling": {"schema": "Scheme", "password": "Token"},
+                    "placeholders": {
+                        "host": "controller, or URLs separated by commas",
+                        "schema": "http",
+                        "port": "7464",
+                        "password": "nt_…, with the scope read",
+                    },
+                },
+            }
+        ],
+    }

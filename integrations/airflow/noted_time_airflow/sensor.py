@@ -1,0 +1,151 @@
+"""The sensor: it succeeds when a stream or a table is complete to a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal, get_args
+
+from airflow.providers.common.compat.sdk import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    BaseSensorOperator,
+    Context,
+    PokeReturnValue,
+    conf,
+)
+
+from noted_time.client import run
+from noted_time.values import time_of, unix_ms_of
+from noted_time_airflow.hook import NotedTimeHook
+from noted_time_airflow.trigger import NotedTimeTrigger
+from noted_time_airflow.waiting import OnMissing, Verdict, Wanted, look_at_stream, look_at_table
+from noted_time_airflow.watching import FAILURES, judged
+
+GRACE_S = 60
+"""How much longer Airflow waits for the trigger, which says itself why time is up."""
+
+
+class NotedTimeSensor(BaseSensorOperator):
+    """Waits until everything with a time before `complete_to` is written.
+
+    Name a `stream`, with a `domain` if it has several, or a `table`: ``delta:LOCATION`` or
+    ``iceberg:CATALOG.TABLE``, judged by the claims in its commits. `complete_to` is an aware
+    `datetime`, its text, or Unix ms.
+
+    A stream can be complete although the watermark went on without some writers. `require` names
+    those that must not be missing, all by default, and `missing` says what to do if one is:
+    ``fail`` the task without a retry, ``wait`` until it has noted that time itself, or ``warn`` in
+    the log and succeed. A refusal of the controller fails without a retry, too; a controller that
+    is away is asked again until the `timeout`.
+
+    Where it says how far to read is its XCom: the `cut` of a stream, or the `version` of a table.
+
+    `deferrable` (default: the option `default_deferrable` of Airflow's section `operators`) waits
+    in the triggerer, and takes no slot of a worker.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (
+        "stream",
+        "table",
+        "complete_to",
+        "domain",
+        "require",
+    )
+    ui_color = "#d9ead3"
+
+    def __init__(  # noqa: PLR0913 - what a user may say of it
+        self,
+        *,
+        stream: str | None = None,
+        table: str | None = None,
+        complete_to: datetime | str | int = "{{ data_interval_end }}",
+        domain: str | None = None,
+        require: Sequence[str] | Literal["all"] = "all",
+        missing: OnMissing = "fail",
+        noted_time_conn_id: str = NotedTimeHook.default_conn_name,
+        deferrable: bool | None = None,
+        **kwargs: Any,  # noqa: ANN401 - those of any sensor
+    ) -> None:
+        super().__init__(**kwargs)
+        if (stream is None) == (table is None):
+            raise ValueError("name a stream, or a table: delta:LOCATION or iceberg:CATALOG.TABLE")
+        if table is not None and domain is not None:
+            raise ValueError("a table has no domain: leave it out")
+        if missing not in get_args(OnMissing):
+            raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(OnMissing))}")
+        if isinstance(require, str) and require != "all":
+            raise ValueError(f'require is "all" or a list of writers: require=[{require!r}]')
+        self.stream = stream
+        self.table = table
+        self.complete_to = complete_to
+        self.domain = domain
+        self.require = require
+        self.missing = missing
+        self.noted_time_conn_id = noted_time_conn_id
+        by_default = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = by_default if deferrable is None else deferrable
+
+    def execute(self, context: Context) -> Any:  # noqa: ANN401 - as Airflow's
+        """Wait in the triggerer if it is deferrable, unless it is complete already."""
+        if not self.deferrable:
+            return super().execute(context)
+        deadline = time.time() + self.timeout
+        if found := self.poke(context):
+            return found.xcom_value
+        trigger = NotedTimeTrigger(
+            wanted=asdict(self._wanted()),
+            conn_id=self.noted_time_conn_id,
+            deadline=deadline,
+            poke_interval=self.poke_interval,
+        )
+        longest = timedelta(seconds=self.timeout + GRACE_S)
+        return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
+
+    def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002 - Airflow gives it
+        """Look once."""
+        try:
+            found = self._look(self._wanted())
+        except FAILURES as error:
+            found = judged(error)
+        return self._concluded(found)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401, ARG002 - likewise
+        """Go on after the trigger, with its verdict."""
+        return self._concluded(Verdict(**event)).xcom_value
+
+    def _look(self, wanted: Wanted) -> Verdict:
+        if wanted.table:
+            return look_at_table(wanted)
+        with closing(NotedTimeHook(self.noted_time_conn_id).get_conn()) as transport:
+            return run(look_at_stream(wanted), transport.ask)
+
+    def _wanted(self) -> Wanted:
+        """Return what is wanted, once templates are rendered; raises `Rejected`."""
+        given = self.complete_to
+        names = () if self.require == "all" else tuple(self.require)
+        return Wanted(
+            time_of(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
+            self.stream or "",
+            self.table or "",
+            self.domain,
+            names,
+            self.require == "all",
+            self.missing,
+        )
+
+    def _concluded(self, verdict: Verdict) -> PokeReturnValue:
+        """Log it, and return whether it is complete; raises if it never will be."""
+        if verdict.status in {"failed", "timed out"}:
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(verdict.sentence)
+            if verdict.status == "failed":
+                raise AirflowFailException(verdict.sentence)
+            raise AirflowSensorTimeout(verdict.sentence)
+        say = self.log.warning if verdict.is_warning else self.log.info
+        say("%s", verdict.sentence)
+        return PokeReturnValue(verdict.status == "complete", verdict.found)

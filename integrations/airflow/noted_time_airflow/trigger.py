@@ -1,0 +1,63 @@
+"""The trigger of a sensor that is deferred: it waits in Airflow's triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from noted_time import Rejected
+from noted_time.client import run_async
+from noted_time_airflow.hook import address_of
+from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream, look_at_table
+from noted_time_airflow.watching import judged, shared_connections, watched
+
+
+class NotedTimeTrigger(BaseTrigger):
+    """Fires once with a verdict: it is complete, has failed, or the `deadline` is over.
+
+    `wanted` has the fields of a `Wanted`, and `deadline` is in seconds of the Unix clock: the
+    trigger may start anew in another process. The token stays in Airflow's connection.
+    """
+
+    def __init__(
+        self, *, wanted: dict[str, Any], conn_id: str, deadline: float, poke_interval: float
+    ) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.conn_id = conn_id
+        self.deadline = deadline
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments."""
+        given = ("wanted", "conn_id", "deadline", "poke_interval")
+        name = f"{type(self).__module__}.{type(self).__qualname__}"
+        return name, {each: getattr(self, each) for each in given}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait for the verdict."""
+        yield TriggerEvent(asdict(await self._verdict()))
+
+    async def _verdict(self) -> Verdict:
+        wanted = Wanted(**self.wanted)
+        watch = partial(
+            watched,
+            timeout_s=self.deadline - time.time(),
+            pause_s=self.poke_interval,
+            log=self.log.info,
+        )
+        if wanted.table:
+            return await watch(lambda _: asyncio.to_thread(look_at_table, wanted))
+        address = address_of(await BaseHook.aget_connection(self.conn_id))
+        try:
+            async with shared_connections(*address) as shared:
+                return await watch(lambda ms: run_async(look_at_stream(wanted, ms), shared.ask))
+        except Rejected as error:  # of the URL or the token
+            return judged(error)

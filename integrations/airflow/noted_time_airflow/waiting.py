@@ -1,0 +1,159 @@
+"""What a sensor awaits and what it makes of one look, without Airflow, a network or a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from noted_time import NotCompleteYet, UnknownWriter
+from noted_time.client import Question
+from noted_time.tables import NoClaim, TableClaim, standing
+from noted_time.values import Missing, shown_time
+from reader_client.asking.answers import cut_answer, stream_answer
+from reader_client.asking.questions import about_stream, about_writer, complete_to
+from reader_client.asking.required import objections
+
+Json = dict[str, Any]
+OnMissing = Literal["fail", "wait", "warn"]
+Status = Literal["complete", "failed", "waiting", "timed out"]
+
+AWAY_FOR_GOOD = ("idle", "finished")
+"""States of a writer that nothing waits for, by its own word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A time (Unix ms) to which a stream, or else the table at a URL, has to be complete.
+
+    `missing` says what to do if it is complete without a writer that is required: those of
+    `require`, or all.
+    """
+
+    complete_to: int
+    stream: str = ""
+    table: str = ""
+    domain: str | None = None
+    require: tuple[str, ...] = ()
+    require_all: bool = True
+    missing: OnMissing = "fail"
+
+    @property
+    def shown(self) -> str:
+        """What is wanted, as a sentence."""
+        return f"{self.table or self.stream} is complete to {shown_time(self.complete_to)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a look found: `status`, and the `sentence` that says why.
+
+    `is_warning`: somebody has to read the sentence, although the sensor succeeds. `found` says
+    where to read to. `is_early`: a question may wait for it at the controller.
+    """
+
+    status: Status
+    sentence: str
+    is_warning: bool = False
+    found: Json | None = None
+    is_early: bool = False
+
+
+def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Question, Json, Verdict]:
+    """Ask once whether a stream is complete, and about the writers that are required.
+
+    The controller waits up to `wait_ms` with its answer. Errors of the answers are raised.
+    """
+    stream = wanted.stream
+    try:
+        answer = yield complete_to(stream, wanted.complete_to, wanted.domain, wait_ms)
+    except NotCompleteYet as error:
+        return Verdict("waiting", f"{stream}: {error}", is_early=True)
+    cut = cut_answer(answer)
+    clauses = [wanted.shown, *(each.sentence for each in (cut.missing, cut.late) if each)]
+    required = wanted.require
+    objected = yield from objections(stream, cut, required, require_all=wanted.require_all)
+    found = Verdict(
+        "complete",
+        "; ".join([", ".join(clauses), *objected]),
+        is_warning=len(clauses) > 1,
+        found={"complete_to": wanted.complete_to, "seq": cut.mark.seq, "cut": answer["cut"]},
+    )
+    if not objected or wanted.missing != "wait" or not cut.missing.is_known:
+        return _judged(found, wanted, objected=bool(objected))
+    return _once_back(found, (yield from _away(wanted, cut.missing)))
+
+
+def look_at_table(wanted: Wanted) -> Verdict:
+    """Look once at the claims of a table; raises as `noted_time.tables.standing`.
+
+    Those are missing that the first version which is complete was claimed without; one is back
+    once a later claim is not without it.
+    """
+    table, time = wanted.table, wanted.complete_to
+    claim = standing(table)
+    if isinstance(claim, NoClaim):
+        return Verdict("waiting", f"nothing is claimed of {table}: {claim.why}")
+    if claim.complete_to < time:
+        so_far = f"{table} is complete to {shown_time(claim.complete_to)}"
+        return Verdict("waiting", f"{so_far}, not yet to {shown_time(time)}")
+    version = claim.version_at(time)
+    first = claim if version is None else standing(table, at=version)
+    missing = first.missing if isinstance(first, TableClaim) else claim.missing
+    found = Verdict(
+        "complete",
+        wanted.shown + (f", without {', '.join(missing)}" if missing else ""),
+        is_warning=bool(missing),
+        found={"complete_to": time, "version": version},
+    )
+    required = [each for each in missing if wanted.require_all or each in wanted.require]
+    if required and wanted.missing == "wait":
+        return _once_back(found, [each for each in required if each in claim.missing])
+    return _judged(found, wanted, objected=bool(required))
+
+
+def _judged(found: Verdict, wanted: Wanted, *, objected: bool) -> Verdict:
+    """Return what to do about an answer that is complete, if somebody required is missing in it."""
+    if not objected:
+        return found
+    is_failed = wanted.missing != "warn"
+    return replace(found, status="failed" if is_failed else "complete", is_warning=True)
+
+
+def _once_back(found: Verdict, away: list[str]) -> Verdict:
+    """Return that it is complete once none of the required writers is away any more."""
+    if not away:
+        return replace(found, sentence=f"{found.sentence}; none of them is away any more")
+    return replace(
+        found, status="waiting", sentence=f"{found.sentence}; waits for {', '.join(away)}"
+    )
+
+
+def _away(wanted: Wanted, missing: Missing) -> Generator[Question, Json, list[str]]:
+    """Return which required writers have not noted the time themselves since it was passed.
+
+    Those that are idle, finished or removed by an operator are not waited for.
+    """
+    domain = wanted.domain
+    if domain is None:
+        domains = stream_answer((yield about_stream(wanted.stream))).domains
+        domain = domains[0] if len(domains) == 1 else "default"
+    named = [each.writer for each in missing.writers] if wanted.require_all else []
+    away = []
+    for writer in dict.fromkeys([*named, *wanted.require]):
+        try:
+            row = yield about_writer(wanted.stream, writer)
+        except UnknownWriter:
+            away.append(writer)
+        else:
+            if not _is_back(row, domain, wanted.complete_to):
+                away.append(writer)
+    unnamed = missing.count - len(missing.writers) if wanted.require_all else 0
+    return away + ([f"{unnamed} more"] if unnamed else [])
+
+
+def _is_back(row: Json, domain: str, time: int) -> bool:
+    reason = (row["excluded"] or {}).get("reason")
+    noted = row["times"].get(domain)
+    is_done = row["state"] in AWAY_FOR_GOOD or reason == "removed"
+    return is_done or (noted is not None and noted >= time)

@@ -1,0 +1,118 @@
+"""Looking again until there is a verdict: tasks of an event loop, over shared connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from weakref import WeakKeyDictionary
+
+from noted_time import Conflict, NotedTimeError, Unreachable
+from noted_time.client import Backoff, Question, delay_s, own_chance
+from noted_time.client.transport import AsyncTransport
+from noted_time_airflow.waiting import Json, Verdict
+
+LONG_POLL_MS = 30_000
+"""How long a controller waits with its answer at most."""
+
+PAUSE_S = 0.2
+"""Pause between two questions: a controller that stops answers the first at once."""
+
+Look = Callable[[int], Awaitable[Verdict]]
+"""One look, for which a controller may wait that many ms; it raises the error of its answers."""
+
+FAILURES = (NotedTimeError, ImportError)
+
+
+def judged(error: Exception) -> Verdict:
+    """Return what an error means: a refusal is final, any other may pass."""
+    is_passing = isinstance(error, Unreachable | Conflict)
+    return Verdict("waiting" if is_passing else "failed", str(error))
+
+
+async def watched(
+    look: Look, *, timeout_s: float, pause_s: float, log: Callable[[str], None]
+) -> Verdict:
+    """Look until it is complete or has failed, for at most `timeout_s`; `log` each reason to wait.
+
+    The controller waits with its answer until a stream is complete. There is a pause of `pause_s`
+    between two looks at a table, or at writers that are missing; a controller that is away is asked
+    again with backoff.
+    """
+    failures, wait_ms, reason = 0, 0, "there was no answer"
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                try:
+                    found = await look(wait_ms)
+                    failures, after_s = 0, PAUSE_S if found.is_early else pause_s
+                except FAILURES as error:
+                    failures, found, after_s = failures + 1, judged(error), pause_s
+                    if isinstance(error, NotedTimeError):
+                        after_s = delay_s(Backoff(), failures, error, own_chance())
+                if found.status != "waiting":
+                    return found
+                if found.sentence != reason:
+                    reason = found.sentence
+                    log(reason)
+                wait_ms = LONG_POLL_MS
+                await asyncio.sleep(after_s)
+    except TimeoutError:
+        return Verdict("timed out", f"time is up: {reason}")
+
+
+class SharedConnections:
+    """The connections of all sensors of an event loop to one controller, by one token.
+
+    Sensors that ask the same question at the same time share one request.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        """Connect with the first question; raises `Rejected` if the URL is not one."""
+        self._transport = AsyncTransport(url, token=token)
+        self._under_way: dict[str, asyncio.Task[Json]] = {}
+        self.users = 0
+
+    async def ask(self, question: Question) -> Json:
+        """Return the answer, that of the same question if it is under way; raises its error."""
+        key = repr(question)
+        task = self._under_way.get(key)
+        if task is None:
+            task = asyncio.create_task(self._transport.ask(question))
+            self._under_way[key] = task
+            task.add_done_callback(partial(self._ended, key))
+        return await asyncio.shield(task)  # the others wait on if this one is cancelled
+
+    def _ended(self, key: str, task: asyncio.Task[Json]) -> None:
+        del self._under_way[key]
+        if not task.cancelled():
+            task.exception()  # seen, also if nobody waits for it any more
+
+    async def close(self) -> None:
+        """End what is under way, and give the connections back."""
+        for task in self._under_way.values():
+            task.cancel()
+        await self._transport.close()
+
+
+_OF_LOOPS: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[str, str | None], SharedConnections]
+] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def shared_connections(url: str, token: str | None) -> AsyncIterator[SharedConnections]:
+    """Give the connections of this loop to a controller; the last user's end closes them."""
+    of_loop = _OF_LOOPS.setdefault(asyncio.get_running_loop(), {})
+    if (url, token) not in of_loop:
+        of_loop[url, token] = SharedConnections(url, token)
+    shared = of_loop[url, token]
+    shared.users += 1
+    try:
+        yield shared
+    finally:
+        shared.users -= 1
+        if not shared.users:
+            del of_loop[url, token]
+            await shared.close()

@@ -1,0 +1,60 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.airflow import Airflow
+from tests.support.claimed import Orders
+from tests.support.page import BLOCK, text_of
+from tests.support.served import Served
+from tests.support.suites import programs_of
+
+PAGE = "docs/guides/airflow.md"
+
+
+def dag_of_the_page(name: str, **changes: str) -> str:
+    """Return the page's DAG under another name, which runs when it is told to, with changes."""
+    blocks: list[tuple[str, str]] = BLOCK.findall(text_of(PAGE))
+    dag = next(block for language, block in blocks if language == "python")
+    changes = {
+        "orders_hourly": name,
+        'schedule="@hourly"': "schedule=None",
+        "timeout=timedelta(hours=6)": "timeout=timedelta(hours=6), poke_interval=1",
+    } | changes
+    for printed, here in changes.items():
+        assert printed in dag
+        dag = dag.replace(printed, here)
+    return dag
+
+
+@pytest.fixture(scope="session")
+def controller() -> Iterator[Served]:
+    """Return the controller of Airflow's connection."""
+    with Served() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
+    """Return a table without a version."""
+    return Orders(tmp_path_factory.mktemp("table"))
+
+
+@pytest.fixture(scope="session")
+def airflow(
+    tmp_path_factory: pytest.TempPathFactory, controller: Served, orders: Orders
+) -> Iterator[Airflow]:
+    """Return a running Airflow with the page's DAG, for each `missing` and for a table."""
+    programs: Path = programs_of("airflow")
+    connection = {"conn_type": "noted_time", "host": "127.0.0.1", "port": controller.port}
+    home = tmp_path_factory.mktemp("airflow") / "home"
+    made = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))
+    stream, missing = 'stream="orders"', 'missing="fail"'
+    for name in ("fail", "wait", "warn"):
+        changes = {stream: f'stream="{name}"', missing: f'missing="{name}"'}
+        (made.dags / f"{name}.py").write_text(dag_of_the_page(name, **changes))
+    changes = {stream: f"table={orders.url!r}", 'found["cut"]': 'found["version"]'}
+    (made.dags / "table.py").write_text(dag_of_the_page("table", **changes))
+    with made as running:
+        yield running

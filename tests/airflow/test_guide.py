@@ -1,0 +1,107 @@
+"""What docs/guides/airflow.md shows, in a real Airflow: its DAG waits, runs or fails."""
+
+from functools import partial
+
+import pytest
+
+from tests.support.airflow import Airflow
+from tests.support.calls import HOUR_MS
+from tests.support.claimed import TEN, Orders
+from tests.support.served import Served
+from tests.support.waiting import eventually, wait_until
+
+AT_TEN = "2013-01-01T10:00:00Z"
+WAITS = {"complete": ("deferred", 1), "load": (None, 0)}
+DONE = {"complete": ("success", 1), "load": ("success", 1)}
+FAILED = {"complete": ("failed", 1), "load": ("upstream_failed", 0)}
+"""The state of each task, and how often it was tried; Airflow would retry a failure twice."""
+
+
+def note(controller: Served, stream: str, time: int, *writers: str) -> None:
+    """Note a time as each writer."""
+    controller.post(stream, *({"writer": name, "time": time} for name in writers))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def passed(airflow: Airflow, controller: Served, orders: Orders) -> None:
+    """Run each DAG until it waits; then let the streams' time go on to ten, without Lima."""
+    orders.claim(TEN - HOUR_MS, 0)
+    streams = ("fail", "wait", "warn")
+    for stream in streams:
+        controller.create(stream)
+        note(controller, stream, TEN - HOUR_MS, "oslo", "lima")
+    for dag in (*streams, "table"):
+        airflow.begin(dag, AT_TEN)
+    for dag in (*streams, "table"):
+        eventually(partial(airflow.tasks, dag), WAITS)
+    for stream in streams:
+        note(controller, stream, TEN, "oslo")
+        controller.create(stream, writer_timeout_ms=200)
+        wait_until(lambda: controller.lower(stream) == TEN)  # noqa: B023 - called here
+
+
+def test_a_missing_writer_fails_the_task(airflow: Airflow) -> None:
+    """Without a retry, and the log names it."""
+    assert eventually(partial(airflow.tasks, "fail"), FAILED)
+    assert f"fail is complete to {AT_TEN}, without lima (timed_out)" in airflow.log("fail")
+
+
+def test_a_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> None:
+    """The next task has the cut to which it may read."""
+    assert eventually(partial(airflow.tasks, "warn"), DONE)
+    assert f"warn is complete to {AT_TEN}, without lima (timed_out)" in airflow.log("warn")
+    assert airflow.result("warn", "complete") == {"complete_to": TEN, "seq": 2, "cut": {}}
+
+
+def test_a_missing_writer_is_waited_for_until_it_is_back(
+    airflow: Airflow, controller: Served
+) -> None:
+    """The triggerer says for whom it waits, and nothing runs meanwhile."""
+    wait_until(lambda: "waits for lima" in airflow.log("wait"))
+    before = airflow.tasks("wait")
+    note(controller, "wait", TEN, "lima")
+
+    assert before == WAITS
+    assert eventually(partial(airflow.tasks, "wait"), DONE)
+
+
+def test_a_table_is_waited_for(airflow: Airflow, orders: Orders) -> None:
+    """The next task has the version to read."""
+    orders.claim(TEN, 1)
+
+    assert eventually(partial(airflow.tasks, "table"), DONE)
+    assert airflow.result("table", "complete") == {"complete_to": TEN, "version": 1}
+
+
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [
+        ("127.0.0.1", "True The controller at http://127.0.0.1:{port} answers."),
+        ("http://127.0.0.1:{port}", "True The controller at http://127.0.0.1:{port} answers."),
+        ("http://127.0.0.1:9", "False no answer from http://127.0.0.1:9/v1/streams: "),
+        ("ada@127.0.0.1", "False the URL of a controller cannot have a user or password"),
+    ],
+)
+def test_a_connection_can_be_tested(
+    airflow: Airflow, controller: Served, host: str, says: str
+) -> None:
+    """As the button of Airflow's page does; the answer is a sentence."""
+    port = controller.port
+    given = {"connection_id": "tried", "conn_type": "noted_time", "port": port}
+    tested = airflow.call("POST", "/connections/test", given | {"host": host.format(port=port)})
+
+    assert f"{tested['status']} {tested['message']}".startswith(says.format(port=port))
+
+
+def test_airflow_lists_the_provider(airflow: Airflow) -> None:
+    """By its entry point, which names the connection type."""
+    listed = airflow.call("GET", "/providers?limit=100")["providers"]
+
+    assert "airflow-provider-noted-time" in {each["package_name"] for each in listed}
+
+
+def test_dags_test_runs_the_dag_in_one_process(airflow: Airflow) -> None:
+    """For a time that the stream has passed."""
+    printed = airflow.command("dags", "test", "warn", "2013-01-01T09:30:00")
+
+    assert f"load all before {TEN - HOUR_MS // 2} up to the cut" in printed

@@ -1,0 +1,414 @@
+"""What the sensor decides, without Airflow: against a real controller and a real table."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from noted_time import Rejected
+from noted_time.client import run, run_async
+from noted_time.client.transport import Transport
+from noted_time_airflow.waiting import (
+    Json,
+    OnMissing,
+    Verdict,
+    Wanted,
+    look_at_stream,
+    look_at_table,
+)
+from noted_time_airflow.watching import (
+    FAILURES,
+    Look,
+    SharedConnections,
+    judged,
+    shared_connections,
+    watched,
+)
+from tests.support.calls import HOUR_MS
+from tests.support.claimed import TEN, Orders
+from tests.support.controllers import until
+from tests.support.processes import ServeProcess, command
+from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S, wait_until
+
+NINE = TEN - HOUR_MS
+WITHOUT = "{} is complete to 2013-01-01T10:00:00Z, without lima (timed_out)"
+
+
+class Shop(NamedTuple):
+    """A stream of two writers, Oslo and Lima."""
+
+    served: Served
+    name: str
+
+    def note(self, writer: str, time: int | None = None, **fields: Any) -> None:  # noqa: ANN401 - any of a note
+        """Note as a writer."""
+        self.served.post(self.name, {"writer": writer, "time": time, **fields})
+
+    def pass_lima(self) -> None:
+        """Let the watermark go on to ten without Lima, who is silent for its timeout."""
+        self.note("oslo", TEN)
+        self.served.create(self.name, writer_timeout_ms=100)
+        wait_until(lambda: self.served.lower(self.name) == TEN)
+        self.served.create(self.name, writer_timeout_ms=HOUR_MS)
+
+    def look(self, complete_to: int = TEN, **wanted: Any) -> Verdict:  # noqa: ANN401 - any of it
+        """Look once."""
+        transport = Transport(self.served.url)
+        try:
+            return run(look_at_stream(self.wanted(complete_to, **wanted)), transport.ask)
+        finally:
+            transport.close()
+
+    def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
+        """Return what a sensor of the stream awaits; `require` names some writers."""
+        return Wanted(complete_to, self.name, require_all="require" not in wanted, **wanted)
+
+
+@pytest.fixture
+def shop(served: Served) -> Shop:
+    """Return a stream that is complete to nine, of a name of its own."""
+    shop = Shop(served, uuid4().hex)
+    served.make(shop.name)
+    shop.note("oslo", NINE)
+    shop.note("lima", NINE, position={"0": 7})
+    shop.note("oslo", NINE, position={"1": 5})
+    return shop
+
+
+def test_a_stream_that_is_not_complete_is_waited_for(shop: Shop) -> None:
+    """By a question that waits at the controller, and the sentence says how far it is."""
+    says = "time 2013-01-01T10:00:00Z is not complete yet: the lower is 2013-01-01T09:00:00Z"
+
+    assert shop.look() == Verdict("waiting", f"{shop.name}: {says}", is_early=True)
+
+
+def test_a_complete_stream_says_where_to_read_to(shop: Shop) -> None:
+    """By the cut of the first mark that is complete to the time."""
+    shop.note("oslo", TEN, position={"1": 8})
+    shop.note("lima", TEN, position={"0": 9})
+
+    found = {"complete_to": TEN, "seq": 2, "cut": {"0": 9, "1": 8}}
+    says = f"{shop.name} is complete to 2013-01-01T10:00:00Z"
+    assert shop.look() == Verdict("complete", says, found=found)
+
+
+@pytest.mark.parametrize(
+    ("missing", "status", "also"),
+    [
+        ("fail", "failed", "; writers that are missing: 1"),
+        ("warn", "complete", "; writers that are missing: 1"),
+        ("wait", "waiting", "; writers that are missing: 1; waits for lima"),
+    ],
+)
+def test_a_missing_writer_counts_as_the_sensor_says(
+    shop: Shop, missing: OnMissing, status: str, also: str
+) -> None:
+    """It is named in each case."""
+    shop.pass_lima()
+    found = shop.look(missing=missing)
+
+    assert (found.status, found.is_warning, found.sentence) == (
+        status,
+        True,
+        WITHOUT.format(shop.name) + also,
+    )
+
+
+@pytest.mark.parametrize(
+    ("require", "status", "also"),
+    [
+        (("oslo",), "complete", ""),
+        (("oslo", "lima"), "failed", "; lima is missing"),
+        (("rome",), "failed", "; rome is unknown"),
+    ],
+)
+def test_some_writers_may_be_required(
+    shop: Shop, require: tuple[str, ...], status: str, also: str
+) -> None:
+    """Others are only named; one that nobody knows is not there either."""
+    shop.pass_lima()
+    found = shop.look(require=require)
+
+    assert (found.status, found.sentence) == (status, WITHOUT.format(shop.name) + also)
+
+
+def back(shop: Shop, how: str) -> None:
+    """Bring Lima back, or end the wait for it."""
+    if how == "removed":
+        shop.served.call("DELETE", f"/{shop.name}/writers/lima")
+    elif how == "noted":
+        shop.note("lima", TEN)
+    else:
+        shop.note("lima", state=how)
+
+
+@pytest.mark.parametrize("require", [{}, {"require": ("lima",)}], ids=["all", "lima"])
+@pytest.mark.parametrize("how", ["noted", "idle", "finished", "removed"])
+def test_waiting_ends_once_the_writer_is_back(shop: Shop, how: str, require: Json) -> None:
+    """It has noted that time itself, says that nobody should wait, or was removed by hand.
+
+    Although the mark stays as it is, and no other follows.
+    """
+    shop.pass_lima()
+    shop.note("lima", TEN - 1)
+    before = shop.look(missing="wait", **require)
+    back(shop, how)
+    after = shop.look(missing="wait", **require)
+
+    assert (before.status, after.status, after.is_warning) == ("waiting", "complete", True)
+    assert after.sentence.endswith("; none of them is away any more")
+
+
+def test_a_writer_that_is_unknown_is_waited_for(shop: Shop) -> None:
+    """Until it has come, and noted that time."""
+    shop.pass_lima()
+    seen = [shop.look(missing="wait", require=("rome",)).status]
+    for time in (NINE, TEN):
+        shop.note("rome", time)
+        seen.append(shop.look(missing="wait", require=("rome",)).status)
+
+    assert seen == ["waiting", "complete", "complete"]
+
+
+def test_who_is_missing_before_the_first_mark_is_never_known(shop: Shop) -> None:
+    """So waiting for it is no use."""
+    found = shop.look(NINE - 1, missing="wait")
+
+    assert (found.status, found.sentence.rpartition("; ")[2]) == (
+        "failed",
+        "it is before the first mark: it is not known which writers are missing",
+    )
+
+
+def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
+    """Also by those that a writer notes when it is back."""
+    shop = Shop(served, uuid4().hex)
+    served.make(shop.name, domains=["ordered", "shipped"])
+    for writer in ("oslo", "lima"):
+        shop.note(writer, NINE, domain="shipped")
+        shop.note(writer, NINE, domain="ordered")
+    shop.note("oslo", TEN, domain="shipped")
+    shop.note("oslo", TEN, domain="ordered")
+    served.create(shop.name, writer_timeout_ms=100)
+    wait_until(lambda: served.lower(shop.name, "shipped") == TEN)
+    served.create(shop.name, writer_timeout_ms=HOUR_MS)
+    seen = []
+    for domain in ("ordered", "shipped"):
+        shop.note("lima", TEN, domain=domain)
+        seen.append(shop.look(domain="shipped", missing="wait").status)
+
+    assert seen == ["waiting", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("delta:/nowhere", "there is no Delta table at '/nowhere'"),
+        ("orders", "'orders' is not the URL of a table"),
+    ],
+)
+def test_a_table_that_is_not_there_fails_at_once(table: str, says: str) -> None:
+    """With the sentence of the reader."""
+    with pytest.raises(Rejected) as refused:
+        look_at_table(Wanted(TEN, table=table))
+
+    assert (judged(refused.value).status, says in str(refused.value)) == ("failed", True)
+
+
+# Tables
+
+
+def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
+    """And says which version to read."""
+    orders = Orders(tmp_path)
+    wanted = Wanted(TEN, table=orders.url)
+    seen = []
+    for batch, time in enumerate((NINE, TEN, TEN + 1)):
+        orders.claim(time, batch)
+        seen.append(look_at_table(wanted))
+
+    so_far = f"{orders.url} is complete to 2013-01-01T09:00:00Z, not yet to 2013-01-01T10:00:00Z"
+    says = f"{orders.url} is complete to 2013-01-01T10:00:00Z"
+    found = Verdict("complete", says, found={"complete_to": TEN, "version": 1})
+    assert seen == [Verdict("waiting", so_far), found, found]
+
+
+@pytest.mark.parametrize(
+    ("missing", "statuses"),
+    [
+        ("fail", ["failed", "failed"]),
+        ("warn", ["complete", "complete"]),
+        ("wait", ["waiting", "complete"]),
+    ],
+)
+def test_a_table_without_a_writer_counts_as_the_sensor_says(
+    tmp_path: Path, missing: OnMissing, statuses: list[str]
+) -> None:
+    """At the first version that is complete; a later claim may have the writer again."""
+    orders = Orders(tmp_path)
+    wanted = Wanted(TEN, table=orders.url, missing=missing)
+    orders.claim(TEN, 0, "lima")
+    seen = [look_at_table(wanted)]
+    orders.claim(TEN + 1, 1)
+    seen.append(look_at_table(wanted))
+
+    assert [each.status for each in seen] == statuses
+    assert all("is complete to 2013-01-01T10:00:00Z, without lima" in e.sentence for e in seen)
+
+
+def test_a_writer_that_is_missing_later_is_not_missing_now(tmp_path: Path) -> None:
+    """So a run for an hour of the past succeeds as it did then."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0)
+    orders.claim(TEN + 1, 1, "lima")
+
+    assert look_at_table(Wanted(TEN, table=orders.url)).status == "complete"
+
+
+def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
+    """An operator may accept it; the sentence says what ended it."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0)
+    orders.overwrite()
+    found = look_at_table(Wanted(TEN, table=orders.url))
+
+    assert (found.status, "ended by WRITE (Overwrite)" in found.sentence) == ("waiting", True)
+
+
+# Looking again
+
+
+def looks(shop: Shop, shared: SharedConnections) -> Look:
+    """Return the look of a sensor."""
+    return lambda wait_ms: run_async(look_at_stream(shop.wanted(), wait_ms), shared.ask)
+
+
+async def watch(look: Look, log: list[str], timeout_s: float = PATIENCE_S) -> Verdict:
+    """Watch as the trigger does, and keep what it logs."""
+    return await watched(look, timeout_s=timeout_s, pause_s=0.01, log=log.append)
+
+
+async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
+    """Until it is back, and its absence is logged once."""
+    log: list[str] = []
+    shop.served.stop()
+    async with shared_connections(shop.served.url, None) as shared:
+        watching = asyncio.create_task(watch(looks(shop, shared), log))
+        await until(lambda: bool(log))
+        await asyncio.to_thread(shop.served.start)
+        await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
+        found = await watching
+
+    assert (found.status, "no answer from" in log[0]) == ("complete", True)
+
+
+async def test_time_up_says_why_it_waited(shop: Shop) -> None:
+    """The last reason there was."""
+    async with shared_connections(shop.served.url, None) as shared:
+        look, asked = looks(shop, shared), asyncio.Event()
+
+        async def once(wait_ms: int) -> Verdict:
+            found = await look(wait_ms)
+            asked.set()
+            return found
+
+        found = await watch(once, [], timeout_s=5)
+
+    assert (asked.is_set(), found.status, found.sentence) == (
+        True,
+        "timed out",
+        (
+            f"time is up: {shop.name}: time 2013-01-01T10:00:00Z is not complete yet: "
+            "the lower is 2013-01-01T09:00:00Z"
+        ),
+    )
+
+
+async def test_a_refusal_ends_it_at_once(served: Served) -> None:
+    """With the controller's sentence."""
+    async with shared_connections(served.url, None) as shared:
+        found = await watch(looks(Shop(served, "nowhere"), shared), [])
+
+    says = "there is no stream 'nowhere': create it with `noted-time stream create nowhere`"
+    assert found == Verdict("failed", says)
+
+
+async def test_a_refused_token_ends_it_at_once(tmp_path: Path) -> None:
+    """With the remedy; a token in the connection is shown."""
+    token = command("token", "create", "--scope", "admin", cwd=tmp_path).stdout.strip()
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.token = token
+        controller.create("orders")
+        controller.note("orders", TEN, {})
+        found = []
+        for shown in ("", token):
+            async with shared_connections(controller.url, shown) as shared:
+                look = partial(look_at_stream, Wanted(TEN, "orders"))
+                found.append(await watch(lambda ms: run_async(look(ms), shared.ask), []))  # noqa: B023
+
+    assert [each.status for each in found] == ["failed", "complete"]
+    assert found[0].sentence.startswith("401 ")
+
+
+async def test_a_library_that_is_missing_ends_it_at_once() -> None:
+    """With what to install."""
+
+    async def look(_: int) -> Verdict:
+        raise ImportError('reading delta:t needs deltalake: pip install "noted-time[delta]"')
+
+    assert (await watch(look, [])).status == "failed"
+
+
+def connections(served: Served) -> int:
+    """Return how many connections the controller has."""
+    return len(served._server.server_state.connections)
+
+
+async def test_many_sensors_of_one_hour_share_one_connection(shop: Shop) -> None:
+    """They ask one question, and all of them are answered; then none is left."""
+    log: list[str] = []
+    numbers = []
+    waiting = f"{shop.name}: time"
+    async with shared_connections(shop.served.url, None) as shared:
+        tasks = [asyncio.create_task(watch(looks(shop, shared), log)) for _ in range(50)]
+        await until(lambda: sum(each.startswith(waiting) for each in log) == len(tasks))
+        polls = shop.served._controller.polls
+        await until(lambda: len(polls) == 1)
+        numbers.append(connections(shop.served))
+        await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
+        found = await asyncio.gather(*tasks)
+
+    assert (numbers, {each.status for each in found}) == ([1], {"complete"})
+    await until(lambda: connections(shop.served) == 0)
+
+
+async def test_a_sensor_that_is_cancelled_takes_no_answer_from_the_others(shop: Shop) -> None:
+    """Though it asked first."""
+    log: list[str] = []
+    async with shared_connections(shop.served.url, None) as shared:
+        tasks = [asyncio.create_task(watch(looks(shop, shared), log)) for _ in range(2)]
+        await until(lambda: len(shop.served._controller.polls) == 1)
+        tasks[0].cancel()
+        await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
+        found = await tasks[1]
+
+    assert (found.status, tasks[0].cancelled()) == ("complete", True)
+
+
+async def test_users_of_one_loop_share_connections_by_url_and_token(served: Served) -> None:
+    """Of another token they are others, and those that nobody uses any more are new."""
+    given = partial(shared_connections, served.url)
+    async with given(None) as first, given(None) as second, given("nt_1_x") as other:
+        seen = first is second, first is other
+    async with given(None) as later:
+        assert (seen, later is first) == ((True, False), False)
+
+
+def test_what_may_be_raised_is_a_verdict() -> None:
+    """A fault of the program itself is none, and shows where it is."""
+    assert (issubclass(Rejected, FAILURES), issubclass(httpx.HTTPError, FAILURES)) == (True, False)

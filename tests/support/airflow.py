@@ -1,0 +1,185 @@
+"""A real Airflow over SQLite: its four processes on this machine, called by its REST API."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from tests.support.calls import HTTP
+from tests.support.processes import ROOT
+from tests.support.waiting import PATIENCE_S, wait_until
+
+PROJECTS = (ROOT, ROOT / "integrations" / "airflow")
+OURS = ("AIRFLOW", "NOTED_TIME_", "PYTHON")
+"""How variables begin that an Airflow under test does not inherit."""
+
+Json = dict[str, Any]
+
+
+def install(directory: Path) -> None:
+    """Build the project and its provider, and install both into the directory and nothing else."""
+    wheels = directory.with_name("wheels")
+    for project in PROJECTS:
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+        subprocess.run(build, cwd=project, check=True, capture_output=True)
+    options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
+    target = ["--target", str(directory), *map(str, wheels.glob("*.whl"))]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, *target], check=True)
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Airflow:
+    """An Airflow with its home in a directory; its DAGs are the files of `dags`.
+
+    Its processes are those of a block: the API server, the scheduler with its local workers, the
+    processor of DAGs, and the triggerer.
+    """
+
+    def __init__(self, programs: Path, home: Path, **variables: str) -> None:
+        """Install the provider and make the database; `variables` are those of each process."""
+        self._programs, self._home = programs, home
+        self.dags = home / "dags"
+        self.dags.mkdir(parents=True)
+        install(home / "installed")
+        self.port = free_port()
+        self._url = f"http://127.0.0.1:{self.port}"
+        self._environment = self._settings() | variables
+        self._processes = ExitStack()
+        self._admin: dict[str, str] = {}
+        self.command("db", "migrate")
+
+    def _settings(self) -> dict[str, str]:
+        given = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+        sections: dict[str, dict[str, object]] = {
+            "core": {
+                "load_examples": False,
+                "dags_folder": self.dags,
+                "executor": "LocalExecutor",
+                "parallelism": 2,
+                "dags_are_paused_at_creation": False,
+                "default_task_retries": 2,
+                "test_connection": "Enabled",
+                "simple_auth_manager_all_admins": True,
+                "execution_api_server_url": f"{self._url}/execution/",
+            },
+            "database": {"sql_alchemy_conn": f"sqlite:///{self._home / 'airflow.db'}"},
+            "api": {"base_url": self._url, "secret_key": secrets.token_hex(32)},
+            "api_auth": {"jwt_secret": secrets.token_hex(32)},
+            "scheduler": {"scheduler_idle_sleep_time": 0.3},
+            "usage_data_collection": {"enabled": False},
+        }
+        options = {
+            f"AIRFLOW__{section}__{name}".upper(): str(value)
+            for section, values in sections.items()
+            for name, value in values.items()
+        }
+        path = os.pathsep.join([str(self._programs), os.environ["PATH"]])
+        own = {"AIRFLOW_HOME": str(self._home), "PYTHONPATH": str(self._home / "installed")}
+        return given | options | own | {"PATH": path, "DO_NOT_TRACK": "1"}
+
+    def command(self, *words: str) -> str:
+        """Run a command of `airflow` to its end, and return what it prints; it has to end well."""
+        done = subprocess.run(
+            [str(self._programs / "airflow"), *words],
+            env=self._environment,
+            cwd=self._home,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def __enter__(self) -> Self:
+        served = ["api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
+        quiet = "--skip-serve-logs"
+        for words in (served, ["scheduler", quiet], ["dag-processor"], ["triggerer", quiet]):
+            self._start(words)
+        wait_until(self._answers)
+        token = HTTP.get(f"{self._url}/auth/token").json()["access_token"]
+        self._admin = {"authorization": f"Bearer {token}"}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._processes.close()
+
+    def _start(self, words: list[str]) -> None:
+        log = self._processes.enter_context((self._home / f"{words[0]}.log").open("wb"))
+        process = subprocess.Popen(
+            [str(self._programs / "airflow"), *words],
+            env=self._environment,
+            cwd=self._home,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # its workers end with it
+        )
+        self._processes.callback(_end, process)
+
+    def _answers(self) -> bool:
+        try:
+            return HTTP.get(f"{self._url}/api/v2/version").is_success
+        except httpx.TransportError:
+            return False
+
+    def call(self, method: str, path: str, body: object = None) -> Json:
+        """Call its REST API and return the answer's body; it has to succeed."""
+        answer = HTTP.request(method, f"{self._url}/api/v2{path}", json=body, headers=self._admin)
+        assert answer.is_success, answer.text
+        return dict(answer.json())
+
+    def knows(self, dag: str) -> bool:
+        """Whether the DAG has been read from its file; raises if a file cannot be."""
+        errors = self.call("GET", "/importErrors")["import_errors"]
+        assert errors == []
+        path = f"{self._url}/api/v2/dags/{dag}"
+        return HTTP.get(path, headers=self._admin).is_success
+
+    def begin(self, dag: str, time: str) -> None:
+        """Run a DAG, as its schedule would at that time."""
+        wait_until(lambda: self.knows(dag))
+        times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), time)
+        self.call("POST", f"/dags/{dag}/dagRuns", {"dag_run_id": "run", **times})
+
+    def tasks(self, dag: str) -> dict[str, tuple[str | None, int]]:
+        """Return the state of each task of the run, and its number of tries."""
+        found = self.call("GET", f"/dags/{dag}/dagRuns/run/taskInstances")["task_instances"]
+        return {each["task_id"]: (each["state"], each["try_number"]) for each in found}
+
+    def log(self, dag: str) -> str:
+        """Return the log of the sensor's first try, in JSON."""
+        path = f"/dags/{dag}/dagRuns/run/taskInstances/complete/logs/1"
+        return json.dumps(self.call("GET", path)["content"])
+
+    def result(self, dag: str, task: str) -> object:
+        """Return what a task returned."""
+        path = f"/dags/{dag}/dagRuns/run/taskInstances/{task}/xcomEntries/return_value"
+        return self.call("GET", path)["value"]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+            process.wait(timeout=20)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
