@@ -104,7 +104,10 @@ class Api(FastAPI):
 
     gate: Gate
     document: ClassVar[dict[str, Any] | None] = None
-    """The document of all apps of a process, whose routes are the same; making it takes 0.5 s."""
+    """The document of all apps of a process, whose routes are the same.
+
+    Making it takes 0.5 s, so a controller does that in a thread when it starts.
+    """
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document; a token is optional in it while none is required."""
@@ -166,6 +169,7 @@ def create_api(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await controller.start()
+        describing = asyncio.create_task(asyncio.to_thread(assets.description_of, api))
         try:
             async with tokens.watching() if tokens else nullcontext():
                 yield
@@ -173,6 +177,7 @@ def create_api(
             if forwarding:
                 await forwarding.close()
             await controller.close()
+            await describing
 
     # the interactive pages would load scripts from elsewhere
     api = Api(

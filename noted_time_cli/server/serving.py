@@ -41,7 +41,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     database: Database = DEFAULT_DATABASE,
     host: Annotated[str, _option("HOST", "Address to bind to; loopback by default.")] = "127.0.0.1",
     port: Annotated[
-        int, _option("PORT", "Port to bind to; 0 picks a free one.", min=0, max=65535)
+        int,
+        _option("PORT", "Port to bind to; 0 picks a free one.", metavar="N", min=0, max=65535),
     ] = DEFAULT_PORT,
     advertise: Annotated[
         str | None,
@@ -63,31 +64,42 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         bool, _option("INSECURE", "Let everyone who can reach the address note, read and remove.")
     ] = False,
     max_streams: Annotated[
-        int, _option("MAX_STREAMS", "More are refused.", min=1)
+        int, _option("MAX_STREAMS", "More are refused.", metavar="N", min=1)
     ] = LIMITS.streams,
     max_writers: Annotated[
-        int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", min=1)
+        int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", metavar="N", min=1)
     ] = LIMITS.writers,
     max_waiting_notes: Annotated[
         int,
         _option(
             "MAX_WAITING_NOTES",
             "Waiting for their commit; beyond that writers are refused (503) and retry.",
+            metavar="N",
             min=1000,
         ),
     ] = LIMITS.waiting_notes,
     max_long_polls: Annotated[
         int,
         _option(
-            "MAX_LONG_POLLS", "Readers waiting for marks; more are refused (503) and retry.", min=0
+            "MAX_LONG_POLLS",
+            "Readers waiting for marks; more are refused (503) and retry.",
+            metavar="N",
+            min=0,
         ),
     ] = LIMITS.long_polls,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        _option("LOG_LEVEL", "The lowest level to log."),
+        _option(
+            "LOG_LEVEL", "The lowest level to log: debug, info, warning or error.", metavar="LEVEL"
+        ),
     ] = "info",
     log_format: Annotated[
-        Literal["auto", "console", "json"], _option("LOG_FORMAT", "auto: JSON off a terminal.")
+        Literal["auto", "console", "json"],
+        _option(
+            "LOG_FORMAT",
+            "console or json; auto is json where there is no terminal.",
+            metavar="FORMAT",
+        ),
     ] = "auto",
 ) -> None:
     """Run the controller.

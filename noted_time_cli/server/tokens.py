@@ -32,7 +32,7 @@ Database = Annotated[
     typer.Option(
         envvar="NOTED_TIME_DATABASE",
         help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path) "
-        "or postgresql://USER@HOST/DATABASE.",
+        "or postgresql://USER@HOST/NAME.",
     ),
 ]
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from examples.flights.cli import app as flights_app
 from noted_time_cli.app import app
@@ -198,6 +199,15 @@ def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
     said = subprocess.check_output([sys.executable, "-c", program], env=environment(), text=True)
 
     assert said == "set()\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_cuts_no_word_on_a_terminal_of_80_columns(name: str) -> None:
+    """The variable of a flag is what people copy."""
+    shown = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"}).output
+
+    lines = shown.splitlines()
+    assert [line for line in lines if re.search("…[ │]*$", line) or len(line) > 80] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

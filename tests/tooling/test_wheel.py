@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -197,19 +198,57 @@ def imported(module: Path) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
+def program(path: Path, script: str) -> None:
+    """Write a program of the shell."""
+    path.write_text(f"#!/bin/sh\n{script}")
+    path.chmod(0o755)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("interrupt", ["", "kill -s TERM $PPID $$", "kill -s INT $PPID $$"])
+def test_a_build_leaves_the_policy_of_services_as_it_was(
+    tmp_path: Path, root: Path, interrupt: str, *, there: bool
+) -> None:
+    """Even if it is interrupted while it installs, when no service is to start."""
+    policy, seen, there_before = tmp_path / "policy-rc.d", tmp_path / "seen", "exit 0\n"
+    (tmp_path / ".ci").mkdir()
+    script = (root / ".ci" / "run").read_text()
+    assert script.count("/usr/sbin/policy-rc.d") == 1
+    (tmp_path / ".ci" / "run").write_text(script.replace("/usr/sbin/policy-rc.d", str(policy)))
+    program(tmp_path / "run", "exit 0\n")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("bash", "sh", "chmod", "rm", "dirname", "cat", "env"):
+        (commands / name).symlink_to(str(shutil.which(name)))
+    program(commands / "id", "echo 0\n")
+    program(commands / "apt-get", f"cat {policy} >{seen}\n{interrupt}\n")
+    if there:
+        policy.write_text(there_before)
+    subprocess.run(
+        # a build may have been started with the signal ignored
+        ["env", "--default-signal=INT", "bash", ".ci/run"],
+        cwd=tmp_path,
+        env={"PATH": str(commands)},
+        check=False,
+    )
+
+    left = policy.read_text() if policy.exists() else None
+    assert (seen.read_text(), left) == (
+        (there_before, there_before) if there else ("#!/bin/sh\nexit 101\n", None)
+    )
+
+
 def built(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, str]:
     """Run .ci/run over a ./run that only prints its name; return the exit code and the output."""
     (directory / ".ci").mkdir()
     (directory / ".ci" / "run").write_bytes((root / ".ci" / "run").read_bytes())
-    (directory / "run").write_text(
-        f'#!/bin/sh\necho "$1"\ncase $1 in test) exit {test};; check) exit {check};; esac\n'
-    )
-    (directory / "run").chmod(0o755)
+    script = f'echo "$1"\ncase $1 in test) exit {test};; check) exit {check};; esac\n'
+    program(directory / "run", script)
     there = directory / "bin"  # a build installs what is missing of these; a test installs nothing
     there.mkdir()
     for name in ("nginx", "caddy", "prometheus", "chromium", "buildah", "mmdebstrap"):
-        (there / name).write_text("#!/bin/sh\n")
-        (there / name).chmod(0o755)
+        program(there / name, "")
     done = subprocess.run(
         ["bash", ".ci/run"],
         cwd=directory,

@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 
 from controller.api.pages.api_page import api_page
 
@@ -44,7 +44,6 @@ HEADERS: Mapping[str, str] = {
         "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
     ),
     "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
 }
 NOT_MODIFIED = 304
 
@@ -107,11 +106,15 @@ async def file(request: Request) -> Response:
 @router.api_route(DOCS, methods=["GET", "HEAD"])
 async def docs(request: Request) -> Response:
     """Return the page that describes the API."""
-    app = request.app
+    return description_of(request.app).answer(request)
+
+
+def description_of(app: FastAPI) -> Page:
+    """Return the page that describes the API of an app, which is made once."""
     if not hasattr(app.state, "docs"):
         app.state.docs = Page.naming_assets(api_page(app.openapi()))
     page: Page = app.state.docs
-    return page.answer(request)
+    return page
 
 
 for each in PAGES:

@@ -151,7 +151,8 @@ def serve(app: ASGIApp, controller: Controller, place: Place, advertise: str | N
 
 
 def guard(config: uvicorn.Config) -> None:
-    """Load `config`, and have it serve guarded connections."""
+    """Load `config`, and have it serve guarded connections, and answers of the types they name."""
+    config.headers.append(("x-content-type-options", "nosniff"))
     config.load()
     guarded = partial(Connection, config.http_protocol_class, REQUEST_S)
     config.http_protocol_class = guarded  # type: ignore[assignment]

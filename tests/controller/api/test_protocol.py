@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from controller.api.middleware import MAX_BODY
@@ -101,3 +102,24 @@ def test_a_client_that_went_away_disturbs_no_other(wire: Wire, port: int) -> Non
     status, _ = wire.answer()
 
     assert status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/streams/sniffed/notes"),
+        ("GET", "/v1/streams/sniffed/marks"),
+        ("GET", "/v1/streams/sniffed"),
+        ("GET", "/v1/streams/absent"),
+        ("GET", "/metrics"),
+        ("GET", "/"),
+    ],
+)
+def test_no_browser_guesses_the_type_of_an_answer(port: int, method: str, path: str) -> None:
+    """Whatever answers, once: the middleware, the framework, or a page."""
+    url = f"http://127.0.0.1:{port}"
+    httpx.put(f"{url}/v1/streams/sniffed")
+    body = {"notes": [{"writer": "a"}]} if method == "POST" else None
+    answer = httpx.request(method, f"{url}{path}", json=body)
+
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]

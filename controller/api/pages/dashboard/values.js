@@ -5,9 +5,13 @@ export const HOUR = 3_600_000;
 /** Return the number of a BigInt, or itself beyond 2^53, where numbers have gaps. */
 export const narrowed = (big) => (Number.isSafeInteger(Number(big)) ? Number(big) : big);
 
+/** Read JSON. Its objects inherit nothing, or a domain named `toString` would find what all objects have. */
 export const parsed = (json) =>
-  JSON.parse(json, (_, value, context) =>
-    Number.isInteger(value) && /^-?\d{16,}$/.test(context?.source) ? narrowed(BigInt(context.source)) : value);
+  JSON.parse(json, (_, value, context) => {
+    if (value instanceof Object && !Array.isArray(value)) return Object.setPrototypeOf(value, null);
+    const isLong = Number.isInteger(value) && /^-?\d{16,}$/.test(context?.source);
+    return isLong ? narrowed(BigInt(context.source)) : value;
+  });
 
 export const written = (body) =>
   JSON.stringify(body, (_, value) => (typeof value === "bigint" ? JSON.rawJSON(String(value)) : value));
