@@ -22,6 +22,7 @@ NOT_CLAIMED = "no commit has a claim"
 EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
 UNCLAIMED = "{}, before its query claimed anything"
+BEGUN = "it was empty before batch {} of its query, whose earlier rows may be missing"
 GAP = "commits that have expired may have been rolled back"
 SET_EXPECTS = "several names claim it ({}): set the table property noted-time.expects, or name them"
 
@@ -287,7 +288,8 @@ def to_commit(
     before = standings.get(claim.name, Standing())
     strays = [each for each in history.strays if claim.name in each.claims]
     records = [each.claims[claim.name] for each in strays]
-    queries = {record.query for record in (*records, before.claim or claim)} - {"", claim.query}
+    holders = (before.claim,) if before.claim is not None else records
+    queries = {record.query for record in holders} - {"", claim.query}
     names = {name: each.complete_to for name, each in standings.items() if name != claim.name}
     known = {name: time for name, time in names.items() if time is not None}
     if start_over and queries:
@@ -320,7 +322,10 @@ def _lost(history: TableHistory, before: Standing, claim: Claim, last: int | Non
         if not history.is_whole:
             return EXPIRED
         changed = next((each for each in history.commits if each.change == "other"), None)
-        return UNCLAIMED.format(changed.shown) if changed else _gap(history, before)
+        if changed is not None:
+            return UNCLAIMED.format(changed.shown)
+        if all(each.change != "append" for each in history.commits):
+            return BEGUN.format(claim.batch)
     return _gap(history, before) if claim.batch > 0 else ""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noted_time import NotedTimeError, Rejected
 from noted_time.kafka.noted_topic import noted_topic_of
-from noted_time.reading import is_committed, to_commit
+from noted_time.reading import TableHistory, is_committed, to_commit
 from noted_time.tables.opened import split_url
 from noted_time.values import VALID_THROUGH, Claim
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
@@ -189,7 +189,8 @@ class BatchClaim:
     @contextmanager
     def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:
         """Mark what the session writes meanwhile as this batch's, without a claim: for MERGE."""
-        record = replace(self._record(table, part, last=False), merges=True)
+        record, _ = self._record(table, part, last=False)
+        record = replace(record, merges=True)
         delta = USER_METADATA, json.dumps({record.key: record.to_json()})
         iceberg = f"{SESSION_PROPERTY}{record.key}", record.to_json()
         before: dict[str, str | None] = {}
@@ -207,16 +208,18 @@ class BatchClaim:
         tables = self.claims.tables
         return tables[table] if table in tables else tables.setdefault(table, open_table(table))
 
-    def _record(self, table: str | None, part: str, *, last: bool) -> Claim:
+    def _record(
+        self, table: str | None, part: str, *, last: bool
+    ) -> tuple[Claim, TableHistory | None]:
+        """Return the record, and the history of the table that it follows."""
         claim = replace(self.claim, part=part)
         if not last:
             claim = replace(claim, complete_to=None)
         if table is None:
-            return claim
+            return claim, None
         opened = self.open(table)
-        found = to_commit(
-            opened.history(), claim, last=opened.last(claim), start_over=self.claims.start_over
-        )
+        history, last_seen = opened.history(), opened.last(claim)
+        found = to_commit(history, claim, last=last_seen, start_over=self.claims.start_over)
         if found.ended:
             log.warning(
                 "%s: the rows of batch %d are written without a claim, since that of %r has ended: "
@@ -224,16 +227,20 @@ class BatchClaim:
                 "--comment …`",
                 *(table, claim.batch, claim.name, found.ended, table),
             )
-        return found
+        return found, history
 
     def _records(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
-        """Return what the commit is to carry: the record, and what Iceberg's own sink writes."""
-        claim = self._record(table, part, last=last)
+        """Return what the commit is to carry: the record, and what Iceberg's own sink writes.
+
+        The latter only if the claims of all expected names hold, as for other readers.
+        """
+        claim, history = self._record(table, part, last=last)
         records = {claim.key: claim.to_json()}
-        if table is not None and claim.complete_to is not None:
+        if history is not None and claim.complete_to is not None:
             times = {**claim.names, claim.name: claim.complete_to}
-            expects = self.open(table).expects or tuple(times)
-            if set(expects) == set(times):
+            found = {name for each in history.commits for name in each.claims} | times.keys()
+            expects = history.expects or (found if len(found) == 1 else ())
+            if expects and times.keys() >= set(expects):
                 records[VALID_THROUGH] = str(min(times[name] for name in expects))
         return records
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from noted_time import Rejected
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.listed import delta_commit, history_of
-from noted_time.tables.opened import split_url
+from noted_time.tables.opened import opened, split_url
 from noted_time.values import expected
 
 if TYPE_CHECKING:
@@ -70,14 +70,15 @@ def open_table(url: str) -> OpenTable:
 class OpenTable(ABC):
     """One table of a query."""
 
-    expects: tuple[str, ...] = ()
-
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], int] = {}
 
     @abstractmethod
     def history(self) -> TableHistory:
-        """Return the commits of the table as they are now, none if there is no table yet."""
+        """Return the commits of the table as they are now, none if there is no table yet.
+
+        And the names that the table expects.
+        """
 
     @abstractmethod
     def append(self, rows: DataFrame, options: Options) -> None:
@@ -105,6 +106,7 @@ class DeltaTable(OpenTable):
         super().__init__()
         self._spark, self._location = spark, location
         self._known: dict[int, Commit] = {}
+        self._expects: tuple[str, ...] = ()
 
     @property
     def _name(self) -> str:
@@ -116,11 +118,14 @@ class DeltaTable(OpenTable):
         rows = self._rows(NEWER if self._known else None)
         if newest is not None and min((row["version"] for row in rows), default=0) > newest + 1:
             rows = self._rows(None)
-        self._known |= {each.id: each for each in map(delta_commit, rows)}
+        new = {each.id: each for each in map(delta_commit, rows) if each.id not in self._known}
+        if any(each.change != "append" for each in new.values()) or not self._known:
+            self._expects = self._expected() if new else ()
+        self._known |= new
         for version in sorted(self._known)[:-KEPT]:
             del self._known[version]
         commits = [self._known[version] for version in sorted(self._known)]
-        return self._remember(TableHistory(commits, (), self.expects))
+        return self._remember(TableHistory(commits, (), self._expects))
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows; a batch that is in the table already makes no commit."""
@@ -140,10 +145,11 @@ class DeltaTable(OpenTable):
             if any(each in str(error) for each in NO_TABLE):
                 return []
             raise
-        if not self._known and found:
-            (detail,) = self._spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
-            self.expects = expected(detail["properties"])
         return [row.asDict() for row in found]
+
+    def _expected(self) -> tuple[str, ...]:
+        (detail,) = self._spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
+        return expected(detail["properties"])
 
 
 def _library_rows(location: str, limit: int | None) -> list[Mapping[str, Any]]:
@@ -164,8 +170,10 @@ class DeltaLibrary(OpenTable):
 
     def history(self) -> TableHistory:
         """Return all versions that are kept."""
-        rows = _library_rows(self._location, None)
-        return self._remember(history_of(rows, expects=self.expects) if rows else TableHistory(()))
+        import deltalake  # noqa: PLC0415 - an extra
+
+        is_there = deltalake.DeltaTable.is_deltatable(self._location)
+        return self._remember(opened(f"delta:{self._location}") if is_there else TableHistory(()))
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows, one partition at a time in memory."""
@@ -217,11 +225,13 @@ class IcebergTable(OpenTable):
             snapshots = self._spark.table(f"{self._name}.snapshots")
             refs = self._spark.table(f"{self._name}.refs").selectExpr("name AS ref", "snapshot_id")
             rows = snapshots.join(refs, "snapshot_id", "left").collect()
+            given = self._spark.sql(f"SHOW TBLPROPERTIES {self._name}").collect()
         except (PySparkException, Py4JError) as error:
             if any(each in str(error) for each in NO_TABLE):
                 return TableHistory(())
             raise
-        return self._remember(history_of([row.asDict() for row in rows], expects=self.expects))
+        expects = expected({row["key"]: row["value"] for row in given})
+        return self._remember(history_of([row.asDict() for row in rows], expects=expects))
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows to the table, which is created with the first ones."""

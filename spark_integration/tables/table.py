@@ -25,7 +25,7 @@ class NotedTable:
     written by the session's connector. Without one, Delta takes them through the driver, a batch of
     Arrow at a time, by deltalake. A batch that runs again is not appended again. A batch without
     rows is committed if its claim has risen, at most once in `claim_every` (such as ``"10s"``), and
-    always if it is the last one before the stream falls quiet.
+    always if it is the first, or the last one before the stream falls quiet.
 
     Raises `Rejected` for a table of another form, and for Iceberg without its connector. A batch
     fails with `Rejected` if the rows have no column `time_of`.
@@ -52,7 +52,9 @@ class NotedTable:
         self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
 
     def _is_due(self, claim: BatchClaim, batch_id: int) -> bool:
-        """Whether a batch without rows is committed."""
+        """Whether a batch without rows is committed; the first shows that none came before it."""
+        if not batch_id:
+            return True
         if claim.complete_to is None or claim.complete_to == self._complete_to:
             return False
         waited_s = clocks.monotonic() - self._committed_at

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from noted_time.reading import Standing
+from noted_time.reading import Commit, Standing, TableHistory, to_commit
+from noted_time.values import Claim
 from tests.support.table_model import ModelTable, Query, expire, restarted
 
 HISTORIES = 20_000
@@ -63,3 +64,35 @@ def test_a_claim_is_the_models_and_true(part: int) -> None:
                 claimed = standings.get(query.name, Standing()).complete_to
                 assert expires or claimed == table.claimed(query), seed
                 assert claimed is None or table.is_true(query, claimed), seed
+
+
+def test_a_query_that_comes_to_an_empty_table_in_its_middle_claims_nothing() -> None:
+    """The table was deleted, or is another one: rows of the batches before are not in it."""
+    claim = Claim("flights", 50, "time", "q", 7)
+    created = Commit(0, None, "none", "CREATE TABLE")
+
+    found = [to_commit(TableHistory(commits), claim) for commits in ((), (created,))]
+    assert [each.complete_to for each in found] == [None, None]
+    assert found[0].ended.startswith("it was empty before batch 7 of its query")
+
+
+def test_a_table_that_a_query_has_written_before_it_claims_may_be_claimed() -> None:
+    """Claims are added to a query that has run for a while."""
+    rows = Commit(0, None, "append", "WRITE")
+
+    claim = to_commit(TableHistory((rows,)), Claim("flights", 50, "time", "q", 7))
+    assert claim.complete_to == 50
+
+
+def test_a_query_takes_a_name_over_once() -> None:
+    """It says so for ever, in its program. What ends its claim later ends it all the same."""
+    before = Commit(1, None, "append", claims={"flights": Claim("flights", 50, query="old")})
+    taken = Claim("flights", 20, query="new", batch=0, starts=True)
+    own = Commit(2, None, "append", claims={"flights": taken})
+    overwrite = Commit(3, 2, "other", "overwrite")
+    history = TableHistory((own, overwrite), (before,))
+
+    claim = Claim("flights", 30, query="new", batch=1)
+    found = [to_commit(history, claim, start_over=start_over) for start_over in (True, False)]
+    assert [each.complete_to for each in found] == [None, None]
+    assert [each.starts for each in found] == [False, False]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import deltalake
@@ -13,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Rejected
 from noted_time.reading import NoClaim
 from noted_time.tables import complete_to, standing
-from noted_time.values import Claim
+from noted_time.values import EXPECTS, VALID_THROUGH, Claim
 from spark_integration import NotedTable, TableClaims
 from spark_integration.checkpoint.query_progress import Planned
 from spark_integration.tables.claims import covered, read_to
@@ -99,6 +101,12 @@ class Table:
     def open(self) -> deltalake.DeltaTable:
         """Return the table as it is now."""
         return deltalake.DeltaTable(self.path)
+
+    def valid_through(self) -> str | None:
+        """Return what the last commit says in the words of Iceberg's own sink."""
+        (commit,) = self.open().history(1)
+        found: str | None = json.loads(commit["userMetadata"]).get(VALID_THROUGH)
+        return found
 
     def last(self) -> Claim:
         """Return the last record of the query."""
@@ -220,6 +228,38 @@ def test_another_query_may_not_take_a_name_over_unless_it_says_so(
     table.run(read(written, feeds_claims=True), start_over=True)
 
     assert table.last().complete_to == 2001
+
+
+def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """Its readers know no names, so one that has not claimed yet would be passed over."""
+    table.run(read(written, feeds_claims=True))
+    alone = table.valid_through()
+    expects = {EXPECTS: "flights,landings"}
+    table.open().alter.set_table_properties(expects, raise_if_not_exists=False)
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+
+    assert (alone, table.valid_through()) == ("2001", None)
+    assert standing(table.url) == NoClaim("landings: no commit has a claim")
+
+
+def test_a_query_whose_table_was_deleted_claims_nothing_of_the_new_one(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """Its earlier rows are gone, and it will not write them again."""
+    table.run(read(written, feeds_claims=True))
+    shutil.rmtree(table.path)
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+
+    found = standing(table.url)
+    assert table.rows == ["d"]
+    assert isinstance(found, NoClaim)
+    assert found.why.startswith("flights: it was empty before batch 2")
 
 
 def test_rows_without_the_column_of_the_claim_are_refused(
