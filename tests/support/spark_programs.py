@@ -54,6 +54,13 @@ class SparkProgram:
         assert code == 0, self._log.read_text()
         return self.printed().strip().rpartition("\n")[2]
 
+    def status(self, timeout_s: float = PATIENCE_S) -> int:
+        """Wait for the end, and return the status: negative if a signal ended it."""
+        try:
+            return self._process.wait(timeout_s)
+        finally:
+            self.kill()
+
     def printed(self) -> str:
         """Return what it has printed so far."""
         return self._printed.read_text()

@@ -1,0 +1,159 @@
+"""Appends what is new in a source to a table, by NotedTable, and may kill itself on the way.
+
+`dies` says where, in the batch of the number `at`, counted from the start of the program:
+
+- `data`: the files of the rows are written, and the table has no commit of them yet;
+- `commit`: the table has the commit, and Spark's own log of commits does not have the batch yet;
+- `chance`: `after_s` seconds after the batch began, wherever that is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread, Timer
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from examples.flights.starting import connected, started
+from noted_time.reading import TableHistory
+from noted_time.values import Claim
+from spark_integration import NotedTable, TableClaims
+from spark_integration.tables.formats import OpenTable, Options, open_table
+from tests.support.spark_sessions import start_spark, wait_for_end
+
+Given = dict[str, Any]
+
+
+def die() -> None:
+    """End at once, and all that this program started, as at a power cut."""
+    os.killpg(0, signal.SIGKILL)
+
+
+class Trapped(OpenTable):
+    """A table whose next commit finds a pipe under its name, and the driver dies there.
+
+    The pipe is made with the first row that is written, when the writer has looked at the table
+    already. Once the data is written the commit is refused, since its name is taken. The connectors
+    then open what took it, to read it; deltalake gives up.
+    """
+
+    def __init__(self, table: OpenTable, log: Path) -> None:
+        super().__init__()
+        self._table, self._log = table, log
+
+    def history(self) -> TableHistory:
+        """Return the commits."""
+        return self._table.history()
+
+    def append(self, rows: DataFrame, options: Options) -> None:
+        """Write the rows and die."""
+        pipe = self._next()
+        Thread(target=die_once_opened, args=(pipe,), daemon=True).start()
+        try:
+            self._table.append(rows.where(F.udf(laying(str(pipe)), "boolean")("name")), options)
+        finally:
+            if pipe.is_fifo():
+                pipe.unlink()
+                die()
+
+    def commit(self, options: Options) -> None:
+        """Commit without rows."""
+        self._table.commit(options)
+
+    def last(self, claim: Claim) -> int | None:
+        """Return the last commit that this process has seen."""
+        return self._table.last(claim)
+
+    def _next(self) -> Path:
+        """Return the file of the next commit: ``0…07.json``, or ``v7.metadata.json``."""
+        last = max(self._log.glob("*[0-9].json"), default=None, key=number_of)
+        if last is not None:
+            return last.with_name(f"{number_of(last) + 1:020}.json")
+        last = max(self._log.glob("v*.metadata.json"), key=number_of)
+        return last.with_name(f"v{number_of(last) + 1}.metadata.json")
+
+
+def number_of(commit: Path) -> int:
+    """Return the number in the name of a commit."""
+    return int(commit.name.removeprefix("v").partition(".")[0])
+
+
+def laying(pipe: str) -> Callable[[str], bool]:
+    """Return a filter that lets all rows pass, and makes the pipe when the first one does."""
+
+    def passes(_: str) -> bool:
+        with suppress(FileExistsError):
+            os.mkfifo(pipe)
+        return True
+
+    return passes
+
+
+def die_once_opened(pipe: Path) -> None:
+    """Wait until another opens the pipe to read, remove it, and die."""
+    while not pipe.is_fifo():
+        time.sleep(0.001)
+    with pipe.open("wb"):
+        pipe.unlink()
+        die()
+
+
+def dying(given: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
+    """Return a function for `foreachBatch` that writes each batch and dies where it is told to."""
+    write, begun = NotedTable(given["table"], claims), 0
+
+    def write_or_die(rows: DataFrame, batch_id: int) -> None:
+        nonlocal begun
+        begun += 1
+        dies = given["dies"] if begun >= given["at"] else ""
+        if dies == "chance":
+            Timer(given["after_s"], die).start()
+        elif dies == "data":
+            table = claims.tables.get(given["table"]) or open_table(given["table"])
+            if not isinstance(table, Trapped):
+                claims.tables[given["table"]] = Trapped(table, Path(given["log"]))
+        write(rows, batch_id)
+        if dies == "commit":
+            die()
+
+    return write_or_die
+
+
+def events(spark: SparkSession, given: Given) -> DataFrame:
+    """Return the rows of a noted log, or of a directory under Spark's own watermark."""
+    if "url" in given:
+        from spark_integration import Batches, Noted, WatermarkPolicy, read_noted_log  # noqa: PLC0415 - not with older Spark
+
+        noted, batches = Noted(given["url"], given["stream"]), Batches(given["rows"])
+        policy = WatermarkPolicy(strict=False, feeds_claims=True)
+        return connected(
+            lambda: read_noted_log(
+                spark, given["root"], noted, batches, event_time="time", policy=policy
+            )
+        )
+    files = spark.readStream.schema("time TIMESTAMP, name STRING").option("maxFilesPerTrigger", 1)
+    return files.parquet(given["root"]).withWatermark("time", given["delay"])
+
+
+def main(given: Given) -> None:
+    """Write all that there is."""
+    spark = start_spark(given["settings"])
+    static = 0 if "url" in given else 1
+    claims = TableClaims(given["checkpoint"], "rows", "time", static_sources=static)
+    writer = events(spark, given).writeStream.foreachBatch(dying(given, claims))
+    writer = writer.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
+    wait_for_end(started(writer.start))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,34 @@
+"""Drivers that are killed while they write a Delta table by deltalake; no session runs here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from tests.support.killed_drivers import (
+    BEGUN_MS,
+    KILLS,
+    STEP_MS,
+    Delta,
+    Log,
+    Trial,
+    points,
+    time_of,
+)
+from tests.support.noted_stream import NotedStream
+
+
+def test_killed_drivers_write_no_row_twice_and_claim_nothing_too_high(
+    flights: NotedStream, tmp_path: Path
+) -> None:
+    """SIGKILL between data and commit, between commit and Spark's own log, and anywhere.
+
+    In the end the table has all rows, and the claim of the last mark.
+    """
+    chance = Random(KILLS)
+    trial = Trial(Log(flights), Delta(tmp_path / "table"), tmp_path)
+    for point in points(KILLS):
+        trial.kill(point, chance)
+
+    assert trial.finish() == []
+    assert time_of(trial.table.history()) == BEGUN_MS + trial.steps * STEP_MS

@@ -1,0 +1,292 @@
+"""Drivers that write a table and are killed on the way, and what has to hold of the table."""
+
+from __future__ import annotations
+
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.table import StaticTable
+
+from examples.flights.starting import UNCONNECTED
+from noted_time.reading import TableClaim, TableHistory
+from noted_time.tables.opened import iceberg_history, opened
+from tests.support import tables
+from tests.support.noted_stream import NotedStream, table
+from tests.support.spark_programs import SparkProgram
+
+Row = tuple[int, str]
+
+KILLS = int(os.environ.get("NOTED_TIME_KILLS", "3"))
+"""For each table; 30 take some minutes."""
+
+BEGUN_MS = 1_357_002_000_000
+STEP_MS, SPAN_MS, ROWS = 1000, 5000, 7
+"""Each step of a source has that many rows of a span of time, which begins later by `STEP_MS`."""
+
+STEPS = 3
+"""What a driver finds when it starts, beside what the one before it left."""
+
+CHANCE_S = 2.0
+"""How long after the begin of a batch a driver dies that dies by chance, at most."""
+
+POINTS = ("commit", "data", "chance")
+"""Where drivers die, in turn; the first one makes the table."""
+
+
+def rows_of(step: int) -> list[Row]:
+    """Return the rows of a step: (Unix ms, name), each with a name of its own."""
+    begun, chance = BEGUN_MS + step * STEP_MS, Random(step)
+    return [(begun + chance.randrange(SPAN_MS), f"{step}-{number}") for number in range(ROWS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A commit of a table: what it claims, and the rows of the table with it."""
+
+    complete_to: int | None
+    rows: Sequence[Row]
+
+
+def faults(versions: Sequence[Version], truth: Sequence[Row]) -> Iterator[str]:
+    """Yield what is wrong with a table whose source has given all rows of the truth.
+
+    >>> truth = [(1, "a"), (2, "b")]
+    >>> list(faults([Version(3, truth[:1]), Version(9, truth)], truth))
+    ["commit 0 claims all below 3 and lacks ['b']"]
+    >>> list(faults([Version(None, [(1, "a"), (1, "a")])], truth))
+    ["twice in the table: ['a']", "not in the table: ['b']"]
+    """
+    found = Counter(name for _, name in (versions[-1].rows if versions else ()))
+    if twice := sorted(name for name, count in found.items() if count > 1):
+        yield f"twice in the table: {twice}"
+    if lost := sorted(name for _, name in truth if name not in found):
+        yield f"not in the table: {lost}"
+    if foreign := sorted(found.keys() - {name for _, name in truth}):
+        yield f"not of the source: {foreign}"
+    for number, version in enumerate(versions):
+        complete_to = version.complete_to
+        if complete_to is not None:
+            below = {name for time, name in truth if time < complete_to}
+            if missing := sorted(below - {name for _, name in version.rows}):
+                yield f"commit {number} claims all below {complete_to} and lacks {missing}"
+
+
+class Written(ABC):
+    """A table as it is found without Spark.
+
+    `log` is the directory of its commits, and `data` that of its files of rows.
+    """
+
+    url: str
+    log: Path
+    data: Path
+
+    @abstractmethod
+    def versions(self) -> list[Version]:
+        """Return its commits."""
+
+    @abstractmethod
+    def files(self) -> set[str]:
+        """Return the names of the files with its rows, as it is now."""
+
+    @abstractmethod
+    def history(self) -> TableHistory:
+        """Return how it came to be."""
+
+    def strays(self) -> set[str]:
+        """Return the files of rows that are there without a commit."""
+        return {path.name for path in self.data.rglob("*.parquet")} - self.files()
+
+
+class Delta(Written):
+    """A table of Delta, read by deltalake."""
+
+    def __init__(self, directory: Path) -> None:
+        self.data, self.log = directory, directory / "_delta_log"
+        self.url = f"delta:{directory}"
+
+    def versions(self) -> list[Version]:
+        """Return its commits."""
+        found = range(deltalake.DeltaTable(str(self.data)).version() + 1)
+        return [Version(time_of(opened(self.url, each)), self._rows(each)) for each in found]
+
+    def files(self) -> set[str]:
+        """Return the names of its files."""
+        if not deltalake.DeltaTable.is_deltatable(str(self.data)):
+            return set()
+        return {uri.rpartition("/")[2] for uri in deltalake.DeltaTable(str(self.data)).file_uris()}
+
+    def history(self) -> TableHistory:
+        """Return how it came to be."""
+        return opened(self.url)
+
+    def _rows(self, version: int) -> list[Row]:
+        uris = deltalake.DeltaTable(str(self.data), version=version).file_uris()
+        return [row for uri in uris for row in rows_in(pq.read_table(uri))]
+
+
+class Iceberg(Written):
+    """A table of Iceberg in a catalog of directories, read by pyiceberg."""
+
+    def __init__(self, warehouse: Path, name: str) -> None:
+        _catalog, *path = name.split(".")
+        self.url, directory = f"iceberg:{name}", warehouse.joinpath(*path)
+        self.data, self.log, self._directory = directory / "data", directory / "metadata", directory
+
+    def versions(self) -> list[Version]:
+        """Return its snapshots, of which none is taken back here."""
+        table, found = self._open(), []
+        for snapshot in table.snapshots():
+            rows = rows_in(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
+            found.append(Version(time_of(iceberg_history(table, snapshot.snapshot_id)), rows))
+        return found
+
+    def files(self) -> set[str]:
+        """Return the names of its files."""
+        if not self.log.exists():
+            return set()
+        tasks = self._open().scan().plan_files()
+        return {task.file.file_path.rpartition("/")[2] for task in tasks}
+
+    def history(self) -> TableHistory:
+        """Return how it came to be."""
+        return iceberg_history(self._open())
+
+    def _open(self) -> StaticTable:
+        return StaticTable.from_metadata(str(self._directory))
+
+
+def time_of(history: TableHistory) -> int | None:
+    """Return what is claimed, `None` if nothing is."""
+    claim = history.claim()
+    return claim.complete_to if isinstance(claim, TableClaim) else None
+
+
+def rows_in(found: pa.Table) -> list[Row]:
+    """Return the rows of a table of Arrow."""
+    times = found["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+    return list(zip(times.to_pylist(), found["name"].to_pylist(), strict=True))
+
+
+class Source(ABC):
+    """Rows that come step by step."""
+
+    given: dict[str, Any]
+
+    @abstractmethod
+    def write(self, step: int) -> None:
+        """Write the rows of a step."""
+
+
+class Log(Source):
+    """A log with two segments, whose writer notes after each step that the next begins."""
+
+    def __init__(self, stream: NotedStream) -> None:
+        self._stream = stream.begun()
+        self.given = {
+            "root": str(stream.root),
+            "url": stream.server.url,
+            "stream": stream.name,
+            "rows": ROWS,
+        }
+
+    def write(self, step: int) -> None:
+        """Append the rows, and note."""
+        self._stream.append(step % 2, *rows_of(step))
+        self._stream.note(BEGUN_MS + (step + 1) * STEP_MS)
+
+
+class Directory(Source):
+    """Files of which each is a batch, under Spark's own watermark, which no row is late for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir()
+        self.given = {"root": str(directory), "delay": f"{SPAN_MS} milliseconds"}
+
+    def write(self, step: int) -> None:
+        """Write a file."""
+        unseen = self._directory / f".{step}"
+        pq.write_table(table(*rows_of(step)), unseen)
+        unseen.rename(self._directory / f"{step}.parquet")
+
+
+@dataclass
+class Trial:
+    """Drivers of one query, one after the other, each of which is killed but the last."""
+
+    source: Source
+    table: Written
+    directory: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    steps: int = 0
+    killed: Counter[str] = field(default_factory=Counter)
+
+    def kill(self, point: str, chance: Random) -> None:
+        """Have a driver killed at a point; it has to die there."""
+        strays = self.table.strays()
+        given = {
+            "dies": point,
+            "at": chance.randint(1, STEPS),
+            "after_s": chance.uniform(0, CHANCE_S),
+        }
+        while (status := self._run(given)) == 0 and point == "chance":
+            pass  # it was done by then
+        assert status == -signal.SIGKILL
+        self.killed[point] += 1
+        if point == "data":
+            assert self.table.strays() > strays
+        if point == "commit":
+            assert self._committed_batch() not in self._ended_batches()
+
+    def finish(self) -> list[str]:
+        """Let a driver write the rest; returns the faults of the table."""
+        assert self._run({"dies": ""}) == 0
+        return list(faults(self.table.versions(), self.truth))
+
+    @property
+    def truth(self) -> list[Row]:
+        """All rows that the source has given."""
+        return [row for step in range(self.steps) for row in rows_of(step)]
+
+    def _run(self, given: dict[str, Any]) -> int:
+        for _ in range(STEPS):
+            self.source.write(self.steps)
+            self.steps += 1
+        where = {"table": self.table.url, "log": str(self.table.log), "settings": self.settings}
+        paths = {"checkpoint": str(self.directory / "checkpoint")}
+        self._log = self.directory / f"driver-{self.steps}.log"
+        asked = {"at": 0, **self.source.given, **where, **paths, **given}
+        while (status := SparkProgram("write_table", asked, self._log).status()) > 0:
+            assert UNCONNECTED in self._log.read_text(), self._log.read_text()[-9000:]
+        return status
+
+    def _committed_batch(self) -> int:
+        """Return the last batch that the table has a claim of."""
+        claim = self.table.history().standings()["rows"].claim
+        assert claim is not None
+        return claim.batch
+
+    def _ended_batches(self) -> set[int]:
+        commits = self.directory / "checkpoint" / "commits"
+        return {int(path.name) for path in commits.iterdir() if path.name.isdigit()}
+
+
+def settings(directory: Path) -> dict[str, str]:
+    """Return the settings of a driver with the connectors, whose tables are in a directory."""
+    return {"spark.jars": ",".join(tables.connectors()), **tables.settings(directory)}
+
+
+def points(kills: int) -> Iterable[str]:
+    """Return where the drivers die, each kind in turn."""
+    return (POINTS[number % len(POINTS)] for number in range(kills))

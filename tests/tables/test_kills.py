@@ -1,0 +1,42 @@
+"""Drivers that are killed while they write tables by the connectors of Delta and of Iceberg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support import tables
+from tests.support.killed_drivers import (
+    KILLS,
+    Delta,
+    Directory,
+    Iceberg,
+    Trial,
+    points,
+    settings,
+    time_of,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
+
+
+@pytest.mark.skipif(not tables.connectors(), reason=tables.MISSING)
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_killed_drivers_write_no_row_twice_and_claim_nothing_too_high(
+    tmp_path: Path, kind: str
+) -> None:
+    """SIGKILL between data and commit, between commit and Spark's own log, and anywhere."""
+    chance = Random(KILLS)
+    table = (
+        Delta(tmp_path / "table")
+        if kind == "delta"
+        else Iceberg(tmp_path / "tables" / "lake", "lake.db.rows")
+    )
+    trial = Trial(Directory(tmp_path / "source"), table, tmp_path, settings(tmp_path / "tables"))
+    for point in points(KILLS):
+        trial.kill(point, chance)
+
+    assert trial.finish() == []
+    assert time_of(trial.table.history()) is not None
