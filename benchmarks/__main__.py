@@ -28,8 +28,13 @@ BENCHMARKS = {
     "windows": "time_windows",
     "spark": "spark_read",
 }
-AT_REQUEST = {"takeover": "takeover", "kafka": "kafka", "cluster": "cluster"}
-"""Benchmarks that need more than a machine with two cores, or that take ten minutes."""
+AT_REQUEST = {
+    "takeover": "takeover",
+    "kafka": "kafka",
+    "cluster": "cluster",
+    "tables": "table_claims",
+}
+"""Benchmarks that need another Spark or more than two cores, or that take ten minutes."""
 
 ALL = BENCHMARKS | AT_REQUEST
 BUILD = Path(__file__).parent.parent / "build"

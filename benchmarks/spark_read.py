@@ -136,7 +136,9 @@ def write(root: Path, rows: int, url: str) -> None:
         directory.mkdir(parents=True)
         for number in range(FILES):
             start = number * each
-            pq.write_table(_rows(chance, each), directory / file_name(STREAM, segment, start))
+            pq.write_table(
+                rows_by_chance(chance, each), directory / file_name(STREAM, segment, start)
+            )
     position = {str(segment): FILES * each for segment in range(SEGMENTS)}
     note = {"writer": "w", "time": BEGUN_MS + DAY_MS, "position": position}
     stream = f"{url}/v1/streams/{STREAM}"
@@ -146,7 +148,8 @@ def write(root: Path, rows: int, url: str) -> None:
         raise WrongResult(f"the note was {result}")
 
 
-def _rows(chance: np.random.Generator, count: int) -> pa.Table:
+def rows_by_chance(chance: np.random.Generator, count: int) -> pa.Table:
+    """Return rows of one day, in the order of their times."""
     times = BEGUN_MS + np.sort(chance.integers(DAY_MS, size=count))
     origins = pa.DictionaryArray.from_arrays(
         pa.array(chance.integers(3, size=count), pa.int8()), ["EWR", "JFK", "LGA"]

@@ -1,0 +1,102 @@
+"""What a claim costs a micro-batch that is appended to a Delta table, by Spark's connector.
+
+Two queries read the same rows, each from a directory of its own, and append them to a table each:
+one by `NotedTable`, the other by the same write without a claim. They take turns, a micro-batch
+each, and a sample is the time of a micro-batch as Spark reports it. Those that compile are not
+counted.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.spark_read import rows_by_chance, spark_session
+from noted_time.tables import complete_to
+from spark_integration import NotedTable, TableClaims
+from tests.support import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    Write = Callable[[DataFrame, int], None]
+
+ROWS = 1_000_000
+"""Of a micro-batch, in one file that Spark splits."""
+
+WARM = 4
+"""How many micro-batches of each query are not counted."""
+
+CLAIM = Target("ratio", "at most", 1.05)
+LEFT_OUT = "left out: {}; ./run bench --spark 4.1 tables measures it"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A query, which waits for files in a directory, and the table that it writes."""
+
+    query: StreamingQuery
+    directory: Path
+
+    def seconds(self, batch: Path, number: int) -> float:
+        """Have it write a batch, and return how long that took."""
+        os.link(batch, self.directory / "rows" / f"{number}.parquet")
+        self.query.processAllAvailable()
+        took = [each for each in self.query.recentProgress if each.numInputRows]
+        if sum(each.numInputRows for each in took) != (number + 1) * ROWS:
+            raise WrongResult(f"{[each.numInputRows for each in took]} rows were read")
+        return took[-1].durationMs["triggerExecution"] / 1000
+
+
+def measure(run: Run) -> list[Figure]:
+    """Measure micro-batches with and without a claim, or nothing without the connector."""
+    if not tables.connectors():
+        run.say(LEFT_OUT.format(tables.MISSING.partition(":")[0]))
+        return []
+    batch = run.directory / "batch.parquet"
+    pq.write_table(rows_by_chance(np.random.default_rng(1), ROWS), batch, row_group_size=ROWS // 8)
+    jars = {"spark.jars": ",".join(tables.connectors())}
+    with spark_session({**tables.settings(run.directory), **jars}) as spark:
+        return [_figure(spark, batch, run)]
+
+
+def _figure(spark: SparkSession, batch: Path, run: Run) -> Figure:
+    claimed, plain = run.directory / "claimed", run.directory / "plain"
+    claims = TableClaims(str(claimed / "checkpoint"), "flights", "time", static_sources=1)
+    table = f"delta:{claimed / 'table'}"
+
+    def write(rows: DataFrame, _: int) -> None:
+        rows.write.format("delta").mode("append").save(str(plain / "table"))
+
+    queries = _started(spark, claimed, NotedTable(table, claims)), _started(spark, plain, write)
+    taken: list[list[float]] = [[], []]
+    for number in range(WARM + run.repeats(full=25, quick=5)):
+        run.say(f"tables: micro-batch {number + 1}")
+        for samples, query in zip(taken, queries, strict=True):
+            samples.append(query.seconds(batch, number))
+    for each in queries:
+        each.query.stop()
+    if complete_to(table) is None:
+        raise WrongResult("the table has no claim")
+    ours, floor = (Samples(tuple(samples[WARM:])) for samples in taken)
+    name = f"Delta: a micro-batch of {ROWS:,} rows, with a claim"
+    return Figure(name, "s", ours, floor, "the same write without a claim", CLAIM)
+
+
+def _started(spark: SparkSession, directory: Path, write: Write) -> Written:
+    (directory / "rows").mkdir(parents=True)
+    files = spark.readStream.schema("time TIMESTAMP, origin STRING, delay DOUBLE")
+    files = files.option("maxFilesPerTrigger", 1)
+    rows = files.parquet(str(directory / "rows")).withWatermark("time", "0 seconds")
+    writer = rows.writeStream.foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
+    return Written(writer.start(), directory)
