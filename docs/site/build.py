@@ -25,6 +25,7 @@ from docs.site.links import faults
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "build" / "docs"
 CONFIG = ROOT / "docs" / "site" / "zensical.toml"
+RUNBOOK = re.compile(r"runbook: (docs/\S+)\.md(#\S+)")
 LINKED = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
 PYTHON = """# Python
 
@@ -67,13 +68,22 @@ def add_python(pages: Path) -> None:
     (pages / "docs" / "reference" / "python.md").write_text("\n".join(lines), "utf-8")
 
 
+def link_runbooks(alerts: Path, public_url: str) -> None:
+    """Have the runbooks of alert rules lead to the site, where it is served at that URL."""
+    site = public_url.rstrip("/")
+    rules = alerts.read_text("utf-8")
+    alerts.write_text(
+        RUNBOOK.sub(lambda found: f"runbook_url: {site}/{found[1]}.html{found[2]}", rules), "utf-8"
+    )
+
+
 def sentence(docstring: str) -> str:
     """Return the first paragraph of a docstring, fit for a cell of a table."""
     paragraph = " ".join(docstring.split("\n\n", maxsplit=1)[0].split())
     return paragraph.replace("|", r"\|").replace("<", "&lt;")
 
 
-def build(root: Path, target: Path, zensical: Path) -> list[str]:
+def build(root: Path, target: Path, zensical: Path, public_url: str = "") -> list[str]:
     """Build the site of a clone into a directory; returns what is wrong with it."""
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
@@ -81,6 +91,8 @@ def build(root: Path, target: Path, zensical: Path) -> list[str]:
         pages.mkdir()
         gather(root, pages)
         add_python(pages)
+        if public_url:
+            link_runbooks(pages / "docs" / "reference" / "alerts.yml", public_url)
         shutil.copy(CONFIG, work)
         words = [str(zensical), "build", "--strict", "--config-file", str(work / CONFIG.name)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
@@ -96,8 +108,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="./run docs", description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=TARGET, help="where to build")
     parser.add_argument("--open", action="store_true", help="open the site in a browser")
+    parser.add_argument(
+        "--public-url", default="", metavar="URL", help="where alerts.yml is to link the runbooks"
+    )
     asked = parser.parse_args(arguments)
-    wrong = build(ROOT, asked.directory, Path(os.environ["NOTED_TIME_DOCS"], "zensical"))
+    zensical = Path(os.environ["NOTED_TIME_DOCS"], "zensical")
+    wrong = build(ROOT, asked.directory, zensical, asked.public_url)
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1

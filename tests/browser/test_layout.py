@@ -76,6 +76,22 @@ def test_a_phone_jumps_to_the_sections(visiting: Visiting, stalled: Stalled) -> 
     expect(jumps).to_be_hidden()
 
 
+INHERITED = ["toString", "constructor", "__proto__"]
+"""Names of what every object of JavaScript has."""
+
+
+def test_names_that_every_object_has_are_names_like_others(visit: Visit, seed: Calls) -> None:
+    """A writer without a time of the domain has none; it is not taken from what objects inherit."""
+    seed.make("inherited", domains=["default", *INHERITED])
+    seed.post("inherited", {"writer": "shop"}, *({"writer": each} for each in INHERITED))
+    seed.post("inherited", *({"writer": each, "domain": each, "time": 7} for each in INHERITED))
+
+    for domain in INHERITED:
+        visit.open_stream("inherited", domain)
+        noted = visit.rows("Writers").locator("[data-label=Noted]")
+        expect(noted).to_have_text([*["\u2013"] * 3, "7"])
+
+
 def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
     """However long the lag is."""
     lags = [3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS]

@@ -14,7 +14,8 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from docs.site.build import build
+from docs.site.build import build, link_runbooks
+from docs.site.links import Page as Built
 from docs.site.links import faults
 from tests.support.browser import NO_BROWSER, chromium, find_chromium
 from tests.support.suites import programs_of
@@ -142,3 +143,16 @@ def test_a_broken_anchor_fails_the_build(tmp_path: Path) -> None:
     wrong = build(root, tmp_path / "site", programs_of("docs") / "zensical")
 
     assert ["anchor does not exist" in each and "docs/index.md" in each for each in wrong] == [True]
+
+
+def test_runbooks_lead_to_the_site_where_it_is_served(site: Path, tmp_path: Path) -> None:
+    """Each to the section of its alert."""
+    rules = (site / "docs" / "reference" / "alerts.yml").read_text()
+    alerts = tmp_path / "alerts.yml"
+    alerts.write_text(rules)
+    link_runbooks(alerts, "https://docs.example/")
+    page = "https://docs.example/docs/reference/monitoring.html#"
+    linked = re.findall(rf"runbook_url: {page}(\S+)", alerts.read_text())
+    sections = Built((site / "docs" / "reference" / "monitoring.html").read_text()).anchors
+
+    assert (len(linked), set(linked) - sections) == (rules.count("runbook: "), set())
