@@ -22,6 +22,7 @@ RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("guides/alignment",), ()),
     (("guides/complete-windows",), ()),
     (("guides/observers",), ("arrivals",)),
+    (("start/from-with-watermark",), ("orders",)),
     (
         ("guides/kafka-producers", "guides/kafka-readers", "guides/kafka-marks"),
         ("flights", "sales"),
