@@ -25,7 +25,7 @@ from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.kafka_java import intercepted
 from benchmarks.kafka_looks import observed
 from benchmarks.processes import TICKS, controller
-from benchmarks.spark_read import BEGUN_MS, DAY_MS, spark_session
+from benchmarks.spark_rows import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
 from noted_time.kafka.noted_topic import noted_topic_of
 from reader_client import KafkaRelay

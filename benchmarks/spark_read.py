@@ -8,23 +8,18 @@ compiles, is not counted.
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import controller
+from benchmarks.spark_rows import BEGUN_MS, DAY_MS, rows_by_chance, spark_session
 from benchmarks.stored import sqlite_url
 from noted_time.filelog import file_name, segment_directory
 from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
@@ -34,17 +29,16 @@ from spark_integration.marks.watermark import MARK_TIME
 from spark_integration.session.sources import reader_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 STREAM = "counted"
 SEGMENTS = 4
 FILES = 8
 """Files per segment."""
 
-DAY_MS = 24 * 3600 * 1000
-BEGUN_MS = 1_357_000_000_000
 OWN = Target("ratio", "at least", 0.9)
 BUILT_IN = Target("ratio", "at least", 0.6)
 
@@ -146,41 +140,3 @@ def write(root: Path, rows: int, url: str) -> None:
     (result,) = httpx.post(f"{stream}/notes", json={"notes": [note]}).json()["results"]
     if result["status"] != "accepted":
         raise WrongResult(f"the note was {result}")
-
-
-def rows_by_chance(chance: np.random.Generator, count: int) -> pa.Table:
-    """Return rows of one day, in the order of their times."""
-    times = BEGUN_MS + np.sort(chance.integers(DAY_MS, size=count))
-    origins = pa.DictionaryArray.from_arrays(
-        pa.array(chance.integers(3, size=count), pa.int8()), ["EWR", "JFK", "LGA"]
-    )
-    return pa.table(
-        {
-            "time": pa.array(times).cast(pa.timestamp("ms", tz="UTC")),
-            "origin": origins.cast(pa.string()),
-            "delay": pa.array(chance.normal(size=count)),
-        }
-    )
-
-
-@contextmanager
-def spark_session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Yield a local session on all cores, which finds the packages of this clone."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-    )
-    spark = builder.config(map=dict(settings or {})).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        yield spark
-    finally:
-        spark.stop()

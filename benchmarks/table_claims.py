@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from benchmarks.spark_read import rows_by_chance, spark_session
+from benchmarks.spark_rows import rows_by_chance, spark_session
 from noted_time.tables import complete_to
 from spark_integration import NotedTable, TableClaims
 from tests.support import tables
