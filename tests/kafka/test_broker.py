@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from noted_time import NotedTimeError
 from noted_time.kafka.topic import Topic
-from tests.support import kafka
+from tests.support import kafka, maven
 from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import Violation, judged, violations
 from tests.support.processes import ROOT, environment
@@ -61,10 +64,90 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
 
     assert said[0].startswith(f"Kafka listens at 127.0.0.1:{port} until Ctrl-C")
     assert look.ends == dict.fromkeys(range(4), 0)
-    assert again[1] == "Topics: flights (4 partitions).\n"
+    assert again[1].startswith("Topics: flights (4 partitions); ")
     assert f"port {port} is taken" in on_port
     assert f"another ./run kafka runs over {tmp_path}: end it first" in on_data
     assert (first.returncode, second.returncode) == (0, 0)
+
+
+def test_what_it_prints_to_try_works_as_it_is_pasted(tmp_path: Path) -> None:
+    """Where there is no topic it creates one, so that there is something to try it with."""
+    with run_kafka(tmp_path, "--port", str(kafka.free_port())) as process:
+        printed = "".join(read_until(process, "consumer.close()"))
+        produce, consume = re.findall(r"^\S+ -c '.*?'$", printed, re.MULTILINE | re.DOTALL)
+        subprocess.run(produce, shell=True, check=True)  # noqa: S602 - as the shell has it
+        consumed = subprocess.check_output(consume, shell=True, text=True)  # noqa: S602
+        process.terminate()
+        process.communicate()
+
+    values = sorted(line.split(maxsplit=2)[2] for line in consumed.splitlines())
+    assert "Topics: flights (2 partitions)" in printed
+    assert values == [f"record {number}" for number in range(10)]
+
+
+def test_it_loads_no_spark() -> None:
+    """It is to start in seconds, in an environment that has none."""
+    loaded = "import sys, tests.support.run_kafka; print('pyspark' in sys.modules)"
+
+    assert subprocess.check_output([sys.executable, "-c", loaded], cwd=ROOT, text=True) == "False\n"
+
+
+# Where its jars come from
+
+
+CONTENT = b"what a jar contains"
+
+JAR = ("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return a repository with that jar, and with two that are not as they should be."""
+    for name, content in ("one", CONTENT), ("changed", b"something else"):
+        file = tmp_path / "repository/org/example" / name / f"1.0/{name}-1.0.jar"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
+    return tmp_path / "repository"
+
+
+def fetch(repository: Path, *jars: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Fetch jars; returns the directory's files, and what was said."""
+    said: list[str] = []
+    listed = repository.with_name("jars.txt")
+    listed.write_text("".join(f"{' '.join(jar)}\n" for jar in jars))
+    directory = repository.with_name("jars")
+    try:
+        maven.fetch(
+            listed, directory, repository=repository.as_uri(), patience_s=9, say=said.append
+        )
+    except NotedTimeError as error:
+        said.append(f"{type(error).__name__}: {error}")
+    return sorted(file.name for file in directory.iterdir()), said
+
+
+def test_jars_are_fetched_once(repository: Path) -> None:
+    """One that is there, unchanged, is not asked for again."""
+    first, again = fetch(repository, JAR), fetch(repository, JAR)
+
+    assert first[0] == again[0] == ["one-1.0.jar"]
+    assert (len(first[1]), again[1]) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("changed", r"Rejected: changed-1\.0\.jar: checksum mismatch"),
+        ("absent", r"Unreachable: absent-1\.0\.jar could not be fetched .*--repository URL"),
+    ],
+)
+def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
+    repository: Path, name: str, expected: str
+) -> None:
+    """Nor is a part of it."""
+    kept, said = fetch(repository, ("org.example", name, *JAR[2:]))
+
+    assert kept == []
+    assert re.match(expected, said[-1]), said
 
 
 # What the tests of Kafka stand on: the broker, its topics, and the judge of marks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import shlex
 import shutil
 import signal
 import socket
@@ -17,7 +18,8 @@ from confluent_kafka import KafkaException
 
 from examples.descendants import end_with_this_process
 from noted_time import NotedTimeError, Rejected
-from tests.support import kafka, tables
+from tests.support import maven
+from tests.support.broker import HOME, JARS, Broker
 from tests.support.secured_kafka import CA, OWN, SecuredBroker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +27,30 @@ DATA = ROOT / "build" / "kafka"
 PATIENCE_S = 20.0
 """How long a repository may send nothing: without a network, tests are to start soon."""
 
-LOOK = """./run python -c 'from noted_time.kafka.topic import Topic
-print(Topic({{"bootstrap.servers": "{address}"}}, "{topic}").look())'"""
+FIRST = ("flights", 2)
+"""The topic that is created where there is none."""
+
+TRY = """To try it, in another terminal, produce ({python} has what it takes; elsewhere:
+pip install confluent-kafka):
+
+{python} -c '
+from confluent_kafka import Producer
+producer = Producer({{"bootstrap.servers": "{address}"}})
+for number in range(10):
+    producer.produce("{topic}", f"record {{number}}")
+producer.flush()'
+
+and consume, up to ten of them:
+
+{python} -c '
+from confluent_kafka import Consumer
+group = {{"group.id": "trial", "auto.offset.reset": "earliest"}}
+consumer = Consumer({{"bootstrap.servers": "{address}", **group}})
+consumer.subscribe(["{topic}"])
+for message in consumer.consume(10, 10):
+    print(message.partition(), message.offset(), message.value().decode())
+consumer.close()'
+"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,10 +59,11 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     end_with_this_process()
     try:
-        kafka.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
         if given.fetch:  # also `./run test`
-            tables.install(ivy_settings=given.ivy_settings, patience_s=PATIENCE_S)
+            _fetch_all(given.ivy_settings)
         else:
+            where = {"repository": given.repository, "patience_s": PATIENCE_S}
+            maven.fetch(JARS, HOME / "broker", say=say, **where)
             _run(given.data, given.port, given.topic, is_secured=given.secured)
     except KeyboardInterrupt:
         say("")
@@ -72,9 +97,20 @@ def _parser() -> argparse.ArgumentParser:
         help="listen on the next two ports, too, for TLS with a login and with a certificate, and "
         "give tokens on the third",
     )
-    parser.add_argument("--fetch", action="store_true", help="only fetch the jars, 76 MB")
-    parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to fetch from elsewhere")
+    parser.add_argument("--repository", metavar="URL", help="to fetch its jars, 46 MB, from there")
+    parser.add_argument(
+        "--fetch", action="store_true", help="only fetch the jars of all tests, 76 MB"
+    )
+    parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to do that elsewhere")
     return parser
+
+
+def _fetch_all(ivy_settings: Path | None) -> None:
+    """Fetch what tests need: also Kafka Connect, other clients, and connectors of Spark."""
+    from tests.support import kafka, tables  # noqa: PLC0415 - these load Spark
+
+    for each in (kafka, tables):
+        each.install(ivy_settings=ivy_settings, patience_s=PATIENCE_S)
 
 
 def topic(text: str) -> tuple[str, int]:
@@ -86,23 +122,22 @@ def topic(text: str) -> tuple[str, int]:
 def _run(
     data: Path, port: int, topics: Sequence[tuple[str, int]], *, is_secured: bool = False
 ) -> None:
-    made = (SecuredBroker if is_secured else kafka.Broker)(data, port=port)
+    made = (SecuredBroker if is_secured else Broker)(data, port=port)
     with closing(socket.socket()) as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
     with alone(data, "kafka"), made as broker:
-        for name, partitions in topics:
-            if name not in broker.topics():
+        there = broker.topics()
+        for name, partitions in topics or ([] if there else [FIRST]):
+            if name not in there:
                 broker.create(name, partitions)
         say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
         if isinstance(broker, SecuredBroker):
             _say_how(broker)
         found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
-        say(f"Topics: {', '.join(found) or 'none yet, --topic flights:4 creates one'}.")
-        topic = next(iter(broker.topics()), "flights")
-        say(
-            f"For example, in another terminal:\n{LOOK.format(address=broker.address, topic=topic)}"
-        )
+        say(f"Topics: {', '.join(found)}; --topic NAME:PARTITIONS creates another.")
+        topic, python = next(iter(broker.topics())), shlex.quote(sys.executable)
+        say(TRY.format(python=python, address=broker.address, topic=topic))
         broker.wait()
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support.kafka import Broker, free_port
+from tests.support.broker import Broker, free_port
 from tests.support.tokens import KEYS, TokenServer
 
 CERTIFICATES = Path(__file__).with_name("kafka_tls")

@@ -240,7 +240,8 @@ SPARKS = [f"requirements-spark/{release}.lock" for release in ("3.5", "4.0", "4.
 IMAGES = ["requirements-image.lock", "deploy/requirements.lock", "deploy/build.lock"]
 
 LOCKS = ["requirements.lock", "requirements-java.lock", "requirements-dbt.lock"]
-LOCKS += ["requirements-docs.lock", "requirements-airflow.lock", *SPARKS, *IMAGES]
+LOCKS += ["requirements-docs.lock", "requirements-kafka.lock", "requirements-airflow.lock"]
+LOCKS += [*SPARKS, *IMAGES]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:
@@ -396,6 +397,32 @@ def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
     assert installed == [("--no-deps", "--require-hashes", "-r", str(lock))]
     assert str(run.VENV / path.parent.relative_to(home)) in path.read_text()
     assert given["PYSPARK_PYTHON"] == str(home / run.BIN.name / "python")
+
+
+def test_a_broker_for_trials_needs_no_spark(
+    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environment is made once, with pip of its own; .venv is neither made nor asked."""
+    made: list[tuple[str, ...]] = []
+    installed: list[tuple[str, ...]] = []
+
+    def call(_env: object, *words: object) -> int:
+        made.append(tuple(map(str, words[1:])))
+        (clone / ".venv-kafka").mkdir()
+        return 0
+
+    monkeypatch.setattr(run, "KAFKA_LOCK", clone / "requirements.lock")
+    monkeypatch.setattr(run, "call", call)
+    monkeypatch.setattr(run, "pip", lambda _env, *words, **_of: installed.append(words))
+    monkeypatch.setattr(run, "find_java", lambda _env: "a java")
+
+    home, env = run.install_kafka()
+    again = run.install_kafka()
+
+    assert (home, env["JAVA_HOME"], again) == (clone / ".venv-kafka", "a java", (home, env))
+    assert made == [("-m", "venv", "--clear", str(home))]
+    assert installed == [("--quiet", "--require-hashes", "-r", str(clone / "requirements.lock"))]
+    assert not (clone / ".venv").exists()
 
 
 def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:

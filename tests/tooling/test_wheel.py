@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -275,6 +276,15 @@ def test_a_build_checks_even_what_fails_its_tests(
     code, said = built(tmp_path, root, test=test, check=check)
 
     assert (bool(code), said) == (bool(expected), "test\n" * 7 + "check\n")
+
+
+def test_an_image_is_built_from_all_that_the_wheel_has(root: Path) -> None:
+    """.dockerignore lets each package through."""
+    built_from = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    given = (root / ".dockerignore").read_text().splitlines()
+
+    packages = built_from["targets"]["wheel"]["packages"]
+    assert [name for name in packages if f"!{name}" not in given] == []
 
 
 def test_the_core_imports_the_standard_library_only(root: Path) -> None:
