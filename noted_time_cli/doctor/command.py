@@ -16,7 +16,7 @@ from noted_time.client import Question, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time_cli.calls.calling import MOST_ROWS, Caller, Json
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
-from noted_time_cli.doctor.verdict import Verdict, attempted, report
+from noted_time_cli.doctor.verdict import Finding, attempted, report
 from noted_time_cli.terminal.brokers import Config, kafka_config
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, StreamOrNone, Token, Url, option
@@ -29,7 +29,7 @@ ANSWER_S = 5.0
 OBSERVER = "observer"
 """How the names of observers begin, unless they are given others."""
 
-Verdicts = Generator[Verdict, None, None]
+Verdicts = Generator[Finding, None, None]
 Answered = tuple[Json, list[Json]]
 """A stream and its writers, as a controller shows them."""
 
@@ -88,7 +88,7 @@ def _all(examined: Examined, url: str, token: str | None, taken: str, shown: str
         if call and stream:
             answered = yield from attempted("stream", _stream(call, stream), "correct the name")
         elif stream:
-            yield Verdict("stream", "not checked", f"no controller tells anything of {stream}")
+            yield Finding("stream", "not checked", f"no controller tells anything of {stream}")
         if examined.kafka:
             found = _topic(examined, stream, answered or UNKNOWN)
             yield from attempted("broker", found, "docs/guides/secured-brokers.md")
@@ -100,7 +100,7 @@ def _all(examined: Examined, url: str, token: str | None, taken: str, shown: str
 
 def _controllers(
     urls: str, token: str | None, taken: str, start: str
-) -> Generator[Verdict, None, Caller | None]:
+) -> Generator[Finding, None, Caller | None]:
     """Judge each controller; returns what calls them if one answers."""
     call, answered = Caller(Transport(urls, token=token, timeout_s=ANSWER_S)), False
     for url in call.transport.controllers.urls:
@@ -109,38 +109,38 @@ def _controllers(
     return call if answered else None
 
 
-def _controller(url: str, taken: str) -> Generator[Verdict, None, bool]:
+def _controller(url: str, taken: str) -> Generator[Finding, None, bool]:
     with closing(Transport(url, timeout_s=ANSWER_S)) as transport:
         question, sent = Question("GET", "/readyz"), unix_ms()
         asked = ask_in_turn(transport.controllers, lambda: question, lambda reply: reply)
         reply, received = transport.run(asked), unix_ms()
     reply.body("")
-    yield Verdict("controller", "ok", f"{url} ({taken}) is ready")
+    yield Finding("controller", "ok", f"{url} ({taken}) is ready")
     yield from controller_rules.clock(reply.headers.get("date"), sent, received)
     return True
 
 
-def _token(call: Caller, stream: str | None, shown: str) -> Generator[Verdict, None, bool]:
+def _token(call: Caller, stream: str | None, shown: str) -> Generator[Finding, None, bool]:
     """Judge version and token; returns whether the controller takes it."""
     try:
         access = call.ask("GET", "/v1/access")
     except NotAllowed as error:
         given = f" (a token {shown} was shown)" if shown else ""
         make = "noted-time token create --scope read, and show it by --token or NOTED_TIME_TOKEN"
-        yield Verdict("token", "wrong", f"{error}{given}", make)
+        yield Finding("token", "wrong", f"{error}{given}", make)
         return False
     yield from controller_rules.versions(access.get("version"), version("noted-time"))
     yield from controller_rules.token(access, stream)
     return True
 
 
-def _stream(call: Caller, name: str) -> Generator[Verdict, None, Answered | None]:
+def _stream(call: Caller, name: str) -> Generator[Finding, None, Answered | None]:
     """Judge a stream; returns it with its writers, `None` if this token may not read it."""
     try:
         stream = call.ask("GET", stream_path(name))
     except NotAllowed as error:
         read = f"noted-time token create --scope read --stream {name}"
-        yield Verdict("stream", "not checked", str(error), read)
+        yield Finding("stream", "not checked", str(error), read)
         return None
     yield from stream_rules.stream_settings(stream)
     page = call.ask("GET", stream_path(name, "writers"), query={"limit": MOST_ROWS})
@@ -164,7 +164,7 @@ def _topic(examined: Examined, stream: str | None, answered: Answered) -> Verdic
         answered,
     )
     look = topic.look(newest=True)
-    yield Verdict("broker", "ok", f"{examined.kafka} answers, and has topic {name}")
+    yield Finding("broker", "ok", f"{examined.kafka} answers, and has topic {name}")
     yield from topic_rules.rights(topic.operations())
     is_observed = bool(rows) and all(each["writer"].startswith(OBSERVER) for each in rows)
     try:
@@ -173,7 +173,7 @@ def _topic(examined: Examined, stream: str | None, answered: Answered) -> Verdic
         yield from topic_rules.topic_settings(settings, age, ahead_ms, is_observed=is_observed)
     except Rejected as error:
         fact, _, remedy = str(error).rpartition(": ")
-        yield Verdict("topic settings", "not checked", fact, remedy)
+        yield Finding("topic settings", "not checked", fact, remedy)
     if found is not UNKNOWN[0]:
         yield from topic_rules.log_of(look, found)
         yield from topic_rules.segments_of(look, rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.service.permissions import Grant
 from noted_time.values import shown_duration
-from noted_time_cli.doctor.verdict import Verdict, judged
+from noted_time_cli.doctor.verdict import Finding, judged
 
 if TYPE_CHECKING:
     from noted_time_cli.calls.calling import Json
@@ -22,7 +22,7 @@ CLOCK_MS = 5000
 UPGRADE = "upgrade, the controllers first: docs/reference/compatibility.md"
 
 
-def clock(date: str | None, sent: int, received: int) -> list[Verdict]:
+def clock(date: str | None, sent: int, received: int) -> list[Finding]:
     """Judge a controller's clock by the date of its answer to a request sent and received then.
 
     Times are Unix ms of this machine. The round trip bounds what is known of the difference.
@@ -34,7 +34,7 @@ def clock(date: str | None, sent: int, received: int) -> list[Verdict]:
     ["the controller's clock is 58s behind this one or more (round trip 40ms)"]
     """
     if date is None:
-        return [Verdict("clock", "not checked", "the answer has no date", "see the proxy")]
+        return [Finding("clock", "not checked", "the answer has no date", "see the proxy")]
     at, trip = int(parsedate_to_datetime(date).timestamp()) * 1000, f"{received - sent}ms"
     least, most = at - received, at + DATE_MS - sent
     where = "ahead of" if least > 0 else "behind"
@@ -45,7 +45,7 @@ def clock(date: str | None, sent: int, received: int) -> list[Verdict]:
     return judged("clock", [(is_far, far, "set both by NTP: writers note by theirs")], near)
 
 
-def versions(theirs: str | None, ours: str) -> list[Verdict]:
+def versions(theirs: str | None, ours: str) -> list[Finding]:
     """Judge whether a client works with a controller of that version.
 
     >>> [versions(theirs, "0.2.0")[0].outcome for theirs in ("0.2.1", "0.3.0", "0.4.0", None)]
@@ -53,7 +53,7 @@ def versions(theirs: str | None, ours: str) -> list[Verdict]:
     """
     if theirs is None:
         older = f"the controller does not tell its version, so it is older than this client, {ours}"
-        return [Verdict("version", "not checked", older, UPGRADE)]
+        return [Finding("version", "not checked", older, UPGRADE)]
     (major, minor), (own, own_minor) = (map(int, re.findall(r"\d+", v)[:2]) for v in (theirs, ours))
     pair = f"controller {theirs}, this client {ours}"
     is_apart = major != own or abs(minor - own_minor) > 1
@@ -67,7 +67,7 @@ def grant_of(access: Json) -> Grant | None:
     return Grant.from_scopes({**access, "admin": access["administer"]}) if is_told else None
 
 
-def token(access: Json, stream: str | None) -> list[Verdict]:
+def token(access: Json, stream: str | None) -> list[Finding]:
     """Judge what a token permits, on a stream if one is named.
 
     >>> own = {"tokens": True, "token": "5b", "administer": False, "write": [], "writers": ["*"]}

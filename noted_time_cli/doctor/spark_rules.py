@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from noted_time_cli.doctor.verdict import Verdict, judged
+from noted_time_cli.doctor.verdict import Finding, judged
 
 OLDEST_JAVA = 17
 FETCH = "noted-time spark-jars fetches them, and prints the value of spark.jars"
@@ -15,7 +15,7 @@ ANEW = "begin with a new checkpoint; start_at= leaves out what is written alread
 Release = tuple[int, int]
 
 
-def spark_release(running: str, release: Release, oldest: Release, whole: Release) -> list[Verdict]:
+def spark_release(running: str, release: Release, oldest: Release, whole: Release) -> list[Finding]:
     """Judge a PySpark: all works from the release `whole` on.
 
     >>> [each.fact for each in spark_release("4.0.1", (4, 0), (3, 5), (4, 2))]
@@ -27,7 +27,7 @@ def spark_release(running: str, release: Release, oldest: Release, whole: Releas
     return judged("spark", faults, part)
 
 
-def connector(wanted: Sequence[str], found: Mapping[str, str], spark: str) -> list[Verdict]:
+def connector(wanted: Sequence[str], found: Mapping[str, str], spark: str) -> list[Finding]:
     """Judge the jars with which Spark reads Kafka: those wanted, and where some are found, by name.
 
     >>> connector(["spark-sql-kafka-0-10_2.13-4.2.0.jar"], {}, "4.2.0")[0].outcome
@@ -38,12 +38,12 @@ def connector(wanted: Sequence[str], found: Mapping[str, str], spark: str) -> li
     other = [each for each in found if each.startswith(name) and release not in each]
     if missing and not other:
         fact = f"{missing[0]} is not found here; spark.jars or spark.jars.packages may name it"
-        return [Verdict("connector", "not checked", fact, FETCH)]
+        return [Finding("connector", "not checked", fact, FETCH)]
     faults = [(missing, f"{', '.join(other)} does not fit Spark {spark}: {wanted[0]} does", FETCH)]
     return judged("connector", faults, f"{wanted[0]} in {found.get(wanted[0])}")
 
 
-def java_release(program: str, printed: str) -> list[Verdict]:
+def java_release(program: str, printed: str) -> list[Finding]:
     """Judge a Java by what `java -version` prints.
 
     >>> java_release("java", 'openjdk version "17.0.9" 2023-10-17')[0].fact
@@ -78,16 +78,16 @@ def read_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
 
 def checkpoint(
     place: str, found: Sequence[tuple[str, str, str]], ids: Mapping[str, str | None]
-) -> Iterator[Verdict]:
+) -> Iterator[Finding]:
     """Judge what a checkpoint reads by the ids of the streams, `None` for one that is not there."""
     if not found:
         fact = f"{place} is of a query that reads no marks of noted-time"
-        yield Verdict("checkpoint", "wrong", fact, READ)
+        yield Finding("checkpoint", "wrong", fact, READ)
     for stream, domain, own in found:
         fact = f"{place} is of {stream}{domain and f', domain {domain}'}"
         if own and stream not in ids:
             unknown = f"{fact}, id {own}: no controller tells whether the stream still has that"
-            yield Verdict("checkpoint", "not checked", unknown)
+            yield Finding("checkpoint", "not checked", unknown)
             continue
         now = ids.get(stream, own)
         is_other, same = own not in ("", now), ", with the same id" if own else ", no mark yet"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.aggregation.shown.sentences import ABANDONED, NAMED, REASON_WORDS, listed
 from noted_time.values import HOUR_MS, UNIX_MS, shown_duration, shown_seconds, shown_time
-from noted_time_cli.doctor.verdict import Verdict, judged
+from noted_time_cli.doctor.verdict import Finding, judged
 
 if TYPE_CHECKING:
     from noted_time_cli.calls.calling import Json
@@ -35,7 +35,7 @@ HINTS = {
 SEVERAL = f"give each process a writer's name of its own: {PAGE}"
 
 
-def stream_settings(stream: Json) -> list[Verdict]:
+def stream_settings(stream: Json) -> list[Finding]:
     """Judge the settings of a stream.
 
     >>> made = {"name": "s", "seal": None, "writer_timeout_ms": 60000, "marks": {"default": None}}
@@ -61,7 +61,7 @@ def stream_settings(stream: Json) -> list[Verdict]:
     return judged("stream", found, f"{says}{at or ''}")
 
 
-def time_domain(stream: str, domain: str, explained: Json, states: Json) -> list[Verdict]:
+def time_domain(stream: str, domain: str, explained: Json, states: Json) -> list[Finding]:
     """Judge a domain by its explanation, and by how many writers are in which state."""
     fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
     is_left = states.get("excluded") and not (states.get("live") or states.get("idle"))
@@ -72,7 +72,7 @@ def time_domain(stream: str, domain: str, explained: Json, states: Json) -> list
     return judged(f"domain {domain}", faults, fact)
 
 
-def writers_of(stream: Json, page: Json, hints: list[Json]) -> list[Verdict]:
+def writers_of(stream: Json, page: Json, hints: list[Json]) -> list[Finding]:
     """Judge the writers, those with the same fault together, and what looks wrong in their notes.
 
     `page` is one of the list of writers, `hints` are those of `explain`.

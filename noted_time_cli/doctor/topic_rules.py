@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from noted_time.values import MAX_INT64, shown_duration
-from noted_time_cli.doctor.verdict import Verdict, judged
+from noted_time_cli.doctor.verdict import Finding, judged
 
 if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
@@ -16,7 +16,7 @@ TYPE = "message.timestamp.type"
 RIGHTS = "grant READ to a reader, WRITE to a producer: docs/guides/secured-brokers.md"
 
 
-def rights(allowed: Collection[str]) -> list[Verdict]:
+def rights(allowed: Collection[str]) -> list[Finding]:
     """Judge which operations a client may do on a topic.
 
     >>> [rights(may)[0].outcome for may in ({"READ", "DESCRIBE"}, {"WRITE"}, {"DESCRIBE"})]
@@ -30,7 +30,7 @@ def rights(allowed: Collection[str]) -> list[Verdict]:
 
 def topic_settings(
     settings: Mapping[str, str], age_ms: int, ahead_ms: int | None, *, is_observed: bool
-) -> list[Verdict]:
+) -> list[Finding]:
     """Judge the settings of a topic, by how old events are when they are noted.
 
     `ahead_ms` is how far ahead times may be by the stream, `None` if any, and `is_observed` whether
@@ -67,7 +67,7 @@ def topic_settings(
 STAMPS = "CreateTime, or have its stamps noted: noted-time observe kafka broker-time"
 
 
-def log_of(look: TopicLook, stream: Json) -> list[Verdict]:
+def log_of(look: TopicLook, stream: Json) -> list[Finding]:
     """Judge whether a topic is the log of which the stream's positions are."""
     logs, name = stream["logs"], stream["name"]
     link = f"a stream of its own; or, if it was linked: noted-time stream log {name} {look.id}"
@@ -76,7 +76,7 @@ def log_of(look: TopicLook, stream: Json) -> list[Verdict]:
     return judged("log", [(is_other, fact, f"{link} (docs/guides/mirrors.md)")], fact)
 
 
-def segments_of(look: TopicLook, rows: Sequence[Json]) -> list[Verdict]:
+def segments_of(look: TopicLook, rows: Sequence[Json]) -> list[Finding]:
     """Judge the positions of the writers by the partitions and the ends of a topic.
 
     The topic was looked at after the writers: its ends are not below what they had written.

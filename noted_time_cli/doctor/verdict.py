@@ -18,7 +18,7 @@ COLOURS = {"ok": "green", "wrong": "bold red", "not checked": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Finding:
     """One line of the doctor: what was checked, the outcome, the fact, and the remedy if any."""
 
     check: str
@@ -27,19 +27,19 @@ class Verdict:
     remedy: str = ""
 
 
-def judged(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Verdict]:
+def judged(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
     """Return the faults that are there, each whether it is, the fact and the remedy; or else ok.
 
     >>> [each.outcome for each in judged("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
     """
-    found = [Verdict(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
-    return found or [Verdict(check, "ok", otherwise)]
+    found = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
+    return found or [Finding(check, "ok", otherwise)]
 
 
 def attempted(
-    check: str, verdicts: Generator[Verdict, None, Seen], remedy: str
-) -> Generator[Verdict, None, Seen | None]:
+    check: str, verdicts: Generator[Finding, None, Seen], remedy: str
+) -> Generator[Finding, None, Seen | None]:
     """Yield the verdicts up to an error, which is wrong; what is not installed is not checked.
 
     Returns what the verdicts return, `None` after an error.
@@ -55,13 +55,13 @@ def attempted(
         return (yield from verdicts)
     except ImportError as error:
         fact, _, install = str(error).partition(": ")
-        yield Verdict(check, "not checked", fact, install)
+        yield Finding(check, "not checked", fact, install)
     except NotedTimeError as error:
-        yield Verdict(check, "wrong", str(error), remedy)
+        yield Finding(check, "wrong", str(error), remedy)
     return None
 
 
-def report(verdicts: Iterable[Verdict], *, as_json: bool) -> bool:
+def report(verdicts: Iterable[Finding], *, as_json: bool) -> bool:
     """Print the verdicts as they come, or all as JSON in one line; returns whether one is wrong."""
     found = []
     for each in verdicts:

@@ -7,7 +7,7 @@ import pytest
 from noted_time.kafka import TopicLook
 from noted_time.values import MAX_INT64
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
-from noted_time_cli.doctor.verdict import Verdict
+from noted_time_cli.doctor.verdict import Finding
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ TOPIC = {
 }
 
 
-def outcomes(found: list[Verdict]) -> list[tuple[str, str]]:
+def outcomes(found: list[Finding]) -> list[tuple[str, str]]:
     """Return outcome and fact of each."""
     return [(each.outcome, each.fact) for each in found]
 
