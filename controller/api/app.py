@@ -24,7 +24,12 @@ from controller.api.pages import assets
 from controller.api.routes import alignments, readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, only_known_parameters
 from controller.api.wire import problems
-from controller.api.wire.answer_shapes import AccessAnswer
+from controller.api.wire.answer_shapes import (
+    AccessAnswer,
+    ControllerAnswer,
+    ControllersAnswer,
+    made_of,
+)
 from controller.api.wire.problems import PROBLEMS
 from controller.api.wire.replies import reply, shape
 from controller.api.wire.shapes import REF
@@ -93,6 +98,19 @@ async def access(request: Request, call: CallDep) -> Response:
         alignments=grant.alignments.patterns,
     )
     return reply(answer)
+
+
+@own.get(
+    "/controllers",
+    operation_id="listControllers",
+    response_model=shape(ControllersAnswer),
+    responses={status: PROBLEMS[status] for status in (401, 403, 503)},
+)
+async def controllers(controller: ControllerDep) -> Response:
+    """List the controllers that share the database, and which version each of them runs."""
+    found = await controller.replicas()
+    each = [made_of(ControllerAnswer, record, buckets=count) for record, count in found]
+    return reply(ControllersAnswer(each))
 
 
 class Api(FastAPI):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
@@ -25,7 +26,14 @@ from controller.service.long_reads import Views
 from controller.service.maintenance import maintain
 from controller.service.polls import LongPollNotifier, LongPolls
 from controller.service.telemetry.metrics import Exposition, Metrics
-from controller.store.port import Store, StoreUnavailable, StreamSummary
+from controller.store.port import (
+    ReplicaRecord,
+    Store,
+    StoreUnavailable,
+    StreamSummary,
+    running_version,
+)
+from controller.store.schema import REVISION
 from noted_time import Accepted, ReaderGroup, Refused
 from noted_time.values import Note, checked_name
 
@@ -60,11 +68,13 @@ class Controller:
             lambda: self._committer.streams, self.stream, self._clocks, store.reading
         )
         self._store = store
+        self._url = ""
         self._maintenance: asyncio.Task[None] | None = None
 
     def called_at(self, url: str) -> None:
         """Register the URL by which other controllers reach this one; call it before `start`."""
         self._store.register(url)
+        self._url = url
 
     async def start(self) -> None:
         """Load the streams and serve; raises `StoreUnavailable`."""
@@ -124,6 +134,14 @@ class Controller:
     async def replicas_secret(self) -> bytes:
         """Return what the controllers of the database share; raises `StoreUnavailable`."""
         return await asyncio.to_thread(self._store.reading.replicas_secret)
+
+    async def replicas(self) -> list[tuple[ReplicaRecord, int]]:
+        """Return the controllers of the database, with how many buckets each of them has."""
+        found = await asyncio.to_thread(self._store.reading.replicas)
+        alone = [ReplicaRecord(self._url, running_version(), REVISION, None)]
+        leases = self.ownership.leases
+        owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
+        return [(each, owned[each.url]) for each in found or alone]
 
     @property
     def now(self) -> Moment:

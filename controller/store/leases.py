@@ -19,7 +19,8 @@ from typing import Any
 
 from psycopg import Connection, Error
 
-from controller.store.port import Leases, StoreUnavailable
+from controller.store.port import Leases, StoreUnavailable, running_version
+from controller.store.schema import REVISION
 
 LEASE_MS = 3000
 """How long a controller may be silent, in ms, before others take its buckets."""
@@ -67,7 +68,10 @@ FROM unnest(%(buckets)s::int[]) number
 """
 
 _REGISTER = """
-INSERT INTO replica VALUES (pg_backend_pid(), %s) ON CONFLICT (pid) DO UPDATE SET url = excluded.url
+INSERT INTO replica (pid, url, version, revision, since)
+VALUES (pg_backend_pid(), %s, %s, %s, extract(epoch FROM clock_timestamp()) * 1000)
+ON CONFLICT (pid) DO UPDATE SET url = excluded.url,
+version = excluded.version, revision = excluded.revision, since = excluded.since
 """
 _LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(live)s)"
 _TIDY = "DELETE FROM replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
@@ -152,7 +156,7 @@ class LeaseSession:
         _set(session, "synchronous_commit", "on")
         _set(session, "lock_timeout", PATIENCE_MS)
         session.execute(_TIDY)
-        session.execute(_REGISTER, (self._url,))
+        session.execute(_REGISTER, (self._url, running_version(), REVISION))
         if not self._left:
             session.execute(_LIVE, _NUMBERS)
         return session

@@ -18,6 +18,7 @@ from controller.store.port import (
     LateRecord,
     LedgerEntry,
     ReaderRecord,
+    ReplicaRecord,
     StoreUnavailable,
     StreamRecord,
     StreamSummary,
@@ -135,6 +136,10 @@ class MemoryStore(SingleNodeLeases):
         """Return a secret that no other process knows."""
         self.ping()
         return self._secret
+
+    def replicas(self) -> list[ReplicaRecord]:
+        """Return no controllers: none shares the store."""
+        return []
 
     def commit(self, batch: Transaction) -> None:
         """Keep all of the batch or nothing; raises `Conflict` and `StoreUnavailable`."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import distributions
 from typing import Any, Literal, Protocol
 
 from noted_time import (
@@ -292,6 +293,25 @@ class Leases:
         return frozenset(range(self.buckets)) - self.mine - self.others.keys()
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaRecord:
+    """A controller of a database: its URL, the version that it runs, the revision of its tables.
+
+    It connected at `since`, in Unix ms. What a controller of an earlier version did not write is
+    `None`.
+    """
+
+    url: str
+    version: str | None
+    revision: str | None
+    since: int | None
+
+
+def running_version() -> str | None:
+    """Return the version of this code, `None` if it is not installed."""
+    return next((each.version for each in distributions(name="noted-time")), None)
+
+
 class Reading(Protocol):
     """Reads what is committed, of any stream and at any time, also from several threads."""
 
@@ -343,6 +363,9 @@ class Reading(Protocol):
 
         It is empty if an operator deleted it; then none of them takes what another forwards.
         """
+
+    def replicas(self) -> list[ReplicaRecord]:
+        """Return the controllers that are connected, by their URLs; empty unless they share it."""
 
 
 class Store(Reading, Protocol):

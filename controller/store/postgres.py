@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import URL, BigInteger, Engine, Executable, Text, create_engine, make_url
+from sqlalchemy import URL, BigInteger, Engine, Executable, Text, create_engine, make_url, text
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.leases import LeaseSession
-from controller.store.port import Leases, StoreUnavailable
+from controller.store.port import Leases, ReplicaRecord, StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.rows import Row
 from controller.store.schema import member
@@ -49,6 +49,19 @@ SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM a
 _CHAINS = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, domain, seq)"
 
 
+_CONNECTED = """
+SELECT url, version, revision, since FROM replica JOIN pg_stat_activity USING (pid) ORDER BY url
+"""
+
+
+class PostgresReading(SqlReading):
+    """Reads a PostgreSQL database, also what other controllers wrote."""
+
+    def replicas(self) -> list[ReplicaRecord]:
+        """Return the controllers that are connected, by their URLs."""
+        return [ReplicaRecord(*row) for row in self._rows(text(_CONNECTED))]
+
+
 class PostgresStore(SqlStore):
     """A `Store` in a PostgreSQL database, which `migrate` has made, for one of its controllers."""
 
@@ -62,7 +75,7 @@ class PostgresStore(SqlStore):
         super().__init__(engine, engine)
         self._session = LeaseSession(lambda: connect(url))
         self._buckets = 0
-        self.reading = SqlReading(engine)
+        self.reading = PostgresReading(engine)
 
     def register(self, url: str) -> None:
         """Set the URL at which other controllers reach this one; before the first `heartbeat`."""

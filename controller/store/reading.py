@@ -34,6 +34,7 @@ from controller.store.port import (
     LateRecord,
     LedgerEntry,
     ReaderRecord,
+    ReplicaRecord,
     StoreUnavailable,
     StreamRecord,
     StreamSummary,
@@ -146,6 +147,10 @@ class SqlReading:
         """Return the secret by which the controllers of the database know each other."""
         found = self._rows(select(secret.c.value).where(secret.c.name == "replicas"))
         return b"".join(value.encode() for (value,) in found)
+
+    def replicas(self) -> list[ReplicaRecord]:
+        """Return no controllers: none shares the database."""
+        return []
 
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0003"
+REVISION = "0004"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -70,7 +70,16 @@ def _of_streams(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa
 bucket = Table("bucket", metadata, _key("number", Integer), _number("service_ms"))
 
 # The controllers on a shared database, by the process of the server that serves their session.
-replica = Table("replica", metadata, _key("pid", Integer), _text("url"))
+# What was added to the url is null for those of revision 0003.
+replica = Table(
+    "replica",
+    metadata,
+    _key("pid", Integer),
+    _text("url"),
+    Column("version", Text),
+    Column("revision", Text),
+    Column("since", BigInteger),
+)
 
 # For each revision from 0003 on, the oldest one whose code works with its tables.
 compatible = Table("compatible", metadata, _key("revision"), _text("oldest"))

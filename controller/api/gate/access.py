@@ -44,7 +44,11 @@ ANY_TOKEN = frozenset(
     )
 )
 """What every token may do: list what it may read, and ask for its rights."""
-WHOLLY: dict[str, Right] = {"/metrics": "read all", FORWARDED_NOTES: "forward"}
+WHOLLY: dict[str, Right] = {
+    "/metrics": "read all",
+    "/v1/controllers": "read all",
+    FORWARDED_NOTES: "forward",
+}
 """The paths for which all methods need the same right."""
 READING = frozenset(
     (

@@ -230,6 +230,25 @@ class SegmentsPage(msgspec.Struct):
     next: int | None
 
 
+class ControllerAnswer(msgspec.Struct):
+    """A controller of the database: where others reach it, its version, the revision of its tables.
+
+    It connected at `since` (Unix ms). What a controller of an earlier version did not say is null.
+    """
+
+    url: str
+    version: str | None
+    revision: str | None
+    since: int | None
+    buckets: int
+
+
+class ControllersAnswer(msgspec.Struct):
+    """The controllers that share the database, by their URLs."""
+
+    controllers: Sequence[ControllerAnswer]
+
+
 class AccessAnswer(msgspec.Struct):
     """Whether tokens are required, the id of the one that was shown, and what it permits.
 

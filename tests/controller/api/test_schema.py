@@ -14,6 +14,7 @@ ROUTES = {
     "GET /metrics": "getMetrics",
     "GET /readyz": "checkReadiness",
     "GET /v1/access": "getAccess",
+    "GET /v1/controllers": "listControllers",
     "GET /v1/alignments": "listAlignments",
     "DELETE /v1/alignments/{alignment}": "deleteAlignment",
     "GET /v1/alignments/{alignment}": "getAlignment",

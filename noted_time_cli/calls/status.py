@@ -1,0 +1,34 @@
+"""`noted-time status`: the controllers of a database, and the version that each of them runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time.values import shown_time
+from noted_time_cli.calls.calling import Caller, calls
+from noted_time_cli.terminal.output import print_table
+
+if TYPE_CHECKING:
+    from noted_time_cli.terminal.output import Columns
+
+CONTROLLERS: Columns = {
+    "controller": "url",
+    "version": "version",
+    "schema": "revision",
+    "since": lambda row: None if row["since"] is None else shown_time(row["since"]),
+    "buckets": "buckets",
+}
+
+
+@calls
+def status(call: Caller) -> None:
+    """Show the controllers that share the database, and which version each of them runs.
+
+    `schema` is the revision of the tables that its code is for, `since` when it connected, and
+    `buckets` how many parts of the streams it has. A version that is not known is an older one.
+
+    Try it:  noted-time status
+    """
+    found = call.ask("GET", "/v1/controllers")
+    if not call.prints(found):
+        print_table(CONTROLLERS, found["controllers"])

@@ -1,0 +1,63 @@
+"""Which controllers share a database, and which version each of them runs."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.store.schema import REVISION
+from tests.replicas.served import BUCKETS
+from tests.support.postgres import Server
+from tests.support.processes import ServeProcess, command
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+SHARE = {"buckets": BUCKETS // 2}
+THIS = {"version": version("noted-time"), "revision": REVISION}
+EARLIER = {"version": None, "revision": None}
+
+
+def status(url: str, directory: Path) -> list[dict[str, Any]]:
+    """Return what the command says of each controller."""
+    done = command("status", "--url", url, "--json", cwd=directory)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["controllers"]
+    return found
+
+
+def test_status_shows_each_controller_and_its_version(
+    a: ServeProcess, b: ServeProcess, tmp_path: Path, server: Server, url: str
+) -> None:
+    """Whichever is asked; one of an earlier version says only where it is."""
+    forget = "UPDATE replica SET version = NULL, revision = NULL, since = NULL"
+    server.execute(f"{forget} WHERE url = '{b.url}'", url)
+    said = status(a.url, tmp_path)
+    times = {each["url"]: each.pop("since") for each in said}
+
+    expected: list[dict[str, Any]]
+    expected = [{"url": a.url} | THIS | SHARE, {"url": b.url} | EARLIER | SHARE]
+    assert said == sorted(expected, key=lambda each: str(each["url"]))
+    assert (isinstance(times[a.url], int), times[b.url]) == (True, None)
+
+
+def test_a_controller_that_was_killed_is_not_listed(
+    a: ServeProcess, b: ServeProcess, tmp_path: Path
+) -> None:
+    """Once the server has ended its session."""
+    b.kill()
+
+    wait_until(lambda: [each["url"] for each in status(a.url, tmp_path)] == [a.url])
+
+
+def test_a_controller_that_shares_with_none_lists_itself(tmp_path: Path) -> None:
+    """Over a database in a file, whose only bucket it has; on a terminal or not, in a table."""
+    with ServeProcess(tmp_path) as alone:
+        url = alone.ready().url
+        printed = command("status", "--url", url, cwd=tmp_path).stdout.splitlines()
+
+    assert [line.split("\t") for line in printed] == [
+        ["controller", "version", "schema", "since", "buckets"],
+        [url, version("noted-time"), REVISION, "-", "1"],
+    ]
