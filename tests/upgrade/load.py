@@ -15,7 +15,7 @@ from noted_time import NotedTimeError
 from reader_client import ReaderClient
 from writer_client import WriterClient
 
-PAUSE_S = 0.02
+PAUSE_S = 0.1
 PATIENCE_S = 300.0
 
 ending = threading.Event()

@@ -1,7 +1,8 @@
 """Records what the clients of a version send, and what its controller answers.
 
-`PYTHONPATH=CODE python recording.py URL FILE` writes what `tests/clients` keeps as `exchanges-0.1.0.json`, with a
-controller of the same code at the URL. It uses only what the clients of every version have.
+`PYTHONPATH=CODE python recording.py URL FILE` writes what `tests/clients` keeps as
+`exchanges-0.1.0.json`, with a controller of the same code at the URL. It uses only what the clients
+of every version have.
 """
 
 import json

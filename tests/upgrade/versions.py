@@ -10,9 +10,14 @@ from tests.support.processes import ROOT, ServeProcess
 FIRST_RELEASE = "f98484ff540ee2613c07145fdad6b0798540abad"
 """The commit of version 0.1.0."""
 
-PACKAGES = ("controller", "migrations", "noted_time", "reader_client", "writer_client")
-FURTHER_PACKAGES = ("noted_time_cli",)
-"""A package that 0.1.0 does not have."""
+UPGRADE_BASE = "9e4f41b8e4815c4b4dc22f79b6fdb7f4602c6ef7"
+"""The commit from which on controllers of two versions run side by side."""
+
+PACKAGES = (
+    *("controller", "migrations", "noted_time", "noted_time_cli"),
+    *("reader_client", "writer_client"),
+)
+"""What a controller and its clients need; 0.1.0 has one package less."""
 
 PRESENT = ROOT
 
@@ -23,7 +28,7 @@ def code_of(commit: str, into: Path) -> Path:
     listed = subprocess.run(known, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip(f"the history of this clone does not have {commit[:7]}")
-    names = [each for each in (*PACKAGES, *FURTHER_PACKAGES) if each in listed.stdout.split()]
+    names = [each for each in PACKAGES if each in listed.stdout.split()]
     into.mkdir()
     archive = subprocess.run(
         ["git", "-C", str(ROOT), "archive", commit, *names], capture_output=True, check=True
