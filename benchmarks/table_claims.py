@@ -52,7 +52,9 @@ class Written:
         os.link(batch, self.directory / "rows" / f"{number}.parquet")
         self.query.processAllAvailable()
         took = [each for each in self.query.recentProgress if each.numInputRows]
-        if sum(each.numInputRows for each in took) != (number + 1) * ROWS:
+        if (
+            len(took) != number + 1 or took[-1].numInputRows < ROWS
+        ):  # more if they are looked at first
             raise WrongResult(f"{[each.numInputRows for each in took]} rows were read")
         return took[-1].durationMs["triggerExecution"] / 1000
 
