@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
 
 ANSWER_S = 5.0
-OBSERVER = "observer"
-"""How the names of observers begin, unless they are given others."""
 
 Verdicts = Generator[Finding, None, None]
 Answered = tuple[Json, list[Json]]
@@ -166,7 +164,7 @@ def _topic(examined: Examined, stream: str | None, answered: Answered) -> Verdic
     look = topic.look(newest=True)
     yield Finding("broker", "ok", f"{examined.kafka} answers, and has topic {name}")
     yield from topic_rules.rights(topic.operations())
-    is_observed = bool(rows) and all(each["writer"].startswith(OBSERVER) for each in rows)
+    is_observed = bool(rows) and all(each.get("observes") for each in rows)
     try:
         settings, ahead_ms = topic.settings(), found["max_time_ahead_ms"]
         age = _age_ms(found, look)

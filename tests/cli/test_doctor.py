@@ -239,12 +239,15 @@ def test_the_brokers_stamps_are_wrong_unless_an_observer_notes_them(checked: Che
     checked.make({"message.timestamp.type": "LogAppendTime"}, time=now(), offset=1)
 
     said = checked.doctor()
+    checked.served.post(checked.name, {"writer": "UA", "observes": True})
+    of_observer = checked.doctor()
 
     (found,) = judged(said)["topic settings"]
     assert (found["outcome"], found["fact"].partition(":")[0]) == (
         "wrong",
         "message.timestamp.type=LogAppendTime",
     )
+    assert outcomes(of_observer, "topic settings") == ["ok"]
 
 
 @pytest.mark.acceptance

@@ -78,7 +78,8 @@ class WriterRow:
     how long a live one has noted nothing while a controller served; `is_silent`: that is half its
     timeout, or more. At `out_at` it is excluded if it is silent until then and holds the watermark
     by then; null if no other writer noted a later time. `session` is the process that has its name,
-    and `held` is why it lives and does not note.
+    `held` is why it lives and does not note, and `observes` whether its last note says that it does
+    (false until it notes after the controller took the stream over).
     `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
     holder of the domain asked for.
     """
@@ -103,6 +104,7 @@ class WriterRow:
     late: Mapping[str, LateRows]
     session: HeldName | None
     held: str | None
+    observes: bool
     times_out_in_ms: int | None
     lower_without: int | None
 
@@ -307,6 +309,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         out_at=None if out_at is None else out_at + shift,
         late=record.late,
         held=record.held,
+        observes=member.observes,
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,

@@ -136,7 +136,7 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
 
     row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
     row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
-    row |= {"session": None, "held": None, "held_by": None, "held_for": None}
+    row |= {"session": None, "held": None, "observes": False, "held_by": None, "held_for": None}
     row |= {"silent_ms": 300, "is_silent": False, "out_at": None}
     row |= {"times_out_in_ms": None, "lower_without": None}
     z = row | {"writer": "z", "holding_since": WALL}

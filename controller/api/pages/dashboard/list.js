@@ -27,7 +27,8 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
 
 const CONDITIONS = [
   ["unanswered", "without an answer", "bad"], ["abandoned", "with all writers excluded", "bad"],
-  ["held", "held", "warn"], ["unmarked", "without a mark yet"], ["advancing", "advancing", "ok"], ["quiet", "quiet"], ["sealed", "sealed"],
+  ["held", "held", "warn"], ["unmarked", "without a mark yet"], ["advancing", "advancing", "ok"],
+  ["quiet", "quiet"], ["sealed", "sealed"],
 ];
 
 /** How many streams are in each condition, the worst first: "3 held, 39 advancing". */
