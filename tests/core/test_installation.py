@@ -1,0 +1,79 @@
+"""The command that a message names for what is missing."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noted_time.installation import command_from, install_command
+
+ANYWHERE = 'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
+ROOT = Path(__file__).resolve().parents[2]
+BARE = re.compile(r"pip install[^`#|,\n]*?(?<![\w./-])noted-time\b(?!\S* @)")
+"""A command that names the project, and neither a path nor what follows an @."""
+
+
+def origin(path: Path, **more: object) -> dict[str, Any]:
+    """Return what pip records of an installation from a file or a directory."""
+    return {"url": path.as_uri(), **more}
+
+
+def test_an_editable_install_is_repeated_from_its_clone() -> None:
+    """Here it is one, and the command says so."""
+    assert install_command("spark,delta") == f'pip install -e "{ROOT}[spark,delta]"'
+
+
+def test_a_wheel_and_a_clone_are_named_by_their_path(tmp_path: Path) -> None:
+    """Also where the URL writes its characters in another way."""
+    clone = tmp_path / "a clone of ours"
+    clone.mkdir()
+
+    assert command_from(origin(clone, dir_info={}), "cli") == f'pip install "{clone}[cli]"'
+    assert command_from(origin(clone, archive_info={}), "") == f'pip install "{clone}"'
+
+
+@pytest.mark.parametrize("recorded", [{}, {"url": "file:///no/such/noted_time.whl"}])
+def test_the_user_names_a_place_where_none_is_known(recorded: dict[str, Any]) -> None:
+    """The clone is gone, as in an image, or the wheel came from an index of the user's own."""
+    assert command_from(recorded, "kafka") == ANYWHERE
+
+
+def test_an_archive_of_a_server_is_named_by_its_url() -> None:
+    """Pip fetches it again."""
+    url = "https://files.example/noted_time-0.1.0-py3-none-any.whl"
+
+    assert command_from({"url": url, "archive_info": {}}, "cli") == (
+        f'pip install "noted-time[cli] @ {url}"'
+    )
+
+
+def test_packages_without_metadata_ask_for_a_place(tmp_path: Path) -> None:
+    """A clone on the PYTHONPATH is not installed."""
+    program = "from noted_time.installation import install_command as c; print(c('kafka'))"
+    (tmp_path / "noted_time").symlink_to(ROOT / "noted_time")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.strip() == ANYWHERE
+
+
+def test_no_message_and_no_page_installs_by_the_bare_name() -> None:
+    """No index has the project: the name alone would install what somebody else published."""
+    places = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    for package in ("noted_time", "noted_time_cli", "controller", "examples", "*_client", "spark*"):
+        places += ROOT.glob(f"{package}/**/*.py")
+    found = {
+        place.relative_to(ROOT).as_posix(): BARE.findall(place.read_text()) for place in places
+    }
+
+    explained = {"docs/start/install.md": ["pip install noted-time"]}  # that it fails
+    assert {place: names for place, names in found.items() if names} == explained
