@@ -48,8 +48,8 @@ def attempted(
     >>> def not_installed():
     ...     raise needs_extra("Topic", "kafka", ModuleNotFoundError(name="confluent_kafka"))
     ...     yield
-    >>> [(each.outcome, each.remedy) for each in attempted("broker", not_installed(), "")]
-    [('not checked', 'pip install "noted-time[kafka]"')]
+    >>> [(each.outcome, each.fact) for each in attempted("broker", not_installed(), "")]
+    [('not checked', 'Topic needs confluent_kafka')]
     """
     try:
         return (yield from verdicts)

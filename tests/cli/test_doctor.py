@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from noted_time.installation import install_command
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
 from spark_integration.log.offset import LogOffset
@@ -337,7 +338,7 @@ def test_what_is_not_installed_is_not_checked(
     said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")
 
     assert (said.status, outcomes(said, "broker", "spark")) == (0, ["not checked", "not checked"])
-    assert judged(said)["broker"][0]["remedy"] == 'pip install "noted-time[kafka]"'
+    assert judged(said)["broker"][0]["remedy"] == install_command("kafka")
 
 
 def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:

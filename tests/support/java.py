@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (ROOT / "java", ROOT / "tests" / "support")
 BUILT = ROOT / "build" / "java"
 INTERCEPTOR = "noted-time-interceptor.jar"
+MANIFEST = """Manifest-Version: 1.0
+Automatic-Module-Name: notedtime
+Implementation-Title: noted-time interceptor
+Implementation-Version: {version}
+"""
+WHEN = (1980, 2, 1, 0, 0, 0)
+"""The time of every file in a jar; some tools refuse the first that a zip file can have."""
+
+READABLE = 0o644 << 16
 OLDEST = "11"
 """The oldest Java that runs what is built."""
 
@@ -64,10 +74,12 @@ def interceptor_jar() -> Path:
     BUILT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILT) as name:
         scratch = Path(name)
-        _compile(sources, scratch)
+        compile_into(scratch, sources)
         for file in scratch.glob("*.class"):
             file.replace(BUILT / file.name)
-        _pack(scratch).replace(jar)  # last, and at once: other processes may use it
+        packed = scratch / INTERCEPTOR
+        pack(packed, scratch, sorted(scratch.rglob("*/*.class")))
+        packed.replace(jar)  # last, and at once: other processes may use it
     return jar
 
 
@@ -81,29 +93,37 @@ def interceptor(url: str, writer: str) -> dict[str, object]:
     }
 
 
-def _compile(sources: list[Path], directory: Path) -> None:
+def compile_into(directory: Path, sources: list[Path]) -> None:
+    """Compile for the oldest Java; raises `Rejected` without a JDK, or if a source has a fault."""
     javac = compiler()
     if javac is None:
         raise Rejected(
             "there is no javac: this Java is a runtime, which cannot build the interceptor. "
             "Install a JDK, 11 or newer (apt install default-jdk-headless), and set JAVA_HOME to it"
         )
+    run_tool(Path(javac), "-Xlint:all,-classfile", "-Werror", "-d", str(directory), *sources)
+
+
+def run_tool(tool: Path, *words: str | Path) -> None:
+    """Run a tool of the JDK for the oldest Java, with Kafka's client; raises `Rejected`."""
     (client,) = fetch(CLIENT, kafka.HOME / "broker")
-    options = ["--release", OLDEST, "-Xlint:all,-classfile", "-Werror", "-cp", str(client)]
-    words = [javac, *options, "-d", str(directory), *map(str, sources)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    command = [tool, "--release", OLDEST, "-encoding", "UTF-8", "-cp", client, *words]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Rejected(f"{javac} failed:\n{done.stdout}{done.stderr}")
+        raise Rejected(f"{tool} failed:\n{done.stdout}{done.stderr}")
 
 
-def _pack(directory: Path) -> Path:
-    """Return a jar of the packages in a directory."""
-    packed = directory / INTERCEPTOR
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as jar:
-        jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
-        for file in sorted(directory.rglob("*/*.class")):
-            jar.write(file, file.relative_to(directory))
-    return packed
+def pack(jar: Path, directory: Path, files: Iterable[Path]) -> None:
+    """Pack files of a directory into a jar, whose bytes depend on nothing but theirs."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    contents = {"META-INF/MANIFEST.MF": MANIFEST.format(version=version).encode()}
+    contents["META-INF/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    contents |= {file.relative_to(directory).as_posix(): file.read_bytes() for file in files}
+    with zipfile.ZipFile(jar, "w") as packed:
+        for name, content in contents.items():
+            entry = zipfile.ZipInfo(name, WHEN)
+            entry.external_attr = READABLE
+            packed.writestr(entry, content, zipfile.ZIP_DEFLATED)
 
 
 class JavaProducer:

@@ -1,0 +1,96 @@
+"""The distributions of this clone, each built twice to equal bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from collections.abc import Iterator, Sequence
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+from noted_time import Rejected
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def projects() -> list[Path]:
+    """Return the directories with a distribution: this clone, and its integrations."""
+    return [ROOT, *sorted(each.parent for each in ROOT.glob("integrations/*/pyproject.toml"))]
+
+
+def metadata(project: Path = ROOT) -> dict[str, Any]:
+    """Return what its pyproject.toml says of a project."""
+    found: dict[str, Any] = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def distributions(project: Path, tools: Path, scratch: Path) -> list[Path]:
+    """Return the sdist and the wheel of a project, built with the programs in `tools`.
+
+    The wheel is built from the sdist, which so has all that it needs. Raises `Rejected` if they
+    have other bytes when they are built again.
+    """
+    first = build(project, tools, scratch / "first")
+    build(project, tools, scratch / "again")
+    require_equal(scratch / "first", scratch / "again")
+    return first
+
+
+def build(project: Path, tools: Path, directory: Path) -> list[Path]:
+    """Build sdist and wheel into a directory, dated by the commit."""
+    words = ["-m", "build", "--no-isolation", "--outdir", str(directory), str(project)]
+    completed([str(tools / "python"), *words], {"SOURCE_DATE_EPOCH": commit("%ct")})
+    return sorted(directory.iterdir())
+
+
+def commit(form: str) -> str:
+    """Return of the last commit what git's format says."""
+    return completed(["git", "-C", str(ROOT), "log", "-1", f"--format={form}"]).strip()
+
+
+def changes() -> list[str]:
+    """Return the files of this clone that differ from the last commit, or are not in it."""
+    return completed(["git", "-C", str(ROOT), "status", "--porcelain"]).splitlines()
+
+
+def check(tools: Path, built: Sequence[Path]) -> None:
+    """Check metadata and description as an index would; raises `Rejected` with the faults."""
+    completed([str(tools / "python"), "-m", "twine", "check", "--strict", *map(str, built)])
+
+
+def require_equal(first: Path, again: Path) -> None:
+    """Raise `Rejected` that names the files in which two directories differ."""
+    one, other = ({name: digest(file) for name, file in _files(each)} for each in (first, again))
+    differ = sorted(name for name, _ in one.items() ^ other.items())
+    if differ:
+        raise Rejected(f"built again, these have other bytes: {', '.join(dict.fromkeys(differ))}")
+
+
+def digest(file: Path, algorithm: str = "sha256") -> str:
+    """Return the digest of a file, in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return file_digest(opened, algorithm).hexdigest()
+
+
+def completed(words: Sequence[str], more: dict[str, str] | None = None) -> str:
+    """Run a program; return its output, or raise `Rejected` with it."""
+    done = subprocess.run(
+        words,
+        env={**os.environ, **(more or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise Rejected(f"`{' '.join(words)}` ended with status {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def _files(directory: Path) -> Iterator[tuple[str, Path]]:
+    for file in directory.rglob("*"):
+        if file.is_file():
+            yield file.relative_to(directory).as_posix(), file

@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+
+from tests.packages import building, maven
+from tests.support import java
+from tests.support.suites import programs_of
+
+
+@pytest.fixture(scope="session")
+def tools() -> Path:
+    """Return the programs that build and check, of an environment of their own."""
+    return programs_of("packages")
+
+
+@pytest.fixture(scope="session")
+def built(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Build sdist and wheel twice, which fails unless their bytes are equal."""
+    return building.distributions(building.ROOT, tools, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="session")
+def wheel(built: list[Path]) -> Path:
+    """Return the wheel."""
+    return next(each for each in built if each.suffix == ".whl")
+
+
+@pytest.fixture(scope="session")
+def artifacts(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the interceptor twice, which fails unless the bytes are equal; return its directory."""
+    assert tools.is_dir()
+    if java.compiler() is None:
+        pytest.skip(java.MISSING)
+    return maven.repository(tmp_path_factory.mktemp("maven")) / maven.coordinates()

