@@ -36,13 +36,15 @@ def base() -> Path:
         pytest.skip(f"an image is built by root, with {', '.join(TOOLS)}: no {missing or 'root'}")
     if subprocess.run(MOUNTS, capture_output=True, check=False).returncode:
         pytest.skip("an image is built where file systems can be mounted")
-    release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    release = platform.freedesktop_os_release().get("VERSION_CODENAME", "stable")
     archive = BASE / f"{release}.tar"
     if not archive.exists():
         BASE.mkdir(parents=True, exist_ok=True)
         begun = archive.with_suffix(".begun.tar")
         words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", release]
-        subprocess.run([*words, str(begun)], check=True)
+        made = subprocess.run([*words, str(begun)], capture_output=True, text=True, check=False)
+        if made.returncode:  # as without a network
+            pytest.skip(f"mmdebstrap could not make a Debian: {made.stderr[-300:]}")
         begun.replace(archive)
     return archive
 
