@@ -14,6 +14,9 @@ Time = int | datetime
 
 _MS = timedelta(milliseconds=1)
 
+_divided = timedelta.__floordiv__
+"""The division of `timedelta` itself: that of pendulum's, which Airflow gives, fails."""
+
 LONGEST_MS = 999_999 * UNITS_MS["d"]
 INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 FORM = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
@@ -41,7 +44,7 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
             "or call .astimezone() if it is local time"
         )
     since = time - EPOCH
-    return -(-since // _MS) if up else since // _MS
+    return -_divided(-since, _MS) if up else _divided(since, _MS)
 
 
 def _integer(time: int) -> int:

@@ -59,6 +59,32 @@ def test_what_is_finer_than_a_millisecond_is_rounded_as_asked() -> None:
     assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (NOON_MS, NOON_MS + 1)
 
 
+class Period(timedelta):
+    """What some libraries return for a difference: it cannot be divided."""
+
+    def __floordiv__(self, other: object) -> int:  # type: ignore[override]
+        raise AttributeError(other)
+
+    def __neg__(self) -> Period:
+        return Period(-self.days, -self.seconds, -self.microseconds)
+
+
+class Moment(datetime):
+    """A time of such a library, as Airflow's templates have it."""
+
+    def __sub__(self, other: object) -> Period:  # type: ignore[override]
+        assert isinstance(other, datetime)
+        found = datetime.__sub__(self, other)
+        return Period(found.days, found.seconds, found.microseconds)
+
+
+def test_the_times_of_other_libraries_are_times() -> None:
+    """Whatever their differences can do."""
+    time = Moment(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+
+    assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (NOON_MS, NOON_MS + 1)
+
+
 @pytest.mark.parametrize("time", [NOON.replace(tzinfo=None), pd.NaT, pd.Timestamp(2013, 1, 1)])
 def test_a_time_without_a_zone_is_refused(time: Any) -> None:  # noqa: ANN401
     """The remedy is in the message."""

@@ -1,0 +1,85 @@
+"""What a sensor takes, as the author of a DAG may write it, in a process of Airflow's Python."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.airflow import install
+from tests.support.claimed import TEN
+from tests.support.suites import programs_of
+
+PROGRAM = """
+import json, sys
+from datetime import datetime, timedelta, timezone
+import pendulum
+from noted_time_airflow.sensor import NotedTimeSensor
+
+def tried(given):
+    try:
+        sensor = NotedTimeSensor(task_id="complete", **given)
+        wanted = sensor._wanted()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return [wanted.complete_to, list(wanted.require), wanted.require_all, sensor.deferrable]
+
+ten = datetime(2013, 1, 1, 11, tzinfo=timezone(timedelta(hours=1)))
+times = {"datetime": ten, "pendulum": pendulum.instance(ten), "rendered": str(ten)}
+given = [*({"stream": "s", "complete_to": each} for each in times.values()), *json.load(sys.stdin)]
+print(json.dumps([tried(each) for each in given]))
+"""
+
+ALL = [TEN, [], True, True]
+GIVEN: list[tuple[dict[str, object], object]] = [
+    ({"stream": "s", "complete_to": TEN}, ALL),
+    ({"stream": "s", "complete_to": f" {TEN} "}, ALL),
+    ({"stream": "s", "complete_to": "2013-01-01T10:00:00+00:00"}, ALL),
+    ({"stream": "s", "complete_to": TEN, "deferrable": False}, [TEN, [], True, False]),
+    ({"stream": "s", "complete_to": TEN, "require": ["lima"]}, [TEN, ["lima"], False, True]),
+    (
+        {"stream": "s", "complete_to": "2013-01-01T10:00:00"},
+        (
+            "Unreadable: '2013-01-01T10:00:00' has no zone: use an integer, or ISO 8601 with a "
+            "zone, for example 2013-01-01T10:00Z"
+        ),
+    ),
+    ({}, "ValueError: name a stream, or a table: delta:LOCATION or iceberg:CATALOG.TABLE"),
+    ({"table": "delta:t", "domain": "d"}, "ValueError: a table has no domain: leave it out"),
+    (
+        {"stream": "s", "missing": "ignore"},
+        "ValueError: missing='ignore' is none of fail, wait, warn",
+    ),
+    (
+        {"stream": "s", "require": "lima"},
+        "ValueError: require is \"all\" or a list of writers: require=['lima']",
+    ),
+]
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> list[object]:
+    """Return what becomes of each, with sensors deferrable by Airflow's own option."""
+    python = programs_of("airflow") / "python"
+    install(tmp_path / "installed")
+    done = subprocess.run(
+        [str(python), "-c", PROGRAM],
+        input=json.dumps([given for given, _ in GIVEN]),
+        env={
+            "AIRFLOW_HOME": str(tmp_path),
+            "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
+            "PYTHONPATH": str(tmp_path / "installed"),
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_a_sensor_takes_times_of_any_form_and_refuses_what_it_cannot_mean(
+    tried: list[object],
+) -> None:
+    """With a sentence, when the DAG is read."""
+    assert tried == [ALL] * 3 + [expected for _, expected in GIVEN]
