@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.airflow import Airflow
-from tests.support.claimed import Orders
+from tests.support.claimed import TEN, Orders
 from tests.support.page import BLOCK, text_of
 from tests.support.served import Served
 from tests.support.suites import programs_of
@@ -42,19 +42,35 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
 
 
 @pytest.fixture(scope="session")
-def airflow(
-    tmp_path_factory: pytest.TempPathFactory, controller: Served, orders: Orders
-) -> Iterator[Airflow]:
-    """Return a running Airflow with the page's DAG, for each `missing` and for a table."""
+def made(tmp_path_factory: pytest.TempPathFactory, controller: Served, orders: Orders) -> Airflow:
+    """Return an Airflow with the page's DAG, for each `missing` and for a table."""
     programs: Path = programs_of("airflow")
     connection = {"conn_type": "noted_time", "host": "127.0.0.1", "port": controller.port}
     home = tmp_path_factory.mktemp("airflow") / "home"
     made = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))
     stream, missing = 'stream="orders"', 'missing="fail"'
-    for name in ("fail", "wait", "warn"):
-        changes = {stream: f'stream="{name}"', missing: f'missing="{name}"'}
+    for name in ("fail", "wait", "warn", "alone"):
+        changes = {
+            stream: f'stream="{name}"',
+            missing: f'missing="{name.replace("alone", "fail")}"',
+        }
         (made.dags / f"{name}.py").write_text(dag_of_the_page(name, **changes))
     changes = {stream: f"table={orders.url!r}", 'found["cut"]': 'found["version"]'}
     (made.dags / "table.py").write_text(dag_of_the_page("table", **changes))
+    return made
+
+
+@pytest.fixture(scope="session")
+def printed_alone(made: Airflow, controller: Served) -> str:
+    """Return what `airflow dags test` prints; a scheduler would take tasks from it."""
+    controller.create("alone")
+    controller.post("alone", {"writer": "oslo", "time": TEN})
+    return made.command("dags", "test", "alone", "2013-01-01T10:00:00")
+
+
+@pytest.fixture(scope="session")
+def airflow(made: Airflow, printed_alone: str) -> Iterator[Airflow]:
+    """Return it running."""
+    assert printed_alone
     with made as running:
         yield running

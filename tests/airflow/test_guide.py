@@ -11,10 +11,9 @@ from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 
 AT_TEN = "2013-01-01T10:00:00Z"
-WAITS = {"complete": ("deferred", 1), "load": (None, 0)}
-DONE = {"complete": ("success", 1), "load": ("success", 1)}
-FAILED = {"complete": ("failed", 1), "load": ("upstream_failed", 0)}
-"""The state of each task, and how often it was tried; Airflow would retry a failure twice."""
+WAITS = {"complete": "deferred", "load": None}
+DONE = {"complete": "success", "load": "success"}
+FAILED = {"complete": "failed", "load": "upstream_failed"}
 
 
 def note(controller: Served, stream: str, time: int, *writers: str) -> None:
@@ -43,6 +42,7 @@ def passed(airflow: Airflow, controller: Served, orders: Orders) -> None:
 def test_a_missing_writer_fails_the_task(airflow: Airflow) -> None:
     """Without a retry, and the log names it."""
     assert eventually(partial(airflow.tasks, "fail"), FAILED)
+    assert airflow.tasks("fail", "try_number")["complete"] == 1
     assert f"fail is complete to {AT_TEN}, without lima (timed_out)" in airflow.log("fail")
 
 
@@ -100,8 +100,6 @@ def test_airflow_lists_the_provider(airflow: Airflow) -> None:
     assert "airflow-provider-noted-time" in {each["package_name"] for each in listed}
 
 
-def test_dags_test_runs_the_dag_in_one_process(airflow: Airflow) -> None:
-    """For a time that the stream has passed."""
-    printed = airflow.command("dags", "test", "warn", "2013-01-01T09:30:00")
-
-    assert f"load all before {TEN - HOUR_MS // 2} up to the cut" in printed
+def test_dags_test_runs_the_dag_in_one_process(printed_alone: str) -> None:
+    """Without a scheduler or a triggerer."""
+    assert f"load all before {TEN} up to the cut" in printed_alone

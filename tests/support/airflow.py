@@ -73,7 +73,8 @@ class Airflow:
                 "executor": "LocalExecutor",
                 "parallelism": 2,
                 "dags_are_paused_at_creation": False,
-                "default_task_retries": 2,
+                "default_task_retries": 2,  # a task whose report met a locked SQLite runs again
+                "default_task_retry_delay": 1,
                 "test_connection": "Enabled",
                 "simple_auth_manager_all_admins": True,
                 "execution_api_server_url": f"{self._url}/execution/",
@@ -89,15 +90,20 @@ class Airflow:
             for section, values in sections.items()
             for name, value in values.items()
         }
-        path = os.pathsep.join([str(self._programs), os.environ["PATH"]])
+        ours = Path(sys.executable).parent  # which has the command `noted-time`
+        path = os.pathsep.join([str(self._programs), str(ours), os.environ["PATH"]])
         own = {"AIRFLOW_HOME": str(self._home), "PYTHONPATH": str(self._home / "installed")}
         return given | options | own | {"PATH": path, "DO_NOT_TRACK": "1"}
 
     def command(self, *words: str) -> str:
         """Run a command of `airflow` to its end, and return what it prints; it has to end well."""
+        return self.run(str(self._programs / "airflow"), *words)
+
+    def run(self, *words: str, **variables: str) -> str:
+        """Run a program in the environment of Airflow, as `command` does."""
         done = subprocess.run(
-            [str(self._programs / "airflow"), *words],
-            env=self._environment,
+            words,
+            env=self._environment | variables,
             cwd=self._home,
             capture_output=True,
             text=True,
@@ -157,10 +163,10 @@ class Airflow:
         times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), time)
         self.call("POST", f"/dags/{dag}/dagRuns", {"dag_run_id": "run", **times})
 
-    def tasks(self, dag: str) -> dict[str, tuple[str | None, int]]:
-        """Return the state of each task of the run, and its number of tries."""
+    def tasks(self, dag: str, field: str = "state") -> Json:
+        """Return the state of each task of the run, or another of its fields."""
         found = self.call("GET", f"/dags/{dag}/dagRuns/run/taskInstances")["task_instances"]
-        return {each["task_id"]: (each["state"], each["try_number"]) for each in found}
+        return {each["task_id"]: each[field] for each in found}
 
     def log(self, dag: str) -> str:
         """Return the log of the sensor's first try, in JSON."""
