@@ -1,6 +1,7 @@
 """Fields that controllers of an earlier version do not know, tried with one that all know."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from noted_time import Note, Rejected
 from noted_time.client.transport import Transport
+from noted_time.values import FURTHER_FIELDS
 from tests.support.http import answering
 from tests.writer_client.scripted import Scripted, accepted, results
 from writer_client.sending.exchange import Exchange
@@ -24,6 +26,23 @@ UNKNOWN_FIELD = httpx.Response(
 )
 
 Post = Callable[[], None]
+
+
+BASE = frozenset(
+    (
+        *("writer", "time", "position", "domain", "max_time", "state", "sequence", "domains"),
+        *("timeout_ms", "late", "session", "takes_over", "label", "max_times", "took_over"),
+        *("held", "log", "observes"),
+    )
+)
+"""The fields of notes that every controller knows beside which another version may run."""
+
+
+def test_each_field_that_was_added_to_notes_since_is_guarded() -> None:
+    """Or else a controller of an earlier version would refuse the notes that have it."""
+    added = {f"note.{each.name}" for each in fields(Note)} - {f"note.{name}" for name in BASE}
+
+    assert added == {name for name in FURTHER_FIELDS if name.startswith("note.")}
 
 
 @pytest.fixture(autouse=True)
