@@ -76,9 +76,9 @@ const ACTS = {
   settings: () => askForSettings().catch((problem) => say(problem.message)),
   truncate: askToTruncate,
   jump: ({ section }) => {
-    const title = $(`section[aria-label="${section}"]`);
-    title.scrollIntoView();
-    title.focus({ preventScroll: true });
+    const part = $(`section[aria-label="${section}"]`);
+    part.scrollIntoView();
+    part.focus();
   },
   seal: askToSeal,
   token: () => {

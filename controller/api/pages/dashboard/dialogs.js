@@ -41,7 +41,6 @@ function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
 }
 
 let saying = 0;
-/** Say what was done, and offer to undo it. */
 export function say(text, undo) {
   clearTimeout(saying);
   const undoing = undo && h("button", "Undo");
@@ -108,8 +107,8 @@ export function askToEndHold({ writer: name }) {
     title: `End the hold of ${name} in ${state.name}`, verb: "End hold", isHarmful: false,
     dryRun: async () => {
       const { held_by: by, held_until: until } = await get(["writers", name]);
-      return [[`${by ?? "An operator"} holds ${name} until `, when(until), ". Without the hold its timeout applies "
-        + "again: if it has been silent for longer, it is excluded at once."]];
+      return [[`${by} holds ${name} until `, when(until), ". Without the hold it is excluded at once if it has been "
+        + "silent for its timeout."]];
     },
     act: async (_, comment) => {
       await release(name, comment);

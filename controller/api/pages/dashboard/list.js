@@ -14,7 +14,7 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
   const isEmpty = total === 0 && !search;
   const rows = streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now)));
   return [
-    h("div.head", heading("Streams"), h("span.soft.n", counted(total)), conditionCounts({ ...conditions, unanswered }),
+    h("div.head", heading("Streams"), h("span.soft.n", counted(total)), streamCounts(conditions),
       !isEmpty && searchBox("Search streams")),
     unanswered > 0
       && h("p.fault", `${many(unanswered, "stream")} without a controller that answers: shown as last stored.`),
@@ -25,16 +25,13 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
   ];
 }
 
-const CONDITIONS = [
-  ["unanswered", "without an answer", "bad"], ["abandoned", "with all writers excluded", "bad"],
-  ["held", "held", "warn"], ["unmarked", "without a mark yet"], ["advancing", "advancing", "ok"],
-  ["quiet", "quiet"], ["sealed", "sealed"],
-];
+const KINDS = { abandoned: "bad", held: "warn", unmarked: "", advancing: "ok", quiet: "", sealed: "" };
+const WORDS = { abandoned: "with all writers excluded", unmarked: "without a mark yet" };
 
-/** How many streams are in each condition, the worst first: "3 held, 39 advancing". */
-const conditionCounts = (counts) => h("span.counts", { "data-role": "conditions" },
-  CONDITIONS.filter(([name]) => counts[name])
-    .map(([name, text, kind]) => pill([`${counted(counts[name])} ${text}`, kind])));
+/** "3 held, 39 advancing": the worst first. */
+const streamCounts = (counts) => h("span.counts", { "data-role": "conditions" },
+  Object.keys(KINDS).filter((name) => counts[name])
+    .map((name) => pill([`${counted(counts[name])} ${WORDS[name] ?? name}`, KINDS[name]])));
 
 function streamRow(stream, row, now) {
   const isOne = stream.domains.length === 1;
@@ -51,7 +48,6 @@ function streamRow(stream, row, now) {
     cell("Writers.bare", stream.writers && writerCounts(stream.writers)));
 }
 
-/** How the lag went in the last hour, as a small line. */
 function spark(lag) {
   const known = lag.map((value, place) => [place, value]).filter(([, value]) => value != null);
   if (known.length < 2) return null;

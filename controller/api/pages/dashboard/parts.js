@@ -60,16 +60,12 @@ export function open(title, parts, verb, submitted) {
 
 // --- Sections and tables
 
-/** The heading of a view, which gets the focus when the reader comes to it. */
+/** The heading of a view, which gets the focus first. */
 export const heading = (text) => h("h1", { tabindex: -1 }, text);
 
-/** Buttons that lead to each section, for a page that is long because it is narrow. */
-export function jumps(sections) {
-  const parts = sections.filter(Boolean).flatMap((each) => (each.matches("section") ? each : [...each.children]));
-  const labels = parts.map((each) => each.getAttribute("aria-label"));
-  return h("nav.jumps", { "aria-label": "Sections" },
-    labels.map((label) => button(label, "jump", { section: label }, { class: "quiet" })));
-}
+export const jumps = (sections) => h("nav.jumps", { "aria-label": "Sections" },
+  sections.filter(Boolean).map(({ ariaLabel: label }) =>
+    button(label, "jump", { section: label }, { class: "quiet" })));
 
 /** A part of the page, with its name and `beside` on top, unless that is null. */
 export const section = (label, beside, ...children) =>

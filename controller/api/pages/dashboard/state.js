@@ -23,11 +23,9 @@ export const change = (method, below, comment, body, query) =>
   call(method, streamPath(...below), { query: { comment, ...query }, body });
 export const may = () => access?.administer;
 
-/** Return the address of a stream, and of one of its domains. */
 export const address = (name, domain) =>
   `#/streams/${encodeURIComponent(name)}${domain ? `?domain=${encodeURIComponent(domain)}` : ""}`;
 
-/** Show what the address names. */
 export function goTo() {
   let [, name = "", query] = /^#\/streams\/([^?]+)\??(.*)/.exec(location.hash) ?? [];
   try { name = decodeURIComponent(name); } catch { /* is shown as it was typed */ }
@@ -43,7 +41,6 @@ export function goTo() {
   poll(true);
 }
 
-/** Return the domain that is shown. */
 export function domain() {
   const declared = state.data.stream.domains;
   return state.domain ?? (declared.includes("default") ? "default" : declared[0]);
@@ -122,7 +119,6 @@ export async function poll(all = false) {
   document.dispatchEvent(new Event("answers"));
 }
 
-/** Keep what the reader chose, and show the same place by it. */
 export function choose(changes) {
   Object.assign(chosen, changes);
   poll(true);

@@ -12,14 +12,14 @@ import { counted, inWords, isUnix, lasting, listed, many, shownPosition } from "
 
 export function streamView(data) {
   const scale = scaleOf(data);
-  const sections = [
+  const first = [
     whySection(data), writersSection(data, scale), historySection(data.history), windowsSection(data.windows),
-    h("div.pair", readersSection(data, scale), segmentsSection(data)),
-    ledgerSection(data), settingsSection(data.stream),
   ];
+  const pair = [readersSection(data, scale), segmentsSection(data)];
+  const last = [ledgerSection(data), settingsSection(data.stream)];
   return [
     h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), heading(state.name), domainTabs(data.stream)),
-    jumps(sections), sections,
+    jumps([...first, ...pair, ...last]), first, h("div.pair", pair), last,
   ];
 }
 
@@ -127,7 +127,7 @@ function changeText({ action, writer, was, is }) {
 
 // --- Settings
 
-const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs"]);
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs", "understands"]);
 export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
 
 /** "writer_timeout_ms" → "Writer timeout". */

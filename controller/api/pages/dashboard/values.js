@@ -5,7 +5,7 @@ export const HOUR = 3_600_000;
 /** Return the number of a BigInt, or itself beyond 2^53, where numbers have gaps. */
 export const narrowed = (big) => (Number.isSafeInteger(Number(big)) ? Number(big) : big);
 
-/** Read JSON. Its objects inherit nothing, or a domain named `toString` would find what all objects have. */
+/** Read JSON; its objects inherit nothing, so no name means what all objects have, such as `toString`. */
 export const parsed = (json) =>
   JSON.parse(json, (_, value, context) => {
     if (value instanceof Object && !Array.isArray(value)) return Object.setPrototypeOf(value, null);
