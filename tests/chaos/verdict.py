@@ -181,6 +181,9 @@ def _tried(verdict: Verdict) -> Table:
     }
     for name, number in counted.items():
         shown.add_row(name, f"{number:,}")
+    shown.add_row(
+        "processes ran, of the time that they were ready", f"{verdict.share.of_ready:.0%}"
+    )
     for name, number in sorted(verdict.counts.items()):
         if name.startswith(("no answer: ", "reported as ", "ended: ")):
             shown.add_row(f"[dim]{name}[/dim]", f"[dim]{number:,}[/dim]")
