@@ -21,7 +21,7 @@ from xdist.remote import Producer
 
 from examples.descendants import end_with_this_process
 from spark_integration.session.versions import PYTHON_SOURCES
-from tests.support import classes, spark_versions
+from tests.support import classes, spark_versions, suites
 from tests.support.distribution import Together, rank_of
 from tests.support.postgres import Server
 
@@ -79,9 +79,11 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the longest groups of tests, and give all more time if a profile was asked for.
 
-    Tests are skipped that need a newer Spark than the one that is installed.
+    Tests are skipped that need a newer Spark than the one that is installed, or are of a suite that
+    was not asked for.
     """
     items.sort(key=lambda item: rank_of(item.nodeid))
+    suites.skip_others(items)
     spark_versions.skip_newer(items)
     if config.getoption("--hypothesis-profile"):
         for item in items:

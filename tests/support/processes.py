@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from tests.support.calls import Calls
+from tests.support.forks import Forked
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,17 +25,35 @@ def environment(**variables: str) -> dict[str, str]:
     return inherited | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"} | variables
 
 
+def started(
+    words: Sequence[str],
+    cwd: Path,
+    variables: dict[str, str],
+    stdout: Path,
+    stderr: Path,
+) -> Forked | subprocess.Popen[bytes]:
+    """Run ``python -m`` with these words; as a fork, unless the variables are Python's own."""
+    env = environment(**variables)
+    if not any(name.startswith("PYTHON") for name in variables):
+        return Forked(words, cwd, env, stdout, stderr)
+    with stdout.open("ab") as out, stderr.open("ab") as errors:
+        command = [sys.executable, "-m", *words]
+        return subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=errors)
+
+
 def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command of `noted-time` to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "controller", *arguments],
-        cwd=cwd,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    words = ("controller", *arguments)
+    with tempfile.TemporaryDirectory() as directory:
+        printed = [Path(directory, name) for name in ("stdout", "stderr")]
+        process = started(words, cwd, variables, *printed)
+        try:
+            status = process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        out, errors = (file.read_text() for file in printed)
+    return subprocess.CompletedProcess(words, status, out, errors)
 
 
 class ServeProcess(Calls):
@@ -55,14 +76,9 @@ class ServeProcess(Calls):
         """
         super().__init__("")
         self.log_file = directory / f"{time.monotonic_ns()}.log"
-        with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, "serve", "--port", str(port), *options],
-                cwd=directory,
-                env=environment(**variables),
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
+        self.log_file.touch()
+        words = (module, "serve", "--port", str(port), *options)
+        self.process = started(words, directory, variables, Path(os.devnull), self.log_file)
 
     def __enter__(self) -> Self:
         return self

@@ -1,14 +1,37 @@
 """The suites beside the ordinary one, which `./run test --NAME` runs."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).resolve().parents[1]
+WHOLE = ("benchmarks", "chaos", "cluster", "upgrade")
+"""Those whose tests all take long; of others, what needs a program of the suite asks for that."""
+
 
 def programs_of(name: str) -> Path:
     """Return the directory of the suite's own programs; without `--NAME` its tests are skipped."""
-    programs = os.environ.get(f"NOTED_TIME_{name.upper()}")
+    programs = os.environ.get(_variable(name))
     if programs is None:
-        pytest.skip(f"a suite of its own: ./run test --{name}")
+        pytest.skip(_reason(name))
     return Path(programs)
+
+
+def skip_others(items: Iterable[pytest.Item]) -> None:
+    """Have the tests of suites skipped that were not asked for."""
+    for name in WHOLE:
+        if _variable(name) not in os.environ:
+            skipped = pytest.mark.skip(reason=_reason(name))
+            for item in items:
+                if TESTS / name in item.path.parents:
+                    item.add_marker(skipped)
+
+
+def _variable(name: str) -> str:
+    return f"NOTED_TIME_{name.upper()}"
+
+
+def _reason(name: str) -> str:
+    return f"a suite of its own: ./run test --{name}"

@@ -15,17 +15,11 @@ from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, command
 from tests.support.waiting import slowdown, wait_until
 from tests.upgrade.load_process import Load
-from tests.upgrade.versions import PRESENT, UPGRADE_BASE, code_of, serve
+from tests.upgrade.versions import PRESENT, serve
 
 STREAMS = ("a-1", "b-2", "c-3", "d-4")
 BEYOND_S = 2.0
 """How much longer than a takeover a pause may be."""
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of the code from which on versions run side by side."""
-    return code_of(UPGRADE_BASE, tmp_path_factory.mktemp("versions") / "base")
 
 
 class Pair:

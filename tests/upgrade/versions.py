@@ -15,9 +15,9 @@ UPGRADE_BASE = "9e4f41b8e4815c4b4dc22f79b6fdb7f4602c6ef7"
 
 PACKAGES = (
     *("controller", "migrations", "noted_time", "noted_time_cli"),
-    *("reader_client", "writer_client"),
+    *("reader_client", "spark_integration", "writer_client"),
 )
-"""What a controller and its clients need; 0.1.0 has one package less."""
+"""Those of a version; 0.1.0 has one less."""
 
 PRESENT = ROOT
 
