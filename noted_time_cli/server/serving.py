@@ -5,6 +5,7 @@ The server and the database are imported when a command needs them, which takes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,8 +21,8 @@ from noted_time_cli.server.tokens import (
     with_database,
     without_password,
 )
+from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_PORT
-from noted_time_cli.terminal.output import ended_in_a_sentence
 
 if TYPE_CHECKING:
     from controller.api.gate.access import Gate
@@ -36,6 +37,47 @@ def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as 
     return typer.Option(name, envvar=f"NOTED_TIME_{variable}", help=text, **more)
 
 
+@dataclass(frozen=True, slots=True)
+class Most:
+    """How much one controller takes on: what it has of `Limits`."""
+
+    max_streams: Annotated[int, _option("MAX_STREAMS", "More are refused.", metavar="N", min=1)] = (
+        LIMITS.streams
+    )
+    max_writers: Annotated[
+        int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", metavar="N", min=1)
+    ] = LIMITS.writers
+    max_waiting_notes: Annotated[
+        int,
+        _option(
+            "MAX_WAITING_NOTES",
+            "Waiting for their commit; beyond that writers are refused (503) and retry.",
+            metavar="N",
+            min=1000,
+        ),
+    ] = LIMITS.waiting_notes
+    max_long_polls: Annotated[
+        int,
+        _option(
+            "MAX_LONG_POLLS",
+            "Readers waiting for marks; more are refused (503) and retry.",
+            metavar="N",
+            min=0,
+        ),
+    ] = LIMITS.long_polls
+
+    @property
+    def limits(self) -> Limits:
+        """What the controller is given."""
+        return Limits(
+            streams=self.max_streams,
+            writers=self.max_writers,
+            waiting_notes=self.max_waiting_notes,
+            long_polls=self.max_long_polls,
+        )
+
+
+@command
 def serve(  # noqa: PLR0913 - one parameter for each flag
     *,
     database: Database = DEFAULT_DATABASE,
@@ -63,30 +105,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     insecure: Annotated[
         bool, _option("INSECURE", "Let everyone who can reach the address note, read and remove.")
     ] = False,
-    max_streams: Annotated[
-        int, _option("MAX_STREAMS", "More are refused.", metavar="N", min=1)
-    ] = LIMITS.streams,
-    max_writers: Annotated[
-        int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", metavar="N", min=1)
-    ] = LIMITS.writers,
-    max_waiting_notes: Annotated[
-        int,
-        _option(
-            "MAX_WAITING_NOTES",
-            "Waiting for their commit; beyond that writers are refused (503) and retry.",
-            metavar="N",
-            min=1000,
-        ),
-    ] = LIMITS.waiting_notes,
-    max_long_polls: Annotated[
-        int,
-        _option(
-            "MAX_LONG_POLLS",
-            "Readers waiting for marks; more are refused (503) and retry.",
-            metavar="N",
-            min=0,
-        ),
-    ] = LIMITS.long_polls,
+    most: Most,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         _option(
@@ -128,28 +147,22 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     logs.configure(log_level, log_format)
     log = structlog.get_logger()
-    with ended_in_a_sentence():
-        place = Place(host, port, tls_cert, tls_key)
-        place.check_certificate()
-        created = database == MEMORY or create_if_new(database)
-        log.info("starting", database=named_database(database), created=created)
-        if database == MEMORY:
-            log.warning("nothing_is_kept", database=database)
-        with tokens_of(database) as kept, exclusive_lock(database):
-            cache = TokenCache(kept)
-            cache.refresh()
-            gate = Gate(cache, require=require_token, insecure=insecure)
-            _check_address(gate, place, database, insecure=insecure)
-            limits = Limits(
-                streams=max_streams,
-                writers=max_writers,
-                waiting_notes=max_waiting_notes,
-                long_polls=max_long_polls,
-            )
-            controller = Controller(open_store(database), limits=limits)
-            serve_app(create_app(controller, gate), controller, place, advertise)
+    place = Place(host, port, tls_cert, tls_key)
+    place.check_certificate()
+    created = database == MEMORY or create_if_new(database)
+    log.info("starting", database=named_database(database), created=created)
+    if database == MEMORY:
+        log.warning("nothing_is_kept", database=database)
+    with tokens_of(database) as kept, exclusive_lock(database):
+        cache = TokenCache(kept)
+        cache.refresh()
+        gate = Gate(cache, require=require_token, insecure=insecure)
+        _check_address(gate, place, database, insecure=insecure)
+        controller = Controller(open_store(database), limits=most.limits)
+        serve_app(create_app(controller, gate), controller, place, advertise)
 
 
+@command
 def migrate(database: Database = DEFAULT_DATABASE) -> None:
     """Bring the database to this version's tables, or create it.
 
@@ -162,9 +175,8 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     from controller.store.migrate import revision
     from controller.store.schema import REVISION
 
-    with ended_in_a_sentence():
-        migrate_database(database)
-        found = revision(database)
+    migrate_database(database)
+    found = revision(database)
     later = f"{found}, later than {REVISION}, with which this version works: nothing to do"
     at = "the current schema" if found == REVISION else later
     typer.echo(f"{without_password(database)} is at {at}.")
