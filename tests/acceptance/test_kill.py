@@ -183,7 +183,7 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 def test_many_signals_end_it_like_one(tmp_path: Path, first: signal.Signals) -> None:
     """Also while the interpreter ends, when no handler of signals may run."""
-    with ServeProcess(tmp_path).ready() as controller:
+    with ServeProcess(tmp_path, is_forked=False).ready() as controller:
         controller.process.send_signal(first)
         deadline = time.monotonic() + 20
         while controller.process.poll() is None and time.monotonic() < deadline:

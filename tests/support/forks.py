@@ -26,15 +26,10 @@ class Forked:
     """
 
     def __init__(
-        self,
-        words: Sequence[str],
-        cwd: Path,
-        env: Mapping[str, str],
-        stdout: Path,
-        stderr: Path,
+        self, words: Sequence[str], cwd: Path, env: Mapping[str, str], output: Path, errors: Path
     ) -> None:
         """Run ``python -m`` with these words."""
-        given = ([*words], str(cwd), dict(env), str(stdout), str(stderr))
+        given = ([*words], str(cwd), dict(env), str(output), str(errors))
         self._process = FORKS.Process(target=_run, args=given, daemon=True)
         self._process.start()
         assert self._process.pid is not None
@@ -71,18 +66,16 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(words: list[str], cwd: str, env: dict[str, str], stdout: str, stderr: str) -> None:
-    for number, path, flags in (
-        (0, os.devnull, os.O_RDONLY),
-        (1, stdout, os.O_WRONLY | os.O_CREAT | os.O_APPEND),
-        (2, stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+def _run(words: list[str], cwd: str, env: dict[str, str], output: str, errors: str) -> None:
+    write = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for stream, (path, flags) in enumerate(
+        [(os.devnull, os.O_RDONLY), (output, write), (errors, write)]
     ):
         opened = os.open(path, flags, 0o666)
-        os.dup2(opened, number)
+        os.dup2(opened, stream)
         os.close(opened)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
     module, *sys.argv[1:] = words
-    sys.stdin = open(0, closefd=False)
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,32 +28,32 @@ def environment(**variables: str) -> dict[str, str]:
 def started(
     words: Sequence[str],
     cwd: Path,
-    variables: dict[str, str],
-    stdout: Path,
-    stderr: Path,
+    env: Mapping[str, str],
+    errors: Path,
+    output: Path = Path(os.devnull),
+    *,
+    is_forked: bool = True,
 ) -> Forked | subprocess.Popen[bytes]:
-    """Run ``python -m`` with these words; as a fork, unless the variables are Python's own."""
-    env = environment(**variables)
-    if not any(name.startswith("PYTHON") for name in variables):
-        return Forked(words, cwd, env, stdout, stderr)
-    with stdout.open("ab") as out, stderr.open("ab") as errors:
+    """Run ``python -m`` with these words: as a fork, unless it is to be of other code than ours."""
+    if is_forked and env["PYTHONPATH"] == str(ROOT):
+        return Forked(words, cwd, env, output, errors)
+    with output.open("ab") as out, errors.open("ab") as err:
         command = [sys.executable, "-m", *words]
-        return subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=errors)
+        return subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=err)
 
 
 def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command of `noted-time` to its end."""
-    words = ("controller", *arguments)
+    words, env = ("controller", *arguments), environment(**variables)
     with tempfile.TemporaryDirectory() as directory:
-        printed = [Path(directory, name) for name in ("stdout", "stderr")]
-        process = started(words, cwd, variables, *printed)
+        out, errors = (Path(directory, name) for name in ("out", "errors"))
+        process = started(words, cwd, env, errors, out)
         try:
             status = process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
+        finally:
             process.kill()
-            raise
-        out, errors = (file.read_text() for file in printed)
-    return subprocess.CompletedProcess(words, status, out, errors)
+        printed = (file.read_text() for file in (out, errors))
+        return subprocess.CompletedProcess(words, status, *printed)
 
 
 class ServeProcess(Calls):
@@ -68,17 +68,20 @@ class ServeProcess(Calls):
         *options: str,
         port: int = 0,
         module: str = "controller",
+        is_forked: bool = True,
         **variables: str,
     ) -> None:
         """Start it on the database `noted-time.db` in the directory; `ready` waits for it.
 
-        Another `module` than the controller's own may prepare the process before it calls that.
+        Another `module` than the controller's own may prepare the process before it calls that. A
+        fork is not where a test is about how Python itself starts or ends.
         """
         super().__init__("")
         self.log_file = directory / f"{time.monotonic_ns()}.log"
         self.log_file.touch()
         words = (module, "serve", "--port", str(port), *options)
-        self.process = started(words, directory, variables, Path(os.devnull), self.log_file)
+        env = environment(**variables)
+        self.process = started(words, directory, env, self.log_file, is_forked=is_forked)
 
     def __enter__(self) -> Self:
         return self

@@ -24,6 +24,9 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     **SMALL_BATCHES,
     "spark.sql.streaming.minBatchesToRetain": "100",  # tests look at batches long after
+    # what is compiled for a query is worth it for more rows than a test has
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 

@@ -60,7 +60,11 @@ def read_topic(
 
     noted, where = of_present(given["url"], given["stream"])
     records = KafkaRecords(given["stream"], given["bootstrap"])
-    options = {"marks": kind, "event_time": "timestamp", "checkpoint_location": checkpoint}
+    options: dict[str, Any] = {
+        "marks": kind,
+        "event_time": "timestamp",
+        "checkpoint_location": checkpoint,
+    }
     read = read_noted_kafka(spark, records, noted, **where, **options)
     return read.select(F.col("timestamp").alias("time"))
 
