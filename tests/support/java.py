@@ -16,7 +16,7 @@ import pytest
 
 from noted_time import NotedTimeError, Rejected
 from spark_integration.session.jars import fetch, java
-from tests.support import kafka
+from tests.support import classes, kafka
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,16 +50,18 @@ def compiler() -> str | None:
 def class_path(version: str = "4.3") -> str:
     """Return the class path of a producer with the interceptor, for a version of Kafka's client.
 
-    It has the interceptor, and `LineProducer` beside it.
+    It has the interceptor, and `LineProducer` beside it, behind what a broker has: so a producer of
+    its version starts with the broker's archive of classes.
     """
     own = [interceptor_jar(), BUILT]
+    if version == "4.3":
+        return os.pathsep.join(map(str, [kafka.HOME / "broker" / "*", *own]))
     jars = sorted((kafka.HOME / "broker").glob("*.jar"))
-    if version != "4.3":
-        clients = [*kafka.HOME.glob(f"[!b]*/kafka-clients-{version}.*.jar")]
-        if not clients:
-            pytest.skip(f"no kafka-clients {version}: `./run kafka --fetch` installs it")
-        jars = [*clients, *(jar for jar in jars if not jar.name.startswith("kafka"))]
-    return os.pathsep.join(map(str, [*own, *jars]))
+    clients = [*kafka.HOME.glob(f"[!b]*/kafka-clients-{version}.*.jar")]
+    if not clients:
+        pytest.skip(f"no kafka-clients {version}: `./run kafka --fetch` installs it")
+    rest = (jar for jar in jars if not jar.name.startswith("kafka"))
+    return os.pathsep.join(map(str, [*own, *clients, *rest]))
 
 
 def interceptor_jar() -> Path:
@@ -136,7 +138,8 @@ class JavaProducer:
         directory.mkdir(parents=True, exist_ok=True)
         file, self._log = directory / "producer.properties", directory / "log"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        words = [java(), "-cp", class_path(version), "LineProducer", str(file), topic]
+        options = [*classes.read(classes.KAFKA).split(), "-cp", class_path(version)]
+        words = [java(), *options, "LineProducer", str(file), topic]
         with self._log.open("a") as log:
             self.process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True

@@ -26,15 +26,13 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def started(
-    words: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    errors: Path,
-    output: Path = Path(os.devnull),
-    *,
-    is_forked: bool = True,
+    words: Sequence[str], cwd: Path, env: Mapping[str, str], printed: Path, *, is_forked: bool
 ) -> Forked | subprocess.Popen[bytes]:
-    """Run ``python -m`` with these words: as a fork, unless it is to be of other code than ours."""
+    """Run ``python -m`` with these words; it prints into PRINTED.out and PRINTED.
+
+    It is a fork unless it is to be one of other code than this clone's.
+    """
+    output, errors = printed.with_suffix(".out"), printed
     if is_forked and env["PYTHONPATH"] == str(ROOT):
         return Forked(words, cwd, env, output, errors)
     with output.open("ab") as out, errors.open("ab") as err:
@@ -44,16 +42,16 @@ def started(
 
 def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command of `noted-time` to its end."""
-    words, env = ("controller", *arguments), environment(**variables)
+    words = ("controller", *arguments)
     with tempfile.TemporaryDirectory() as directory:
-        out, errors = (Path(directory, name) for name in ("out", "errors"))
-        process = started(words, cwd, env, errors, out)
+        printed = Path(directory, "command.errors")
+        process = started(words, cwd, environment(**variables), printed, is_forked=True)
         try:
             status = process.wait(PATIENCE_S)
         finally:
             process.kill()
-        printed = (file.read_text() for file in (out, errors))
-        return subprocess.CompletedProcess(words, status, *printed)
+        output, errors = printed.with_suffix(".out").read_text(), printed.read_text()
+    return subprocess.CompletedProcess(words, status, output, errors)
 
 
 class ServeProcess(Calls):
