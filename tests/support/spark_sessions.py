@@ -37,13 +37,15 @@ FAILED = (PySparkException, Py4JError)
 """What a batch query fails with: the latter in Spark 3.5."""
 
 
-def start_spark(settings: Mapping[str, str] | None = None) -> SparkSession:
+def start_spark(settings: Mapping[str, str] | None = None, python: str = "") -> SparkSession:
     """Return a session of two cores; its workers find the packages of this clone.
 
-    A process has but one, whose settings are those of the first to ask.
+    They are started by this Python, or another program. A process has but one session, whose
+    settings are those of the first to ask.
     """
     os.environ["PYTHONPATH"] = str(ROOT)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python or sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[2]")
     for name, value in {**SETTINGS, **(settings or {})}.items():
