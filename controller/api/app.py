@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import create_model
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from controller.api.fleet.forwarding import Forwarding
 from controller.api.fleet.gathering import Gathering
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
+# FastAPI silences its own use, but other threads may undo that: a line in the log that is no JSON.
+warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 
 health = APIRouter(tags=["health"])
 

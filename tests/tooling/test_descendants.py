@@ -20,7 +20,7 @@ KINDS = (
     "bin/postgres",
     "SparkSubmit",
     "pyspark.daemon",
-    "controller serve",
+    "multiprocessing.forkserver",  # and its forks, which are controllers
 )
 HOLDING = Path("tests", "tooling", "programs", "holding.py")
 

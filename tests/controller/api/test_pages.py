@@ -2,6 +2,8 @@
 
 import gzip
 import re
+import subprocess
+import sys
 from html import escape
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -17,6 +19,7 @@ from controller.api.pages.api_page import api_page
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from tests.support.http import Caller, problem
+from tests.support.processes import environment
 
 MOST_BYTES = 30_000
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -185,6 +188,22 @@ async def test_the_api_is_described_when_a_controller_starts(
         pass
 
     assert [thread is main_thread() for thread in threads] == [False]
+
+
+def test_describing_the_api_leaves_the_log_alone() -> None:
+    """Whatever other threads do to the filters of warnings, which FastAPI relies on."""
+    program = """
+import warnings
+from controller.api.app import create_api
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+warnings.simplefilter = lambda *given, **named: None
+create_api(Controller(MemoryStore())).openapi()
+"""
+    words = [sys.executable, "-W", "default", "-c", program]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True)
+
+    assert done.stderr == ""
 
 
 async def test_the_description_has_every_operation(call: Caller) -> None:
