@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-WHOLE = ("benchmarks", "chaos", "cluster", "upgrade")
+WHOLE = ("benchmarks", "chaos", "cluster", "pages", "upgrade")
 """Those whose tests all take long; of others, what needs a program of the suite asks for that."""
 
 

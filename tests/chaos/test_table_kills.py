@@ -16,16 +16,18 @@ from tests.support.killed_drivers import (
     time_of,
 )
 from tests.support.noted_stream import NotedStream
+from tests.support.served import Served
 
 
 def test_killed_drivers_write_no_row_twice_and_claim_nothing_too_high(
-    flights: NotedStream, tmp_path: Path
+    served: Served, tmp_path: Path
 ) -> None:
     """SIGKILL between data and commit, between commit and Spark's own log, and anywhere.
 
     In the end the table has all rows, and the claim of the last mark.
     """
     chance = Random(KILLS)
+    flights = NotedStream(tmp_path / "log", "flights", served)
     trial = Trial(Log(flights), Delta(tmp_path / "table"), tmp_path)
     for point in points(KILLS):
         trial.kill(point, chance)
