@@ -10,6 +10,14 @@ ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = ("tests/benchmarks/test_kafka.py", "tests/examples/test_query.py")
 """The files of other directories with tests in Spark's session: it is started for none of them."""
 
+IN_JAVA = (
+    *("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py"),
+    "tests/examples/test_kafka.py",
+)
+"""The tests of Kafka that start programs in Java, a third of what those of Kafka take."""
+
+LONG = {"browser", "kafka", "kafka and java"}
+
 
 class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
     """Gives one process all tests of a group, such as a file, half of Spark's or the page's."""
@@ -33,8 +41,11 @@ def group_of(nodeid: str) -> str:
     >>> group_of("tests/spark/test_release.py::a")
     'tests/spark/test_release.py'
 
-    Tests of Kafka share one process too, and so a broker, but for those that start Spark, and those
-    of a cluster share that.
+    Tests of Kafka share two processes too, each with a broker, but for those that start Spark, and
+    those of a cluster share that.
+
+    >>> group_of("tests/kafka/test_relay.py::a"), group_of("tests/kafka/test_connect.py::a")
+    ('kafka', 'kafka and java')
     """
     file = nodeid.partition("::")[0]
     if file.startswith("tests/cluster/"):
@@ -45,11 +56,11 @@ def group_of(nodeid: str) -> str:
             return file
         return "spark and kafka" if "Broker" in text else "spark"
     if "kafka" in file:
-        return "kafka"
+        return "kafka and java" if file in IN_JAVA else "kafka"
     return "browser" if file.startswith("tests/browser/") else file
 
 
 def rank_of(nodeid: str) -> int:
     """Return a key by which the longest groups come first, so that none is left for the end."""
     group = group_of(nodeid)
-    return 0 if group.startswith("spark") else 1 if group in {"browser", "kafka"} else 2
+    return 0 if group.startswith("spark") else 1 if group in LONG else 2
