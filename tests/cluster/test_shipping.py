@@ -169,9 +169,8 @@ def test_whatever_spark_unpickles_names_the_remedy(sent: Callable[[], object], w
     """And the Python and the host that lack the package."""
     program = "import sys; from pyspark import cloudpickle as c; c.load(sys.stdin.buffer)({})"
     pickled = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]
-    lacking = subprocess.run(
-        [ways.bare, "-c", program], input=pickled, capture_output=True, cwd="/", check=False
-    )
+    words = ["env", "-u", "PYTHONPATH", ways.bare, "-c", program]
+    lacking = subprocess.run(words, input=pickled, capture_output=True, cwd="/", check=False)
 
     assert f"ImportError: {ways.bare} on ".encode() in lacking.stderr
     assert REMEDY.encode() in lacking.stderr

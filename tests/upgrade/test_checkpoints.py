@@ -9,7 +9,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -70,10 +71,12 @@ class Installation:
         there = relay.noted.name in self._broker.topics()
         return relay.noted.look().ends.get(0, 0) if there else 0
 
-    def count(self, code: Path, kinds: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Have queries of some code count all that is there; they go on until they are ended.
+    @contextmanager
+    def counting(self, code: Path, kinds: Sequence[str]) -> Iterator[None]:
+        """Have queries of some code count all that is there; they go on until the block ends.
 
-        They are started again if Spark did not wait for Python, as a supervisor would.
+        Then they end as by a power cut. They are started again if Spark did not wait for Python, as
+        by a supervisor.
         """
         given = {
             "kinds": kinds,
@@ -87,32 +90,34 @@ class Installation:
         }
         log = self._directory / "queries.log"
         while True:
-            with log.open("wb") as output:
-                queries = subprocess.Popen(
+            with (
+                log.open("wb") as output,
+                subprocess.Popen(
                     [sys.executable, str(PROGRAM), json.dumps(given)],
+                    cwd=self._directory,
                     env=environment() | {"PYTHONPATH": str(code)},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=output,
                     start_new_session=True,
-                )
-            assert queries.stdout is not None
-            if queries.stdout.readline() == b"counted\n":
-                return queries
-            end(queries)
+                ) as queries,
+            ):
+                assert queries.stdout is not None
+                try:
+                    if queries.stdout.readline() == b"counted\n":
+                        yield
+                        return
+                finally:
+                    with suppress(ProcessLookupError):
+                        os.killpg(queries.pid, signal.SIGKILL)
             assert UNCONNECTED in log.read_text(), log.read_text()[-9000:]
 
     def counted(self, kind: str) -> Counter[tuple[int, int]]:
         """Return how often each (second, count) was given out."""
         if kind == "sink":
             found = [pq.read_table(path) for path in (self._root / "counts").rglob("*.parquet")]
-            rows = [
-                (int(start.timestamp() * 1000), count)
-                for table in found
-                for start, count in zip(
-                    table["window_start"].to_pylist(), table["count"].to_pylist(), strict=True
-                )
-            ]
+            named = [row for table in found for row in table.to_pylist()]
+            rows = [(unix_ms(row["window_end"]) - 1000, row["count"]) for row in named]
         else:
             rows = [row for batch in self.batches(kind).values() for row in batch]
         return Counter(((at - BEGUN_MS) // 1000, count) for at, count in rows)
@@ -123,10 +128,9 @@ class Installation:
         return {int(file.stem): json.loads(file.read_text()) for file in files}
 
 
-def end(queries: subprocess.Popen[bytes]) -> None:
-    """End queries as a power cut would."""
-    os.killpg(queries.pid, signal.SIGKILL)
-    queries.communicate()
+def unix_ms(time: datetime) -> int:
+    """Return a time as Unix ms."""
+    return round(time.timestamp() * 1000)
 
 
 @pytest.fixture
@@ -149,17 +153,15 @@ def test_queries_of_a_former_version_continue(
     code = request.getfixturevalue(version)
     installation.write(*range(6))
     installation.note(4)
-    former = installation.count(code, kinds)
-    before = {kind: installation.counted(kind) for kind in kinds}
-    last = {kind: max(installation.batches(kind), default=-1) for kind in kinds}
-    installation.write(6)
-    end(former)
+    with installation.counting(code, kinds):
+        before = {kind: installation.counted(kind) for kind in kinds}
+        last = {kind: max(installation.batches(kind), default=-1) for kind in kinds}
+        installation.write(6)
     installation.write(7, 8)
     installation.note(8)
-    present = installation.count(PRESENT, kinds)
     expected = Counter((second, EACH_SECOND) for second in range(8))
-    wait_until(lambda: all(installation.counted(kind) == expected for kind in kinds))
-    end(present)
+    with installation.counting(PRESENT, kinds):
+        wait_until(lambda: all(installation.counted(kind) == expected for kind in kinds))
 
     assert all(before.values())
     assert all(max(installation.batches(k)) > last[k] >= 0 for k in kinds if k != "sink")
