@@ -46,7 +46,8 @@ DESCRIPTION = """Watermarks that the writers vouch for: writers note time, the c
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
 # FastAPI silences its own use, but other threads may undo that: a line in the log that is no JSON.
-warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+# The message makes it another filter than FastAPI's, which that removes for a moment.
+warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttributeWarning)
 
 health = APIRouter(tags=["health"])
 

@@ -8,7 +8,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 WHOLE = ("benchmarks", "chaos", "cluster", "pages", "upgrade")
-"""Those whose tests all take long; of others, what needs a program of the suite asks for that."""
+"""Suites that are skipped whole; in others a test is, once it asks for a program of the suite."""
 
 
 def programs_of(name: str) -> Path:

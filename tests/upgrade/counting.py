@@ -14,59 +14,36 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-import spark_integration
 from spark_integration import NotedLogSink, read_noted_log, with_noted_watermark
 from writer_client import WriterClient
-
-IS_FIRST_RELEASE = not hasattr(spark_integration, "Noted")
-OF_TOPIC = {"ahead", "committed", "topic"}
 
 
 def events(spark: SparkSession, kind: str, given: Mapping[str, Any], checkpoint: str) -> DataFrame:
     """Return what a kind of query reads."""
-    url, stream = given["url"], given["stream"]
-    if kind in OF_TOPIC:
-        return read_topic(spark, kind, given, checkpoint)
-    where: dict[str, Any] = {"controller_url": url, "strict": False}
+    where = {"checkpoint_location": checkpoint, **told(given["url"], given["stream"])}
     if kind in {"log", "sink"}:
-        log = given["log"]
-        if not IS_FIRST_RELEASE:
-            noted, where = of_present(url, log)
-            return read_noted_log(spark, given["root"], noted, event_time="time", **where)
-        return read_noted_log(spark, given["root"], log, event_time="time", **where)
-    source = spark.readStream.format("kafka").option("subscribe", stream)
-    source = source.option("startingOffsets", "earliest")
-    records = source.option("kafka.bootstrap.servers", given["bootstrap"]).load()
-    timed = records.select(F.col("timestamp").alias("time"))
-    if not IS_FIRST_RELEASE:
-        noted, where = of_present(url, stream)
-        return with_noted_watermark(timed, "time", noted, checkpoint_location=checkpoint, **where)
-    where |= {"stream": stream, "checkpoint_location": checkpoint}
-    return with_noted_watermark(timed, "time", **where)
-
-
-def of_present(url: str, stream: str) -> tuple[Any, dict[str, Any]]:
-    """Return the stream and the policy, as values."""
-    from spark_integration import Noted, WatermarkPolicy  # noqa: PLC0415 - 0.1.0 has none
-
-    return Noted(url, stream), {"policy": WatermarkPolicy(strict=False)}
-
-
-def read_topic(
-    spark: SparkSession, kind: str, given: Mapping[str, Any], checkpoint: str
-) -> DataFrame:
-    """Return the records of the topic, with marks of one kind."""
+        noted = told(given["url"], given["log"])
+        return read_noted_log(spark, given["root"], event_time="time", **noted)
+    if kind == "beside":
+        source = spark.readStream.format("kafka").option("subscribe", given["stream"])
+        source = source.option("kafka.bootstrap.servers", given["bootstrap"])
+        records = source.option("startingOffsets", "earliest").load()
+        timed = records.select(F.col("timestamp").alias("time"))
+        return with_noted_watermark(timed, "time", **where)
     from spark_integration import KafkaRecords, read_noted_kafka  # noqa: PLC0415 - 0.1.0 has none
 
-    noted, where = of_present(given["url"], given["stream"])
-    records = KafkaRecords(given["stream"], given["bootstrap"])
-    options: dict[str, Any] = {
-        "marks": kind,
-        "event_time": "timestamp",
-        "checkpoint_location": checkpoint,
-    }
-    read = read_noted_kafka(spark, records, noted, **where, **options)
-    return read.select(F.col("timestamp").alias("time"))
+    topic = KafkaRecords(given["stream"], given["bootstrap"])
+    how: dict[str, Any] = {"event_time": "timestamp", "marks": kind, **where}
+    return read_noted_kafka(spark, topic, **how).select(F.col("timestamp").alias("time"))
+
+
+def told(url: str, stream: str) -> dict[str, Any]:
+    """Return how a version is told the stream, and that its windows are exact."""
+    try:
+        from spark_integration import Noted, WatermarkPolicy  # noqa: PLC0415 - 0.1.0 has none
+    except ImportError:
+        return {"controller_url": url, "stream": stream, "strict": False}
+    return {"noted": Noted(url, stream), "policy": WatermarkPolicy(strict=False)}
 
 
 def main(given: dict[str, Any]) -> None:
