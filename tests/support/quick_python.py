@@ -33,6 +33,7 @@ IMPORTED = (
     "spark_integration.beside.source",
     "spark_integration.log.source",
 )
+READY = b"ready\n"
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
 words = sys.argv[1:]
@@ -67,7 +68,7 @@ def quick_python() -> Iterator[str]:
             stdout=subprocess.PIPE,
         ) as server:
             assert server.stdout is not None
-            server.stdout.readline()
+            assert server.stdout.readline() == READY
             yield str(program)
 
 
@@ -79,7 +80,7 @@ def _serve(path: str) -> None:
     listening.bind(path)
     listening.listen()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    os.write(1, b"ready\n")
+    os.write(1, READY)
     while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
         asking, _ = listening.accept()
         if os.fork() == 0:
