@@ -24,6 +24,7 @@ from tests.support import java
 from tests.support.kafka import Broker
 from tests.support.processes import ServeProcess, environment
 from tests.support.secured_kafka import SecuredBroker
+from tests.support.waiting import wait_until
 
 TOPIC = "flights"
 PARTITIONS = 3
@@ -192,8 +193,13 @@ class KafkaArena:
             await asyncio.to_thread(self._observe)
             if self._relayed:
                 await asyncio.to_thread(self._relay)
+            stray = self.producers.get(STRAY)
             for program in self._programs:
-                program.start()
+                if program is not stray:
+                    program.start()
+            if stray:  # the first to note would say which log the stream is of
+                await asyncio.to_thread(wait_until, lambda: self.controller.get(TOPIC)["logs"])
+                stray.start()
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
