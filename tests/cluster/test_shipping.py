@@ -169,7 +169,7 @@ def test_whatever_spark_unpickles_names_the_remedy(sent: Callable[[], object], w
     """And the Python and the host that lack the package."""
     program = "import sys; from pyspark import cloudpickle as c; c.load(sys.stdin.buffer)({})"
     pickled = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]
-    words = ["env", "-u", "PYTHONPATH", ways.bare, "-c", program]
+    words = ["env", "-u", "PYTHONPATH", str(ways.bare), "-c", program]
     lacking = subprocess.run(words, input=pickled, capture_output=True, cwd="/", check=False)
 
     assert f"ImportError: {ways.bare} on ".encode() in lacking.stderr
