@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
-# FastAPI silences its own use, but other threads may undo that: a line in the log that is no JSON.
-# The message makes it another filter than FastAPI's, which that removes for a moment.
+# FastAPI ignores this warning about its own models. A thread that changes the filters of warnings
+# at that moment undoes it, and the log gets a line that is no JSON. FastAPI removes and adds its
+# filter each time; this one has a message, so it is another one and stays.
 warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttributeWarning)
 
 health = APIRouter(tags=["health"])

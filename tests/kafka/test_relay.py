@@ -22,7 +22,7 @@ from noted_time.values import StreamCut, reaches
 from noted_time_cli.app import app
 from reader_client import KafkaRelay
 from reader_client.asking.questions import marks_after
-from tests.support.kafka import Broker
+from tests.support.kafka import Broker, relayed
 from tests.support.kafka_judge import Json, violations
 from tests.support.processes import environment
 from tests.support.served import Served
@@ -62,17 +62,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def noted(broker: Broker, topic: str) -> list[NotedRecord]:
     """Return what was relayed."""
     return [NotedRecord.read(each.value) for each in broker.records(f"{topic}.noted")]
-
-
-def relayed(relay: KafkaRelay, broker: Broker, count: int) -> None:
-    """Look until so many marks were relayed."""
-
-    def looked() -> int:
-        relay.look()
-        there = relay.noted.name in broker.topics()
-        return there and relay.noted.look().ends.get(0, 0)
-
-    wait_until(lambda: looked() >= count)
 
 
 def write(broker: Broker, served: Served, topic: str, time: int, **options: Any) -> None:  # noqa: ANN401

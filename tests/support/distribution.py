@@ -17,6 +17,7 @@ IN_JAVA = (
 """The tests of Kafka that start programs in Java, a third of what those of Kafka take."""
 
 LONG = {"browser", "kafka", "kafka and java"}
+"""The longest groups after those of Spark."""
 
 
 class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types

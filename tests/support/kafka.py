@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_integration.session.jars import CONNECTOR, Jar, fetch
 from tests.support.broker import HOME, JARS, Broker, Record, Settings, free_port
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from reader_client import KafkaRelay
 
 __all__ = ["HOME", "Broker", "Record", "Settings", "free_port"]
 
@@ -55,3 +59,14 @@ def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
     fetch(CONNECT, HOME / "connect", **options)
     for jar in CLIENTS:  # one by one: Ivy keeps one version of a module
         fetch([jar], HOME / "clients", **options)
+
+
+def relayed(relay: KafkaRelay, broker: Broker, count: int) -> None:
+    """Look until so many marks were relayed."""
+
+    def looked() -> int:
+        relay.look()
+        there = relay.noted.name in broker.topics()
+        return there and relay.noted.look().ends.get(0, 0)
+
+    wait_until(lambda: looked() >= count)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import select
 import signal
 import socket
@@ -21,6 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+
+from tests.support.forks import run_module
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = (
@@ -107,19 +108,10 @@ def _answer(asking: socket.socket) -> None:
 
 
 def _run(files: list[int], words: list[str], cwd: str, env: dict[str, str]) -> None:
-    for stream, file in enumerate(files):
-        os.dup2(file, stream)
-        os.close(file)
-    os.chdir(cwd)
-    os.environ.clear()
-    os.environ.update(env)
-    given = env.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:0] = [each for each in given if each not in sys.path and "pyspark.zip" not in each]
-    module, *sys.argv[1:] = words
-    sys.modules.pop(module, None)
+    sys.modules.pop(words[0], None)  # it was imported, and is to be run
     code = 1
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        run_module(words, cwd, env, files)
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 import tomllib
@@ -59,6 +60,20 @@ def test_a_first_run_makes_the_venv_and_installs_by_hash(
         ("--require-hashes", "-r", str(clone / "requirements.lock")),
         ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone)),
     ]
+
+
+@pytest.mark.usefixtures("installs")
+def test_pythons_of_spark_find_a_pyspark_that_is_compiled(
+    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark puts its archive of sources in front, which each process would compile anew."""
+    packages = clone / ".venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    run.install_packages({})
+    monkeypatch.setattr(sys, "path", ["/spark/python/lib/pyspark.zip", "/spark/py4j.zip", "/ours"])
+    site.addsitedir(str(packages))
+
+    assert sys.path == ["/spark/py4j.zip", "/ours", str(packages)]
 
 
 @pytest.mark.usefixtures("clone")

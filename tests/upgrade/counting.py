@@ -1,8 +1,8 @@
 """Queries of one version, each with its checkpoint: `python counting.py GIVEN`, which is JSON.
 
 Each of the `kinds` counts the rows of each second, and keeps what it gives out in a file for each
-batch. Once all that is there has been counted, that is printed; they end with the standard input.
-It uses what each version has, by the call that the version has for it.
+batch. It prints once all that is there has been counted; then the queries go on until they are
+killed. It uses what every version has, by the arguments that the version takes.
 """
 
 import json
@@ -20,9 +20,9 @@ from writer_client import WriterClient
 
 def events(spark: SparkSession, kind: str, given: Mapping[str, Any], checkpoint: str) -> DataFrame:
     """Return what a kind of query reads."""
-    where = {"checkpoint_location": checkpoint, **told(given["url"], given["stream"])}
+    where = {"checkpoint_location": checkpoint, **arguments_of(given["url"], given["stream"])}
     if kind in {"log", "sink"}:
-        noted = told(given["url"], given["log"])
+        noted = arguments_of(given["url"], given["log"])
         return read_noted_log(spark, given["root"], event_time="time", **noted)
     if kind == "beside":
         source = spark.readStream.format("kafka").option("subscribe", given["stream"])
@@ -37,8 +37,8 @@ def events(spark: SparkSession, kind: str, given: Mapping[str, Any], checkpoint:
     return read_noted_kafka(spark, topic, **how).select(F.col("timestamp").alias("time"))
 
 
-def told(url: str, stream: str) -> dict[str, Any]:
-    """Return how a version is told the stream, and that its windows are exact."""
+def arguments_of(url: str, stream: str) -> dict[str, Any]:
+    """Return what the version is given for a stream; the watermark is exact for windows."""
     try:
         from spark_integration import Noted, WatermarkPolicy  # noqa: PLC0415 - 0.1.0 has none
     except ImportError:
@@ -72,9 +72,7 @@ def main(given: dict[str, Any]) -> None:
         query.processAllAvailable()
     sys.stdout.write("counted\n")
     sys.stdout.flush()
-    sys.stdin.read()
-    for query in queries:
-        query.stop()
+    spark.streams.awaitAnyTermination()
 
 
 def kept_in(directory: Path) -> Any:  # noqa: ANN401 - a function

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from datetime import datetime
+from contextlib import closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,10 +16,10 @@ import pytest
 from examples.flights.starting import UNCONNECTED
 from reader_client import KafkaRelay
 from tests.support import kafka
-from tests.support.kafka import Broker
+from tests.support.kafka import Broker, relayed
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
-from tests.support.spark_programs import environment
+from tests.support.spark_programs import SparkProgram
 from tests.support.spark_sessions import SETTINGS
 from tests.support.waiting import wait_until
 from tests.upgrade.versions import PRESENT
@@ -64,21 +60,15 @@ class Installation:
         self._topic.note("w", time, {0: self._end, 1: self._end})
         self._marks += 1
         with closing(KafkaRelay(self._broker.config, self._topic.name, self._url)) as relay:
-            wait_until(lambda: self._relayed(relay) == self._marks)
-
-    def _relayed(self, relay: KafkaRelay) -> int:
-        relay.look()
-        there = relay.noted.name in self._broker.topics()
-        return relay.noted.look().ends.get(0, 0) if there else 0
+            relayed(relay, self._broker, self._marks)
 
     @contextmanager
     def counting(self, code: Path, kinds: Sequence[str]) -> Iterator[None]:
-        """Have queries of some code count all that is there; they go on until the block ends.
+        """Run the queries of a version; they have counted all that is there, and are killed then.
 
-        Then they end as by a power cut. They are started again if Spark did not wait for Python, as
-        by a supervisor.
+        They are started again if Spark did not wait for Python, as by a supervisor.
         """
-        given = {
+        given: dict[str, object] = {
             "kinds": kinds,
             "directory": str(self._directory),
             "root": str(self._root),
@@ -88,36 +78,25 @@ class Installation:
             "log": LOG,
             "settings": SETTINGS | {"spark.jars": ",".join(kafka.connector())},
         }
-        log = self._directory / "queries.log"
+        words = ("env", f"--chdir={self._directory}", f"PYTHONPATH={code}", sys.executable)
         while True:
-            with (
-                log.open("wb") as output,
-                subprocess.Popen(
-                    [sys.executable, str(PROGRAM), json.dumps(given)],
-                    cwd=self._directory,
-                    env=environment() | {"PYTHONPATH": str(code)},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=output,
-                    start_new_session=True,
-                ) as queries,
-            ):
-                assert queries.stdout is not None
-                try:
-                    if queries.stdout.readline() == b"counted\n":
-                        yield
-                        return
-                finally:
-                    with suppress(ProcessLookupError):
-                        os.killpg(queries.pid, signal.SIGKILL)
-            assert UNCONNECTED in log.read_text(), log.read_text()[-9000:]
+            queries = SparkProgram(PROGRAM, given, self._directory / "queries.log", words)
+            try:
+                wait_until(lambda: queries.printed() or not queries.running())  # noqa: B023 - now
+                if queries.printed():
+                    yield
+                    return
+            finally:
+                queries.kill()
+            assert queries.has_said(UNCONNECTED), queries.said()
 
     def counted(self, kind: str) -> Counter[tuple[int, int]]:
         """Return how often each (second, count) was given out."""
         if kind == "sink":
             found = [pq.read_table(path) for path in (self._root / "counts").rglob("*.parquet")]
             named = [row for table in found for row in table.to_pylist()]
-            rows = [(unix_ms(row["window_end"]) - 1000, row["count"]) for row in named]
+            ends = ((row["window_end"].timestamp(), row["count"]) for row in named)
+            rows = [(round(end * 1000) - 1000, count) for end, count in ends]
         else:
             rows = [row for batch in self.batches(kind).values() for row in batch]
         return Counter(((at - BEGUN_MS) // 1000, count) for at, count in rows)
@@ -126,11 +105,6 @@ class Installation:
         """Return what each batch gave out."""
         files = (self._directory / kind).glob("[0-9]*.json")
         return {int(file.stem): json.loads(file.read_text()) for file in files}
-
-
-def unix_ms(time: datetime) -> int:
-    """Return a time as Unix ms."""
-    return round(time.timestamp() * 1000)
 
 
 @pytest.fixture
@@ -149,7 +123,7 @@ def installation(tmp_path: Path, broker: Broker) -> Iterator[Installation]:
 def test_queries_of_a_former_version_continue(
     version: str, kinds: Sequence[str], installation: Installation, request: pytest.FixtureRequest
 ) -> None:
-    """Killed in the middle, and gone on by the present version: each window comes once, whole."""
+    """Killed in the middle, and continued by the present version: each window comes once, whole."""
     code = request.getfixturevalue(version)
     installation.write(*range(6))
     installation.note(4)
