@@ -64,9 +64,10 @@ class Installation:
 
     @contextmanager
     def counting(self, code: Path, kinds: Sequence[str]) -> Iterator[None]:
-        """Run the queries of a version; they have counted all that is there, and are killed then.
+        """Run the queries of a version, and kill them at the end of the block.
 
-        They are started again if Spark did not wait for Python, as by a supervisor.
+        The block begins once they have counted all that is there. They are started again if Spark
+        did not wait for Python, as by a supervisor.
         """
         given: dict[str, object] = {
             "kinds": kinds,
