@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree as ET
@@ -33,9 +34,13 @@ def repository(scratch: Path) -> Path:
 
 
 def coordinates() -> Path:
-    """Return the path of this version: groupId/artifactId/version, as the POM has them."""
+    """Return the path of this version: groupId/artifactId/version, as the POM has them.
+
+    Maven takes `.dev0` for something after the release, and calls what is before it a snapshot.
+    """
     group, artifact = (text("groupId"), text("artifactId"))
-    return Path(*group.split("."), artifact, str(metadata()["version"]))
+    version = re.sub(r"\.dev\d+$", "-SNAPSHOT", metadata()["version"])
+    return Path(*group.split("."), artifact, version)
 
 
 def text(element: str) -> str:

@@ -75,7 +75,7 @@ def test_it_works_where_nothing_else_is_installed(tools: Path, wheel: Path, tmp_
 
 def test_the_interceptor_lies_as_maven_finds_it(artifacts: Path) -> None:
     """By its coordinates: the jar, its sources and pages, the POM, and the checksums of each."""
-    stem = f"noted-time-interceptor-{building.metadata()['version']}"
+    stem = f"noted-time-interceptor-{artifacts.name}"
     files = [f"{stem}{end}" for end in ("-javadoc.jar", "-sources.jar", ".jar", ".pom")]
     expected = {*files, *(f"{file}.{each}" for file in files for each in maven.CHECKSUMS)}
     jar = artifacts / f"{stem}.jar"
@@ -96,7 +96,7 @@ def test_the_interceptor_lies_as_maven_finds_it(artifacts: Path) -> None:
 def test_each_jar_has_its_part_and_the_license(artifacts: Path, end: str, has: str) -> None:
     """And says which version it is."""
     version = building.metadata()["version"]
-    with ZipFile(artifacts / f"noted-time-interceptor-{version}{end}") as files:
+    with ZipFile(artifacts / f"noted-time-interceptor-{artifacts.name}{end}") as files:
         names, manifest = set(files.namelist()), files.read("META-INF/MANIFEST.MF").decode()
 
     assert {has, "META-INF/LICENSE"} - names == set()

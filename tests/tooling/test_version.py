@@ -1,0 +1,42 @@
+"""One version: that of the project, in what is built beside it and on the pages."""
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+RELEASES = re.compile(r"^## \[(\d+\.\d+\.\d+)\]", re.MULTILINE)
+WHEELS = re.compile(r"noted_time-([\w.]+)-py3")
+
+
+def declared(project: Path) -> dict[str, str]:
+    """Return the project's table of a `pyproject.toml`."""
+    table: dict[str, str] = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    return table
+
+
+def test_between_releases_the_version_is_not_that_of_the_last(root: Path) -> None:
+    """A wheel of today's code under the name of a release could not be told from it."""
+    released = RELEASES.findall((root / "CHANGELOG.md").read_text())
+
+    assert declared(root)["version"] not in released
+    assert version("noted-time") == declared(root)["version"]
+
+
+def test_the_provider_for_airflow_is_of_the_same_version(root: Path) -> None:
+    """And needs no older one of the project."""
+    ours, provider = declared(root)["version"], declared(root / "integrations" / "airflow")
+
+    assert provider["version"] == ours
+    assert f"noted-time>={ours}" in provider["dependencies"]
+
+
+def test_the_pages_name_the_wheel_that_is_built(root: Path) -> None:
+    """Their commands can be copied."""
+    named = {
+        each
+        for page in root.glob("docs/**/*.md")
+        for each in WHEELS.findall(page.read_text("utf-8"))
+    }
+
+    assert named == {declared(root)["version"]}
