@@ -96,7 +96,7 @@ class Cluster:
 
     def producer(self, topic: str) -> KafkaNotedProducer:
         """Return a producer of a topic, its only writer."""
-        return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, self.url, "w", wait=True)
+        return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, self.url, "w")
 
     def create(self, topic: str) -> None:
         """Create a topic, and a stream of its name."""

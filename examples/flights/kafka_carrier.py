@@ -51,7 +51,7 @@ def stop_of(line: str) -> Stop:
 def fly_noted(bootstrap: str, topic: str, carrier: str, controller_url: str) -> None:
     """Write what the lines say, note, and finish at their end."""
     config = {"bootstrap.servers": bootstrap, "transactional.id": carrier}
-    with KafkaNotedProducer(config, topic, controller_url, carrier, wait=True) as producer:
+    with KafkaNotedProducer(config, topic, controller_url, carrier) as producer:
         for stop in _stops(producer.kafka, topic):
             with producer.transaction():
                 for departure, record in stop.flights:

@@ -36,7 +36,7 @@ def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
             topic,
             served.url,
             writer,
-            **{"wait": True, **options},
+            **{"wait": None, **options},
         )
         started.append(producer)
         return producer

@@ -71,7 +71,7 @@ def begins_once_it_is_back(
     """Produce and note while a server is away; all is delivered, in its order, once it is back."""
     reports: list[KafkaError | None] = []
     server.stop()
-    producer = start(config={"queue.buffering.max.messages": 4}, wait=False)
+    producer = start(config={"queue.buffering.max.messages": 4}, wait=0)
     topic = producer.topic
     for n in (0, 1, 2):
         producer.produce(
@@ -113,7 +113,7 @@ def test_a_burst_that_meets_the_begin_is_sent_in_its_order(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Those that wait before those that need not, each partition in the order of the calls."""
-    producer, count = start(wait=False), 0
+    producer, count = start(wait=0), 0
     while producer._produces_in is None or count < 2000:
         if len(producer) > 20_000:  # it is slow to begin: far below what may wait
             producer.poll(0.01)
@@ -136,7 +136,7 @@ def test_what_waited_is_held_against_what_a_former_process_noted(
 ) -> None:
     """An event below is late, and a note below is refused, by the next call that can say so."""
     start().note_time(NOON)
-    producer = start(wait=False)
+    producer = start(wait=0)
     producer.produce(value="a", event_time=NOON - 1)
     producer.note_time(NOON - 1)
     with pytest.raises(InvalidNote):
@@ -156,7 +156,9 @@ def test_a_begin_that_cannot_work_is_logged_once_and_raised_by_every_call(
         (topic, "other", UnknownStream),
     ]
     for name, stream, error in unknown:
-        producer = KafkaNotedProducer(broker.config, name, served.url, "berlin", stream=stream)
+        producer = KafkaNotedProducer(
+            broker.config, name, served.url, "berlin", stream=stream, wait=0
+        )
         calls: list[Callable[[], object]] = [
             producer.flush,
             partial(producer.produce, value="a", event_time=NOON),
@@ -182,7 +184,7 @@ def test_an_event_that_waited_and_is_not_taken_is_a_failure(
     broker.create(topic, 1, {"max.message.bytes": 3000})
     failed: list[KafkaError | None] = []
     served.stop()
-    producer = start(wait=False)
+    producer = start(wait=0)
     producer.produce(
         value=b"x" * 5000, event_time=NOON, on_delivery=lambda error, _: failed.append(error)
     )
@@ -253,7 +255,7 @@ def test_a_loop_of_consume_transform_and_produce_notes_after_each_commit(
     broker: Broker, served: Served, topic: str, start: Start, consumer: Consumer
 ) -> None:
     """With the calls of Confluent's: what is aborted counts for nothing, nor do its offsets."""
-    producer = start(config={"transactional.id": topic}, wait=False)
+    producer = start(config={"transactional.id": topic}, wait=0)
     producer.init_transactions()
     for n, commits in enumerate((False, True)):
         producer.begin_transaction()

@@ -129,7 +129,7 @@ def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
     both = f"of log {id_of(broker, topic)}, and this is log {id_of(broker, mirror)}"
     before = served.get(f"{topic}/writers")["writers"]
     with pytest.raises(AnotherLog, match=both):
-        KafkaNotedProducer(broker.config, mirror, served.url, "berlin", stream=topic, wait=True)
+        KafkaNotedProducer(broker.config, mirror, served.url, "berlin", stream=topic)
     with WriterClient(served.url, topic, "berlin") as client:
         noter = EventTimeNoter(client, KafkaTimes(broker.config, mirror), delay_ms=0)
         with pytest.raises(AnotherLog, match=both):
@@ -154,7 +154,7 @@ def test_a_topic_that_was_created_again_and_has_outgrown_the_offsets_is_another_
     broker.send(topic, [(0, "a", NOON)] * 10)
 
     with pytest.raises(AnotherLog, match="one that was created again a new one"):
-        KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=True)
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin")
     assert served.get(f"{topic}/explain")["lower"] == NOON + 1
 
 

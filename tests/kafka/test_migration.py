@@ -35,9 +35,7 @@ class Shop:
     def note(self, now: int) -> None:
         """Begin to note: start again as a producer that does."""
         self._since = now - DELAY_MS
-        self._noted = KafkaNotedProducer(
-            self._broker.config, self._topic, self._url, self.name, wait=True
-        )
+        self._noted = KafkaNotedProducer(self._broker.config, self._topic, self._url, self.name)
 
     def sell(self, now: int, *partitions: int) -> None:
         """Write the records of a while up to `now`, and note if it does."""

@@ -18,7 +18,6 @@ from noted_time import (
     DeliveryFailed,
     Fenced,
     InvalidNote,
-    NotedTimeError,
     Rejected,
     UnknownStream,
     Unreachable,
@@ -359,7 +358,7 @@ def test_the_end_of_a_process_delivers_notes_and_leaves_the_writer_a_member(
 import logging, sys
 logging.basicConfig(stream=sys.stdout)
 from writer_client import KafkaNotedProducer
-producer = KafkaNotedProducer({broker.config}, "{topic}", "{served.url}", "berlin", wait=True)
+producer = KafkaNotedProducer({broker.config}, "{topic}", "{served.url}", "berlin")
 for n in range(100):
     producer.produce(value="a", event_time={NOON} + n)
 producer.note_time({NOON} + 100)
@@ -563,22 +562,43 @@ def test_a_configuration_that_leaves_nothing_to_note_is_refused(
         KafkaNotedProducer({**broker.config, **config}, "t", "http://127.0.0.1:9", "berlin")
 
 
-def test_a_start_that_cannot_work_says_why(
-    broker: Broker, served: Served, topic: str, monkeypatch: pytest.MonkeyPatch
+def test_a_producer_that_was_created_is_a_member(
+    broker: Broker, served: Served, topic: str
 ) -> None:
-    """An unknown topic or stream at once, and no answer after the time for a start."""
-    monkeypatch.setattr(channel, "BEGIN_S", 0.5)
-    away = {"bootstrap.servers": "127.0.0.1:9"}
-    refused: list[tuple[Mapping[str, Any], str, str, type[NotedTimeError], str]] = [
-        (away, topic, served.url, Unreachable, "no Kafka broker answers at 127.0.0.1:9"),
-        (broker.config, "mistyped", served.url, Rejected, "there is no Kafka topic 'mistyped'"),
-        (broker.config, topic, "http://127.0.0.1:9", Unreachable, "not durable within 0.5 s: no"),
-    ]
-    for config, name, url, error, says in refused:
-        with pytest.raises(error, match=says):
-            KafkaNotedProducer(config, name, url, "berlin", wait=True)
-    with pytest.raises(UnknownStream):
-        KafkaNotedProducer(broker.config, topic, served.url, "berlin", stream="other", wait=True)
+    """So that of several in one ``with`` none is late for what another notes."""
+    with (
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin"),
+        KafkaNotedProducer(broker.config, topic, served.url, "lima"),
+    ):
+        joined = served.get(f"{topic}/writers")["writers"]
+
+    assert sorted(each["writer"] for each in joined) == ["berlin", "lima"]
+
+
+def test_a_producer_whose_servers_are_away_goes_on_in_the_background(
+    broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is raised for that, and one warning says so."""
+    servers: tuple[Broker | Served, ...] = (broker, served)
+    for server in servers:
+        server.stop()
+        with KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=0.5) as producer:
+            server.start()
+            producer.produce(value="a", event_time=NOON)
+            producer.note_time(NOON + 1)
+            assert producer.flush(60).lower == NOON + 1
+
+    said = [each.getMessage() for each in caplog.records if "tried further" in each.getMessage()]
+    assert ["'berlin' has not begun after 0.5 s" in each for each in said] == [True, True]
+
+
+def test_a_start_that_cannot_work_says_why(broker: Broker, served: Served, topic: str) -> None:
+    """Of an unknown topic or stream; what is away is another matter."""
+    for name, stream, error in (("mistyped", topic, Rejected), (topic, "other", UnknownStream)):
+        with pytest.raises(error, match=r"'(mistyped|other)'"):
+            KafkaNotedProducer(broker.config, name, served.url, "berlin", stream=stream, wait=None)
+    with pytest.raises(Rejected, match="wait is a number of seconds"):
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=True)
 
 
 def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(

@@ -111,7 +111,7 @@ def write_on(broker: Broker, served: Served, topic: str, stopping: threading.Eve
     def of(writer: str) -> KafkaNotedProducer:
         own = {"transactional.id": f"{topic}-{writer}", "topic.metadata.refresh.interval.ms": 200}
         config = {**broker.config, **own, "linger.ms": 0}
-        return KafkaNotedProducer(config, topic, served.url, writer, wait=True)
+        return KafkaNotedProducer(config, topic, served.url, writer)
 
     def produce(producer: KafkaNotedProducer) -> None:
         for key in "abcdefgh":

@@ -138,7 +138,7 @@ def produced(hourly: Hourly, writer: str, second: int, *, aborts: bool) -> None:
     """Produce four records of a second and the next one in a transaction, and note the second."""
     chance = random.Random(f"{writer}{second}")
     config = {**hourly.broker.config, "transactional.id": f"{hourly.name}-{writer}"}
-    with KafkaNotedProducer(config, hourly.name, hourly.served.url, writer, wait=True) as producer:
+    with KafkaNotedProducer(config, hourly.name, hourly.served.url, writer) as producer:
         for is_aborted in (True, False) if aborts else (False,):
             with suppress(RuntimeError), producer.transaction():
                 for _ in range(4):

@@ -195,7 +195,7 @@ def _producers(
     create_stream(asked["url"], STREAM, expected=names)
     return {
         name: started.enter_context(
-            KafkaNotedProducer(config, STREAM, asked["url"], name, wait=True)
+            KafkaNotedProducer(config, STREAM, asked["url"], name, wait=None)
         )
         for name in names
     }

@@ -7,7 +7,7 @@ import sys
 import threading
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -118,10 +118,11 @@ class KafkaNotedProducer(Closing):
 
     *Beginning.* Creating one joins the stream. It takes over the writer's name (and transactions)
     from a former process, and then looks the ends of the topic up, so that the next note covers
-    what that one wrote. From then on the former raises `Fenced`. This is done in the background,
-    however long Kafka or the controller does not answer. Events and notes wait for it, at most
-    `queue.buffering.max.messages`, and no event is sent before. All other calls that need it wait
-    as well. If topic or stream cannot work, the log says so, and every call raises it.
+    what that one wrote. From then on the former raises `Fenced`. The constructor waits for it, at
+    most ten seconds. If Kafka or the controller does not answer for longer, it goes on in the
+    background: events and notes wait for it, at most `queue.buffering.max.messages`, and no event
+    is sent before. All other calls that need it wait as well. If topic or stream turns out then to
+    be one that cannot work, the log says so, and every call raises it.
 
     Event times have to be the timestamps of the records: positive Unix ms, or aware `datetime`s.
 
@@ -147,7 +148,7 @@ class KafkaNotedProducer(Closing):
         on_excluded: Callable[[Exclusion], object] | None = None,
         on_failure: OnFailure = "raise",
         auto: ClockNotes | None = None,
-        wait: bool = False,
+        wait: float | None = channels.BEGIN_S,
     ) -> None:
         """Join the stream, which is by default that of the topic's name.
 
@@ -161,10 +162,14 @@ class KafkaNotedProducer(Closing):
 
         With `auto` a clock is noted, never beyond an event that was produced and not delivered.
 
-        Raises `Rejected` for a configuration that cannot work. With `wait` it has begun on return,
-        after at most ten seconds, or raises: also `Rejected` for a topic or stream that cannot
-        work, and `Unreachable` if Kafka or the controller does not answer.
+        It has begun on return, unless Kafka or the controller did not answer for `wait` seconds: a
+        warning says so then. With `wait=0` it returns at once, with `wait=None` it waits for ever.
+
+        Raises `Rejected` for a configuration that cannot work, and for a topic or stream that
+        cannot, if that is known by then.
         """
+        if isinstance(wait, bool):
+            raise Rejected("wait is a number of seconds, 0 for at once, or None for ever")
         config = dict(config)
         self.topic = topic
         self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
@@ -201,16 +206,12 @@ class KafkaNotedProducer(Closing):
         self._since_poll = 0
         self._pid = os.getpid()
         self._wake = threading.Event()
-        if wait:
-            try:
-                self._begin()
-            except BaseException:
-                self.client.end(0.0)
-                raise
         name = f"noted-time producer {writer}"
         self._thread = threading.Thread(target=self._tend, name=name, daemon=True)
         self._thread.start()
         open_clients.add(self)
+        if wait != 0:
+            self._wait_at_first(wait)
 
     @property
     def kafka(self) -> Producer:
@@ -611,9 +612,7 @@ class KafkaNotedProducer(Closing):
             try:
                 self._begin()
             except Unreachable as error:
-                if self._waiting.delay is None:
-                    log.warning("%s; it is tried further", error)
-                self._waiting.delay = error
+                self._put_off(error)
                 self._wake.clear()
                 self._wake.wait(RETRY_S)
             except Exception as error:  # noqa: BLE001 - every call raises it
@@ -628,6 +627,24 @@ class KafkaNotedProducer(Closing):
                 self._waiting.fail()
                 self.client.end(0.0)
                 return
+
+    def _put_off(self, why: Unreachable) -> None:
+        """Remember why it has not begun, and log the first reason."""
+        if self._waiting.put_off(why):
+            log.warning("%s; it is tried further, and events and notes wait for it", why)
+
+    def _wait_at_first(self, timeout_s: float | None) -> None:
+        """Wait until it has begun, or for that long; raises why it cannot begin, and is closed."""
+        try:
+            self._waiting.wait(timeout_s)
+            self.check()
+        except BaseException:
+            with suppress(NotedTimeError):
+                self.close(0.0)
+            raise
+        if not self._waiting.is_over and self._waiting.delay is None:
+            who = f"the producer of writer {self.client.writer!r}"
+            self._put_off(Unreachable(f"{who} has not begun after {timeout_s:g} s"))
 
     def _wait_for_begin(self, until: float) -> None:
         """Wait until the producer has begun; raises why it has not, at last `Unreachable`."""

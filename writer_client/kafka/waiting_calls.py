@@ -41,6 +41,12 @@ class WaitingCalls:
         self._ended.wait()
         return False
 
+    def put_off(self, why: Unreachable) -> bool:
+        """Set why it has not begun; returns whether that is the first reason."""
+        with self._lock:
+            is_first, self.delay = self.delay is None, why
+        return is_first
+
     def end(self) -> None:
         """Make the calls that wait; none of them may raise. Later ones are made at once."""
         with self._lock:
@@ -55,7 +61,10 @@ class WaitingCalls:
         """Wake those who wait: it will not begin."""
         self._ended.set()
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait for the end, or the failure; not in the thread that makes the calls."""
+    def wait(self, timeout_s: float | None) -> None:
+        """Wait for the end, or the failure; not in the thread that makes the calls.
+
+        `None` waits without limit.
+        """
         if self._making != threading.get_ident():
             self._ended.wait(timeout_s)
