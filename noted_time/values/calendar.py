@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from noted_time.values.errors import Unreadable
@@ -16,7 +17,8 @@ def floored(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     """Return the last time, not above `time`, at which a clock in the zone shows a multiple.
 
     Multiples of `step_ms` (at least 1) count from 1970-01-01T00:00 on that clock. A step of whole
-    days begins at the first midnight of a day, or when a day without one begins. All are Unix ms.
+    days begins at the first midnight of a day. A multiple that the clock skips begins when the
+    clock is put forward. All are Unix ms.
 
     >>> from zoneinfo import ZoneInfo
     >>> floored(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
@@ -37,12 +39,13 @@ def floored(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     """
     if zone is UTC:
         return time - time % step_ms
-    wall_ms = (_local(time, zone).replace(tzinfo=None) - FIRST_MIDNIGHT) // timedelta(
-        milliseconds=1
-    )
+    wall_ms = (_wall(time, zone) - FIRST_MIDNIGHT) // timedelta(milliseconds=1)
     border = FIRST_MIDNIGHT + timedelta(milliseconds=wall_ms - wall_ms % step_ms)
     # a clock that is put back shows the border twice, one that is put forward perhaps never
     first, second = (unix_ms_of(border.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    if second < first:  # both are beside the hour that is skipped: the clock jumps between them
+        jump = bisect_left(range(second, first), border, key=lambda ms: _wall(ms, zone))
+        return second + jump
     if step_ms % DAY_MS == 0 or second > time:
         return first
     return max(first, second)
@@ -58,6 +61,10 @@ def shown_in(time: int, zone: tzinfo = UTC) -> str:
     if zone is UTC:
         return shown_time(time)
     return _local(time, zone).isoformat(timespec="milliseconds" if time % 1000 else "seconds")
+
+
+def _wall(time: int, zone: tzinfo) -> datetime:
+    return _local(time, zone).replace(tzinfo=None)
 
 
 def _local(time: int, zone: tzinfo) -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from noted_time.values import (
     duration_ms,
     unix_ms_of,
 )
+from noted_time.values.calendar import floored, shown_in
 from noted_time.values.given import LONGEST_MS
 from spark_integration import ReadRange
 
@@ -145,3 +147,55 @@ def test_a_range_names_its_bounds_as_times() -> None:
     """As the call may have had them as `datetime`s."""
     with pytest.raises(Rejected, match="start_at 2013-01-01T10:00:00Z is not below end_at 2013-"):
         ReadRange(TEN, TEN)
+
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("zone", "time", "step_ms", "floor"),
+    [
+        ("Pacific/Chatham", "2026-09-26T14:10Z", HOUR_MS, "2026-09-27T03:45:00+13:45"),
+        ("Antarctica/Troll", "2026-03-29T01:10Z", 120 * MINUTE_MS, "2026-03-29T03:00:00+02:00"),
+        ("Europe/Berlin", "2026-03-29T01:10Z", 50 * MINUTE_MS, "2026-03-29T03:00:00+02:00"),
+        ("Africa/Cairo", "2026-04-23T22:10Z", DAY_MS, "2026-04-24T01:00:00+03:00"),
+    ],
+)
+def test_a_multiple_that_the_clock_skips_begins_with_summer_time(
+    zone: str, time: str, step_ms: int, floor: str
+) -> None:
+    """Above it lies what is not complete yet."""
+    given = unix_ms_of(datetime.fromisoformat(time))
+
+    assert shown_in(floored(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
+
+
+def turn_after(day: datetime, zone: ZoneInfo) -> int:
+    """Return the first time in the next 400 days at which the zone's offset is another one."""
+    days = [day + timedelta(days=number) for number in range(400)]
+    offsets = [each.astimezone(zone).utcoffset() for each in days]
+    turn = next((at for at, each in enumerate(offsets) if each != offsets[0]), 0)
+    early, late = unix_ms_of(days[max(turn - 1, 0)]), unix_ms_of(days[turn])
+    while late - early > 1:
+        middle = (early + late) // 2
+        offset = (EPOCH + timedelta(milliseconds=middle)).astimezone(zone).utcoffset()
+        early, late = (middle, late) if offset == offsets[0] else (early, middle)
+    return late
+
+
+@given(
+    zone=st.sampled_from(sorted(available_timezones())).map(ZoneInfo),
+    day=st.datetimes(datetime(1974, 1, 1), datetime(2037, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - without the zone
+    beside=st.integers(-2 * HOUR_MS, 3 * HOUR_MS),
+    step_ms=st.sampled_from([7 * MINUTE_MS, 15 * MINUTE_MS, 90 * MINUTE_MS, HOUR_MS, DAY_MS]),
+)
+def test_a_floor_is_never_above_its_time(
+    zone: ZoneInfo, day: datetime, beside: int, step_ms: int
+) -> None:
+    """In every zone, beside the turns of its clock; and the floor of a floor is itself."""
+    time = turn_after(day, zone) + beside
+
+    floor = floored(time, step_ms, zone)
+
+    assert floor <= time
+    assert floored(floor, step_ms, zone) == floor
