@@ -5,9 +5,12 @@ The server and the database are imported when a command needs them, which takes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from socket import getfqdn
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import typer
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from controller.api.sockets.server import Place
 
 LIMITS = Limits()
+
+OPEN = "read, note, seal and remove every stream"
 
 
 def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's
@@ -105,6 +110,14 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     insecure: Annotated[
         bool, _option("INSECURE", "Let everyone who can reach the address note, read and remove.")
     ] = False,
+    host_name: Annotated[
+        str,
+        _option(
+            "HOST_NAME",
+            "By which names --insecure is called, beside addresses and that of --advertise.",
+            metavar="NAME,…",
+        ),
+    ] = "",
     most: Most,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
@@ -156,8 +169,9 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     with tokens_of(database) as kept, exclusive_lock(database):
         cache = TokenCache(kept)
         cache.refresh()
-        gate = Gate(cache, require=require_token, insecure=insecure)
-        _check_address(gate, place, database, insecure=insecure)
+        names = _names(place, advertise, host_name) if insecure else None
+        gate = Gate(cache, require=require_token, names=names)
+        _check_address(gate, place, database, names)
         controller = Controller(open_store(database), limits=most.limits)
         serve_app(create_app(controller, gate), controller, place, advertise)
 
@@ -182,7 +196,18 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     typer.echo(f"{without_password(database)} is at {at}.")
 
 
-def _check_address(gate: Gate, place: Place, database: str, *, insecure: bool) -> None:
+def _names(place: Place, advertise: str | None, host_name: str) -> list[str]:
+    """Return the names by which others call an open controller; raises `Rejected`."""
+    from controller.api.sockets.server import to_call
+
+    own = urlsplit(to_call(advertise)).hostname if advertise else getfqdn()
+    given = (each.strip() for each in host_name.split(","))
+    return sorted({each for each in (place.host, own, *given) if each})
+
+
+def _check_address(
+    gate: Gate, place: Place, database: str, names: Sequence[str] | None = None
+) -> None:
     """Raise `Rejected` if anyone on the network could move the watermark of every stream."""
     import structlog
 
@@ -191,13 +216,13 @@ def _check_address(gate: Gate, place: Place, database: str, *, insecure: bool) -
     log = structlog.get_logger()
     if is_loopback(place.host):
         return
-    if not (gate.asks() or insecure):
+    if not gate.asks() and names is None:
         raise Rejected(
             f"{place.host} can be reached by others, and there is no token: create one with "
             f"{with_database('noted-time token create --scope admin', database)}, or pass "
             "--insecure to admit every call"
         )
     if not gate.asks():
-        log.warning("open_to_everybody", host=place.host)
+        log.warning("open_to_everybody", host=place.host, may=OPEN, names=names)
     elif place.tls_cert is None:
         log.warning("tokens_in_clear", host=place.host, remedy="--tls-cert and --tls-key")

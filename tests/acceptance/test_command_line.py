@@ -151,7 +151,7 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
         ),
         (
             ["serve"],
-            ["--tls-cert", "--tls-key", "--require-token", "--insecure"]
+            ["--tls-cert", "--tls-key", "--require-token", "--insecure", "--host-name"]
             + [f"NOTED_TIME_{n}" for n in ("TLS_CERT", "TLS_KEY", "REQUIRE_TOKEN", "INSECURE")],
         ),
         (["token"], ["create", "list", "revoke"]),

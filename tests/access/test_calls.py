@@ -448,21 +448,28 @@ async def test_a_page_may_look() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "insecure", "answer"),
+    ("name", "names", "answer"),
     [
-        ("localhost:7464", False, (200, "")),
-        ("127.0.0.1:7464", False, (200, "")),
-        ("[::1]:7464", False, (200, "")),
-        ("rebound.example:7464", False, (403, "foreign_host")),
-        ("rebound.example:7464", True, (200, "")),
+        ("localhost:7464", None, (200, "")),
+        ("127.0.0.1:7464", None, (200, "")),
+        ("[::1]:7464", None, (200, "")),
+        ("10.0.0.1:7464", None, (403, "foreign_host")),
+        ("rebound.example:7464", None, (403, "foreign_host")),
+        ("rebound.example:7464", ["controller-1"], (403, "foreign_host")),
+        ("Controller-1:7464", ["controller-1"], (200, "")),
+        ("10.0.0.1:7464", ["controller-1"], (200, "")),
+        ("localhost:7464", ["controller-1"], (200, "")),
     ],
 )
 @pytest.mark.parametrize(("method", "body"), [("GET", None), ("PUT", {})])
 async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
-    name: str, answer: tuple[int, str], method: str, body: object, *, insecure: bool
+    name: str, names: list[str] | None, answer: tuple[int, str], method: str, body: object
 ) -> None:
-    """Without tokens, if page and controller have the same name, the name must be our own."""
-    async with behind(Gate(insecure=insecure), f"http://{name}") as door:
+    """Without tokens, if page and controller have the same name, the name must be our own.
+
+    A controller that is open to a network has addresses, which no page can take, and names.
+    """
+    async with behind(Gate(names=names), f"http://{name}") as door:
         found = await door.call(method, S, None, body, origin=f"http://{name}")
 
     assert found == answer

@@ -15,7 +15,7 @@ from controller.api.sockets.server import Place
 from noted_time import Rejected
 from noted_time.client import VARIABLE
 from noted_time.values import NotAllowed
-from noted_time_cli.server.serving import _check_address
+from noted_time_cli.server.serving import _check_address, _names
 from reader_client import ReaderClient
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, command
@@ -185,10 +185,10 @@ def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
 ANYWHERE = "0.0.0.0"  # noqa: S104 - nothing is bound here
 
 
-def warned(gate: Gate, place: Place, *, insecure: bool = False) -> list[str]:
+def warned(gate: Gate, place: Place, names: list[str] | None = None) -> list[str]:
     """Return the events of the warnings that the address gives rise to."""
     with capture_logs() as logs:
-        _check_address(gate, place, "sqlite:///a.db", insecure=insecure)
+        _check_address(gate, place, "sqlite:///a.db", names)
     return [line["event"] for line in logs]
 
 
@@ -213,8 +213,23 @@ def test_no_other_address_is_served_without_tokens(host: str) -> None:
 
 
 def test_the_operator_may_let_everybody_in() -> None:
-    """The log has it."""
-    assert warned(Gate(), Place(ANYWHERE, 0), insecure=True) == ["open_to_everybody"]
+    """The log has it, with what they may do and the names by which they do it."""
+    place = Place(ANYWHERE, 0)
+    names = _names(place, "http://controller-1:7464", "time.example, ,a.example")
+
+    with capture_logs() as logs:
+        _check_address(Gate(names=names), place, "sqlite:///a.db", names)
+
+    assert names == [ANYWHERE, "a.example", "controller-1", "time.example"]
+    assert logs == [
+        {
+            "event": "open_to_everybody",
+            "log_level": "warning",
+            "host": ANYWHERE,
+            "may": "read, note, seal and remove every stream",
+            "names": names,
+        }
+    ]
 
 
 def test_a_closed_door_may_stand_anywhere() -> None:

@@ -7,7 +7,9 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import yaml  # type: ignore[import-untyped]
 
@@ -103,13 +105,24 @@ def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
     assert (status, scraped) == (0, {n for n in services() if n.startswith("controller")}), told
 
 
+def test_the_controllers_answer_to_the_names_by_which_they_are_called() -> None:
+    """Without a token they answer to addresses, and to what they advertise."""
+    environments = [each.get("environment", {}) for each in services().values()]
+    own = {urlsplit(each.get("NOTED_TIME_ADVERTISE", "")).hostname for each in environments}
+    urls = ",".join(each.get("NOTED_TIME_URL", "") for each in environments).split(",")
+
+    called = {urlsplit(url).hostname for url in urls}
+    assert called == own == {None, "controller-1", "controller-2"}
+
+
 @pytest.mark.acceptance
 def test_a_record_is_marked_at_both_controllers_and_relayed(
     tmp_path: Path, server: Server, broker: Broker
 ) -> None:
     """By the commands of the file, with a real database and a real broker beside them.
 
-    They are started twice over the same database and topic, the second time with a token.
+    They are started twice over the same database and topic, the second time with a token. Before,
+    a page of another name, which leads to this machine, reads nothing.
     """
     words = services()["topic"]["command"]
     options = dict(word[2:].split("=") for word in words if "=" in word)
@@ -117,6 +130,7 @@ def test_a_record_is_marked_at_both_controllers_and_relayed(
     database = server.make_database()
     with Composed(tmp_path, database, broker.address) as first:
         first.up()
+        told = {rebound(port) for port in first.ports.values()}
     made = command("token", "create", "--scope", "admin", "--database", database, cwd=tmp_path)
     with Composed(tmp_path, database, broker.address, made.stdout.strip()) as composed:
         composed.up()
@@ -127,8 +141,17 @@ def test_a_record_is_marked_at_both_controllers_and_relayed(
         lowers = {name: lower(each) for name, each in composed.controllers.items()}
         last = relayed(broker)[-1]
 
+    assert told == {403}
     assert lowers == dict.fromkeys(composed.ports, now - 5_000)
     assert (last["lower"], last["cut"]) == (now - 5_000, {"0": 1, "1": 1})
+
+
+def rebound(port: int) -> int:
+    """Return the status that a page under a name of its own gets."""
+    asked = httpx.get(
+        f"http://127.0.0.1:{port}/v1/streams", headers={"host": "page.example"}, trust_env=False
+    )
+    return asked.status_code
 
 
 def marked(composed: Composed, now: int) -> bool:

@@ -10,7 +10,7 @@ but says in `Origin` whose page it is. A page can also have its own name resolve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from typing import Literal, NamedTuple
 
@@ -160,17 +160,21 @@ class AccessDenied(Exception):
 class Gate:
     """Admits calls: all while no token is required, else those whose token has the right.
 
-    `insecure` is for a controller that its operator opened to a network without tokens; otherwise
-    one without tokens is only called by the names of the loopback.
+    One without tokens is called by the names of the loopback. Where its operator opened it to a
+    network, it is called by any address, too, and by its `names`, if some are given.
     """
 
     def __init__(
-        self, tokens: TokenCache | None = None, *, require: bool = False, insecure: bool = False
+        self,
+        tokens: TokenCache | None = None,
+        *,
+        require: bool = False,
+        names: Iterable[str] | None = None,
     ) -> None:
         """Require tokens once there are any, with `require` from the start."""
         self.tokens = tokens
         self._require = require
-        self._insecure = insecure
+        self._names = None if names is None else frozenset(name.lower() for name in names)
 
     def asks(self) -> bool:
         """Whether a call needs a token."""
@@ -193,10 +197,22 @@ class Gate:
         if need.right in {"nothing", "forward"}:
             return ANONYMOUS
         if not self.asks():
-            if host is not None and not self._insecure:
-                _check_host(host, need, info)
+            if host is not None and not self._is_own(_name(host.decode("latin-1"))):
+                audit.refused(attempt(need, info), "foreign_host")
+                raise AccessDenied(problem(403, "foreign_host", self._called_by()))
             return ANONYMOUS
         return self._holder(authorization or b"", need, info)
+
+    def _is_own(self, host: str) -> bool:
+        """Tell own names from foreign ones, which a page may have resolve to our address."""
+        if is_loopback(host) or self._names is None:
+            return is_loopback(host)
+        return host.lower() in self._names or _is_address(host)
+
+    def _called_by(self) -> str:
+        if self._names is None:
+            return "without tokens, call this controller as localhost or by a loopback address"
+        return "without tokens, call this controller by an address, or name it by --host-name"
 
     def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
         """Refuse missing, malformed, unknown, expired, revoked tokens alike, to reveal nothing."""
@@ -217,14 +233,6 @@ def _check_origin(origin: bytes, host: bytes, need: Need, info: RequestInfo) -> 
         audit.refused(attempt(need, info), "foreign_origin")
         sentence = "the call comes from a web page of another origin"
         raise AccessDenied(problem(403, "foreign_origin", sentence))
-
-
-def _check_host(host: bytes, need: Need, info: RequestInfo) -> None:
-    """Refuse other names than the loopback's: a page may have its own name resolve to that."""
-    if not is_loopback(_name(host.decode("latin-1"))):
-        audit.refused(attempt(need, info), "foreign_host")
-        sentence = "without tokens, call this controller as localhost or by a loopback address"
-        raise AccessDenied(problem(403, "foreign_host", sentence))
 
 
 def attempt(need: Need, info: RequestInfo) -> Attempt:
@@ -254,10 +262,15 @@ def is_loopback(host: str) -> bool:
     """
     if host.lower() in LOOPBACK:  # to parse an address takes 3 µs
         return True
+    return _is_address(host) and ip_address(host).is_loopback
+
+
+def _is_address(host: str) -> bool:
     try:
-        return ip_address(host).is_loopback
+        ip_address(host)
     except ValueError:
         return False
+    return True
 
 
 def _name(place: str) -> str:

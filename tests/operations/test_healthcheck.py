@@ -1,0 +1,29 @@
+"""deploy/healthcheck.py, which the image runs beside the controller."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.support.kafka import free_port
+from tests.support.processes import ROOT, ServeProcess
+
+CHECK = ROOT / "deploy" / "healthcheck.py"
+
+
+def test_the_health_check_asks_the_controller_and_no_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container with `http_proxy` has it for what is elsewhere."""
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"noted-time\0serve\0")  # of process 1
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    main = runpy.run_path(str(CHECK))["main"]
+
+    process = ServeProcess(tmp_path, "--database", "memory://").ready()
+    with process:
+        monkeypatch.setenv("NOTED_TIME_PORT", str(process.port))
+        healthy = main()
+
+    assert (healthy, main()) == (0, 1)
