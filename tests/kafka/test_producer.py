@@ -18,6 +18,7 @@ from noted_time import (
     DeliveryFailed,
     Fenced,
     InvalidNote,
+    Recreated,
     Rejected,
     UnknownStream,
     Unreachable,
@@ -543,6 +544,30 @@ def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
         producer.produce(value="a", event_time=NOON + 30)
     with pytest.raises(AnotherLog):
         start()
+
+
+def test_a_topic_created_again_that_is_longer_is_reported_to_its_running_writer(
+    broker: Broker,
+    served: Served,
+    topic: str,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its id: no offset goes back. What is delivered from then on is not noted."""
+    monkeypatch.setattr(channel, "LOOK_EVERY_S", 0.1)
+    producer = start()
+    producer.produce(value="a", event_time=NOON, partition=0)
+    producer.note_time(NOON + 1)
+    producer.flush(60)
+    former = producer._channel._ends.topic.id
+    broker.create(topic, 2)
+    broker.send(topic, [(0, "b", NOON)] * 10)
+
+    with pytest.raises(Recreated, match=f"created again.*its id is .*, not {former}"):
+        wait_until(lambda: producer.poll(0.1) < 0)
+    with pytest.raises(Recreated):
+        producer.note_time(NOON + 2)
+    assert served.get(f"{topic}/writers/berlin")["position"]["0"] == 1
 
 
 @pytest.mark.parametrize(

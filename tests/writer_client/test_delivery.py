@@ -353,10 +353,13 @@ def test_an_offset_below_that_of_an_earlier_note_leaves_the_position_where_it_is
     tracker.produced(12).delivered(0, 6)
     tracker.note(20)
     tracker.produced(25).delivered(0, 5)
+    tracker.note(30)
+    for offset in (9, 8):
+        tracker.produced(35).delivered(0, offset)
 
-    assert tracker.ends() == {0: 8}
-    assert client.left == [Left(10, {0: 8}, 5), Left(20, {0: 8}, 12)]
-    assert looked == [1, 2]
+    assert tracker.ends() == {0: 10}
+    assert client.left == [Left(10, {0: 8}, 5), Left(20, {0: 8}, 12), Left(30, {0: 8}, 25)]
+    assert looked == [1, 2, 3]
 
 
 def test_an_event_whose_offset_is_unknown_has_the_ends_looked_up_again() -> None:

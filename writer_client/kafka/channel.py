@@ -72,6 +72,9 @@ BATCH_BYTES = 61
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
+LOOK_EVERY_S = 10.0
+"""How often the topic's id is looked up: so long may notes carry the id of one that is gone."""
+
 SETTINGS_S = 2.0
 """How long the settings of a topic are waited for, and how long they count at least."""
 
@@ -129,6 +132,8 @@ class Channel:
             self.client, domain=domain, look_again=self._begin, on_failure=on_failure
         )
         self.fault: NotedTimeError | None = None
+        self.ended = threading.Event()
+        """Set once nothing more is produced."""
         self.is_held = False
         """Whether the events of a transaction that was not committed have to be produced again."""
         self.polls = self.served = 0
@@ -186,6 +191,22 @@ class Channel:
         except Recreated as error:
             self.fault = self.fault or error
             raise
+
+    def watch(self) -> None:
+        """Look every ten seconds whether the topic is the same, which no delivery tells.
+
+        If it is another one, every later call raises that, and nothing more is noted.
+        """
+        while not self.ended.wait(LOOK_EVERY_S):
+            try:
+                self._ends.check_same(self.client.position)
+            except Recreated as error:
+                self.fault = self.fault or error
+                log.warning("%s", error)
+                self.client.end(0.0)
+                return
+            except NotedTimeError as error:  # nobody answers, or it is deleted and not yet created
+                log.debug("%s", error)
 
     # Events
 

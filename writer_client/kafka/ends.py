@@ -46,17 +46,24 @@ class TopicEnds:
     def look_up(self, known: Mapping[int, int]) -> Found:
         """Return the ends, also of what was not committed, and the largest timestamp below them.
 
-        `known` is the writer's position at the controller: a partition that ends before it is not
-        the one that was noted.
+        `known` is the writer's position at the controller. Raises as `check_same`.
+        """
+        look = self.check_same(known)
+        times = self.topic.largest_times()
+        new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
+        return Found(look.ends, {self._domain: max(new)} if new else {})
+
+    def check_same(self, known: Mapping[int, int]) -> TopicLook:
+        """Return what the topic is now; raises `Recreated` if it is not the one that was noted.
+
+        Its id is another one then, or a partition is not there, or ends before what is `known`.
         """
         look = self.topic.look_again()
         self.topic.check_led(look.unknown)
         behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
         if behind:
             raise self.topic.recreated(f"it ends at {behind}, and {dict(known)} was noted")
-        times = self.topic.largest_times()
-        new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
-        return Found(look.ends, {self._domain: max(new)} if new else {})
+        return look
 
 
 class SameTopic(Topic):

@@ -506,6 +506,7 @@ class KafkaNotedProducer(Closing):
             self.flush(max(0.0, until - clocks.monotonic()))
         finally:
             self._closed = True
+            self._channel.ended.set()
             self._waiting.fail()
             open_clients.discard(self)
             self._wake.set()
@@ -603,6 +604,8 @@ class KafkaNotedProducer(Closing):
     def _begin(self) -> None:
         """Begin, and send what has waited for it; raises as `Channel.begin`."""
         self._channel.begin()
+        name = f"noted-time topic {self.topic}"
+        threading.Thread(target=self._channel.watch, name=name, daemon=True).start()
         self._waiting.end()
         self._produces_in = self._channel.produces_in
 

@@ -110,6 +110,8 @@ class Epoch:
             return
         if offset >= self.ends.get(segment, 0):
             self.ends[segment] = offset + 1
+        else:
+            self.is_unplaced = True  # the log may be another one
         self.arrived += 1  # last: an epoch that is complete has its ends
 
     def failed(self, error: object) -> None:
