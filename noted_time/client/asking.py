@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from noted_time.client.controllers import OWNER, Controllers
-from noted_time.client.problems import SUCCESS, error_of
+from noted_time.client.decoding import check_types
+from noted_time.client.problems import SUCCESS, error_of, is_known
 from noted_time.values import UnexpectedAnswer, Unreachable, checked_name
 
 Effect = TypeVar("Effect")
@@ -84,7 +85,7 @@ class Reply:
         """Return the JSON object that a controller answered.
 
         Raises the error of its problem document, and `UnexpectedAnswer` if a controller did not
-        send it: a proxy's page, a redirect.
+        send it: a proxy's page, a redirect, a field of another type.
 
         >>> Reply(200, {}, b'{"results": []}').body("flights")
         {'results': []}
@@ -94,6 +95,11 @@ class Reply:
         noted_time.UnexpectedAnswer: no answer of a controller: status 302, no type to ...
         """
         body = _object(self.content) if self.status != NO_CONTENT else {}
+        if body is not None and (self.status in SUCCESS or is_known(body)):
+            try:
+                check_types(body)
+            except TypeError as odd:
+                raise self.unexpected(str(odd)) from odd
         if self.status in SUCCESS and body is not None:
             return body
         if self.status in SUCCESS:
@@ -109,9 +115,8 @@ class Reply:
         where = f" to {to[:SHOWN]}" if to else ""
         seen = f"{kind}{where}: {self.content[:SHOWN].decode('utf-8', 'replace')!r}"
         facts = f"status {self.status}, {why and why + ': '}{seen}"
-        return UnexpectedAnswer(
-            f"no answer of a controller: {facts}; check the URL and its proxies"
-        )
+        sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
+        return UnexpectedAnswer(sentence, why)
 
 
 class Incoming:

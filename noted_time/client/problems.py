@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from noted_time.values import (
+    Bounds,
     Conflict,
     ImplausibleTime,
     NotAllowed,
@@ -33,9 +34,10 @@ TRY_LATER = frozenset((408, 425, 429))
 CONFLICT = 409
 UNAUTHENTICATED = 401
 NOT_ALLOWED = frozenset((UNAUTHENTICATED, 403))
-SUCCESS = range(200, 300)
+SUCCESS = Bounds(200, 300)
 SERVER_ERROR = 500
 PREFIX = "urn:noted-time:problem:"
+REFUSED = "notes_refused"
 HOW_TO_SHOW_ONE = "; show one by token=… or the variable NOTED_TIME_TOKEN"
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 
@@ -61,7 +63,7 @@ def error_of(
     """
     if status >= SERVER_ERROR or status in TRY_LATER:
         return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
-    if kind_of(problem) == "notes_refused":
+    if kind_of(problem) == REFUSED:
         return NotesRefused(_sentence(status, problem), problem)
     named = _ERRORS.get(kind_of(problem))
     return _unnamed(status, problem) if named is None else named(problem, stream)
@@ -84,6 +86,11 @@ def kind_of(problem: Mapping[str, Any]) -> str:
     """
     words = _WORDS.findall(str(problem.get("type", "")))
     return words[-1] if words else ""
+
+
+def is_known(problem: Mapping[str, Any]) -> bool:
+    """Whether it is a problem of a controller, which has facts that clients read."""
+    return kind_of(problem) in _ERRORS or kind_of(problem) == REFUSED
 
 
 _ERRORS: Mapping[str, Callable[[Mapping[str, Any], str], NotedTimeError]] = {

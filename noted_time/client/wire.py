@@ -11,6 +11,7 @@ from dataclasses import asdict, fields
 from operator import attrgetter
 from typing import Any
 
+from noted_time.client.decoding import SHOWN
 from noted_time.reading import CompleteWindow
 from noted_time.values import (
     FURTHER_FIELDS,
@@ -30,9 +31,6 @@ Json = dict[str, Any]
 
 MISREAD = (Rejected, KeyError, TypeError, ValueError, AttributeError)
 """The exceptions raised when an answer has an unexpected shape."""
-
-SHOWN = 200
-"""Maximum number of characters shown of a malformed value."""
 
 MARK = tuple(each.name for each in fields(Mark))
 """The fields of a mark."""
@@ -103,7 +101,7 @@ def mark_from_wire(wire: Json) -> Mark:
             upper=int64(wire["upper"]),
             cut=StreamCut(position_from_wire(wire["cut"])),
             written_at=int64(wire["written_at"]),
-            excluded=tuple(wire["excluded"]),
+            excluded=tuple(map(text, wire["excluded"])),
             upper_is_bound=wire["upper_is_bound"],
             final=wire["final"],
         )

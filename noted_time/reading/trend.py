@@ -14,7 +14,9 @@ from itertools import islice, pairwise
 from operator import sub
 from typing import NamedTuple
 
-UNIX_MS = range(10**11, 10**13)
+from noted_time.values import Bounds
+
+UNIX_MS = Bounds(10**11, 10**13)
 """1973 to 2286: a lower outside is not in Unix ms, so its lag is not defined."""
 
 NAMED = 10

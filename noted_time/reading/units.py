@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noted_time.values import LEAST_UNIX_MS, ImplausibleTime, month
+from noted_time.values import LEAST_UNIX_MS, Bounds, ImplausibleTime, month
 
-SECONDS = range(10**8 + 1, LEAST_UNIX_MS)
+SECONDS = Bounds(10**8 + 1, LEAST_UNIX_MS)
 """As seconds 1973 to 5138, as milliseconds January 1970 to March 1973."""
 
 

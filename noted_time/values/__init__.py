@@ -117,6 +117,7 @@ from noted_time.values.times import (
     MIN_INT64,
     UNIX_MS,
     Beyond,
+    Bounds,
     month,
     shown_duration,
     shown_gap,

@@ -427,8 +427,13 @@ class Unreachable(NotedTimeError):
 class UnexpectedAnswer(Unreachable):
     """The answer is not that of a controller of this version, but of a proxy or another service.
 
-    The outcome of the request is unknown, so it is retried; the URL may be wrong.
+    The outcome of the request is unknown, so it is retried; the URL may be wrong. `why` says what
+    was odd in an answer that looked like a controller's, empty if it did not.
     """
+
+    def __init__(self, message: str, why: str = "") -> None:
+        super().__init__(message)
+        self.why = why
 
 
 class ClientFailed(NotedTimeError):

@@ -20,7 +20,24 @@ LEAST_UNIX_MS = 10**11
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-UNIX_MS = range(31_536_000_000, 7_258_118_400_000)
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The numbers from `start` up to `stop`, exclusive, for comparisons.
+
+    A `range` is walked step by step for whatever is no `int`:
+
+    >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
+    (True, False)
+    """
+
+    start: int
+    stop: int
+
+    def __contains__(self, number: float) -> bool:
+        return self.start <= number < self.stop
+
+
+UNIX_MS = Bounds(31_536_000_000, 7_258_118_400_000)
 """1971 to 2199 in Unix ms. Times outside are of another clock, and shown as they are."""
 
 

@@ -63,9 +63,10 @@ class Caller:
             try:
                 return reply.status, reply.body(question.stream)
             except UnexpectedAnswer as other:
-                url = controllers.current
-                sentence = f"{url} is not a noted-time controller (HTTP {reply.status})"
-                raise UnexpectedAnswer(sentence) from other
+                fact = f"answered oddly: {other.why}"
+                if not other.why:
+                    fact = f"is not a noted-time controller (HTTP {reply.status})"
+                raise UnexpectedAnswer(f"{controllers.current} {fact}", other.why) from other
 
         return self.transport.run(ask_in_turn(controllers, lambda: question, read))
 

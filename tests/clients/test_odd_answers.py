@@ -1,0 +1,186 @@
+"""An answer whose fields have other types is refused at the border, by field and value."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.api.app import create_api
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+from noted_time import UnexpectedAnswer
+from noted_time.client import Reply
+from noted_time.client.decoding import TYPES
+from tests.support.odd_controller import odd_controller
+from tests.support.processes import environment
+from tests.support.waiting import PATIENCE_S
+
+PROBLEM = "urn:noted-time:problem:not_complete_yet"
+MARK = {"seq": 1, "lower": 5, "upper": 5, "cut": {"0": 7}, "written_at": 1, "excluded": []}
+ODD = ["1357034220000", 1357034220000.5, {}, [], True, 10**30, float("inf")]
+NAMES = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
+FACTS = {"complete_to"}
+"""Of problems alone, whose facts OpenAPI does not list."""
+
+WAITING = "ReaderClient({url!r}, 's', wait_ms=100).wait_for(1357034220000, timeout=2)"
+IMPORTS = (
+    "from noted_time.client import run",
+    "from noted_time.client.transport import Transport",
+    "from noted_time_airflow.waiting import Wanted, look_at_stream",
+)
+LOOKING = "look_at_stream(Wanted(1357034220000, 's')), Transport({url!r}).ask"
+PROGRAMS = {
+    "complete-to": ("-m", "noted_time_cli", "complete-to", "s", "--url", "{url}"),
+    "wait": ("-m", "noted_time_cli", "wait", "s", "7", "--timeout", "1s", "--url", "{url}"),
+    "doctor": ("-m", "noted_time_cli", "doctor", "s", "--url", "{url}"),
+    "wait_for": ("-c", f"from reader_client import ReaderClient; {WAITING}"),
+    "sensor": (
+        "-c",
+        "\n".join((*IMPORTS, f"run({LOOKING})")),
+    ),
+}
+"""What asks for a time: the words that follow `python`."""
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, {"lower": 0}),
+        (200, {"marks": [MARK, MARK | {"lower": 0}]}),
+        (200, {"marks": {"default": MARK | {"lower": 0}}}),
+        (200, {"writers": [{"writer": "UA", "by_itself": {"lower": 0}}]}),
+        (404, {"type": PROBLEM, "complete_to": 5, "lower": 0}),
+        (422, {"type": "urn:noted-time:problem:notes_refused", "results": [{"lower": 0}]}),
+    ],
+)
+def test_a_time_that_is_no_int64_is_refused_wherever_it_is(
+    status: int, body: dict[str, Any], odd: object
+) -> None:
+    """A gateway writes int64 as text; the sentence names field and value."""
+    content = json.dumps(body).replace('"lower": 0', f'"lower": {json.dumps(odd)}').encode()
+
+    with pytest.raises(UnexpectedAnswer) as refused:
+        Reply(status, {}, content).body("s")
+
+    assert refused.value.why == f"`lower` is {odd!r}, which is not an int64"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"cut": {"0": "7"}},
+        {"marks": [MARK | {"cut": {"0": 7.0}}]},
+        {"times": {"lower": "5"}},
+        {"marks": [{"upper_is_bound": 1}]},
+        {"missing": [{"writer": 5}]},
+        {"missing": {}},
+        {"writers": "UA"},
+    ],
+)
+def test_any_other_field_is_refused_likewise(body: dict[str, Any]) -> None:
+    """Offsets, flags, names and lists are read without further checks, too."""
+    with pytest.raises(UnexpectedAnswer, match="which is not"):
+        Reply(200, {}, json.dumps(body).encode()).body("s")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"marks": {"lower": MARK, "marks": None}, "times": {"time": 5}},
+        {"late": {"rows": {"rows": 1, "least": 5}}, "lower_without": {"lower": None}},
+        {"states": {"UA": "live"}, "changes": [{"was": {"lower": {}}, "is": {"time": "x"}}]},
+        {"lower": None, "new": {"lower": {"UA": "?"}}} | {"new": "of a later version"},
+        {"a": [[[{"b": {"c": []}}]]]},
+    ],
+)
+def test_names_that_people_choose_are_no_fields(body: dict[str, Any]) -> None:
+    """A domain, writer or reader may be called as a field is; new fields pass."""
+    assert Reply(200, {}, json.dumps(body).encode()).body("s") == body
+
+
+def test_what_gateways_answer_keeps_its_meaning() -> None:
+    """Their own documents may have fields of these names."""
+    body = json.dumps({"time": "Tue, 01 Jan 2013", "status": "busy"}).encode()
+    errors = []
+    for status in (401, 503):
+        try:
+            Reply(status, {"retry-after": "2"}, body).body("s")
+        except Exception as error:  # noqa: BLE001 - which one is asserted
+            errors.append(type(error).__name__)
+
+    assert errors == ["NotAllowed", "Unreachable"]
+
+
+class Fields:
+    """The types of all fields of the answers of OpenAPI, by name."""
+
+    def __init__(self) -> None:
+        self.document = create_api(Controller(MemoryStore())).openapi()
+        self.types: dict[str, set[type]] = {}
+        self._seen: set[int] = set()
+        for operations in self.document["paths"].values():
+            for operation in operations.values():
+                for response in operation["responses"].values():
+                    for content in response.get("content", {}).values():
+                        self._walk(content["schema"])
+
+    def _of(self, schema: Any) -> Iterator[Any]:  # noqa: ANN401 - any part of the document
+        """Yield what a schema may be."""
+        reference = schema.get("$ref", "").rpartition("/")[2]
+        schema = self.document["components"]["schemas"].get(reference, schema)
+        for each in schema.get("anyOf", schema.get("oneOf", [])):
+            yield from self._of(each)
+        if "type" in schema:
+            yield schema
+
+    def _walk(self, schema: Any) -> None:  # noqa: ANN401 - likewise
+        for each in self._of(schema):
+            if id(each) in self._seen:
+                continue
+            self._seen.add(id(each))
+            more = each.get("additionalProperties")
+            for below in (each.get("items"), more if isinstance(more, dict) else None):
+                self._walk(below or {})
+            for name, field in each.get("properties", {}).items():
+                types = (NAMES.get(one["type"]) for one in self._of(field))
+                self.types.setdefault(name, set()).update(filter(None, types))
+                self._walk(field)
+
+
+def test_the_types_are_those_of_openapi() -> None:
+    """One name has one meaning, so one table has them all; each integer is in it."""
+    declared = {name: set(types) for name, types in TYPES.items() if name not in FACTS}
+    found = Fields().types
+
+    needed = {name for name, types in found.items() if int in types}
+    assert declared == {name: found[name] for name in needed | declared.keys() & found.keys()}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_whoever_asks_for_a_time_ends(program: str, tmp_path: Path) -> None:
+    """`x in range(…)` would walk 7 * 10^12 steps for what is no int, past every timeout."""
+    problem = 404, {"type": PROBLEM, "complete_to": 7, "lower": "1357034220000"}
+
+    def answers(path: str) -> tuple[int, Any]:
+        return (200, {}) if path == "/readyz" else problem
+
+    with odd_controller(answers) as url:
+        words = [each.format(url=url) for each in PROGRAMS[program]]
+        said = subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    printed = said.stdout + said.stderr
+    assert "`lower` is '1357034220000', which is not an int64" in printed
+    assert said.returncode
