@@ -91,7 +91,7 @@ class Backlog:
         self._policy = policy
         self.state = last
 
-    def look(
+    def look(  # noqa: PLR0913 - what there is to know of a reader; all but two are named
         self,
         now_ms: int,
         lower: int | None,
@@ -99,16 +99,24 @@ class Backlog:
         *,
         idle: bool = False,
         reported: bool | None = None,
+        first_lower: int | None = None,
     ) -> BacklogState:
         """Return whether there is a backlog now, and remember it.
 
         `now_ms` is the wall clock, `lower` the reader's own and `last_lower` the stream's last,
         each `None` if there is none. `idle`: no writer is live, so the lag behind the wall clock
-        does not count.
+        does not count. `first_lower` is the one that a reader without a lower comes to first: it is
+        at least as far behind.
+
+        >>> Backlog(BacklogPolicy(watermark_lag_ms=1000)).look(
+        ...     1357034400000, None, 1357034400000, first_lower=1356998400000
+        ... ).because
+        ('watermark_lag',)
         """
+        own = first_lower if lower is None else lower
         lags: dict[Reason, bool | None] = {}
         if self._policy.watermark_lag_ms is not None:
-            lags["watermark_lag"] = _lags(self._policy.watermark_lag_ms, now_ms, lower, idle=idle)
+            lags["watermark_lag"] = _lags(self._policy.watermark_lag_ms, now_ms, own, idle=idle)
         if self._policy.behind_ms is not None:
             lags["behind"] = _is_behind(self._policy.behind_ms, lower, last_lower)
         before = self.state

@@ -228,17 +228,22 @@ class MarksPlanner:
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
         ended = replace(begun, streams=streams, run=run, claims=self._query.policy.feeds_claims)
         # a change of the flag alone makes no batch
-        return ended if ended == begun else replace(ended, backlog=self._backlog(begun))
+        return ended if ended == begun else replace(ended, backlog=self._backlog(begun, read))
 
-    def is_behind(self) -> bool:
-        """Whether a run that would begin now has a backlog, by the offset log."""
+    def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
+        """Whether a run that would begin now has a backlog, by the offset log.
+
+        A new query begins at the position in `starting`, by stream; it may be unknown.
+        """
         last = self._progress.last_marks(self._query.streams)
         begun = MarksOffset.from_json(last or self.initial())
         for stream, releaser in self._releasers.items():
             releaser.follow(begun.streams[stream].mark)
-        return bool(self._backlog(begun))
+        return bool(self._backlog(begun, starting))
 
-    def _backlog(self, begun: MarksOffset) -> bool | None:
+    def _backlog(
+        self, begun: MarksOffset, positions: Mapping[str, Mapping[int, int]]
+    ) -> bool | None:
         """Return whether one of the streams has a backlog when a batch begins there."""
         policy = self._query.backlog
         if policy is None:
@@ -246,7 +251,9 @@ class MarksPlanner:
         for stream, releaser in self._releasers.items():
             known = self._backlogs.setdefault(stream, QueryBacklog(policy, begun.backlog))
             lower, is_idle = begun.streams[stream].mark.lower, releaser.at_end != "live"
-            known.look(lower, releaser.last_lower, idle=is_idle)
+            position = positions.get(stream)
+            first = None if position is None else releaser.lower_at(position)
+            known.look(lower, releaser.last_lower, idle=is_idle, first_lower=first)
         return combined(each.flag for each in self._backlogs.values())
 
     def check_covered(self, ended: MarksOffset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import AnotherLog, NotedTimeError, Rejected
 from noted_time.client.transport import Transport
-from noted_time.values import checked_name, unnamed_domain
+from noted_time.values import MAX_INT64, checked_name, unnamed_domain
 from reader_client.asking.answers import StreamRead
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
 from spark_integration.beside.read import check_events, events_under, marks_of
@@ -54,6 +55,7 @@ log = logging.getLogger("noted_time.spark")
 
 Marks = Literal["ahead", "committed", "topic"]
 
+STARTING = "startingOffsets"
 MOST_ROWS, *_ = LIMITS
 """The option that `CatchUp` gives another value."""
 
@@ -235,11 +237,31 @@ def _limited(
         )
     from spark_integration.beside.planner import planner_of  # noqa: PLC0415 - not in every PySpark
 
+    topics = query.kafka.topics if query.kafka else {}
+    starting = starting_at(options.get(STARTING, "earliest"), topics)
     with closing(planner_of(query, *secrets)) as planner:
-        if not planner.is_behind():
+        if not planner.is_behind(starting):
             return options
     others = {name: value for name, value in options.items() if name != MOST_ROWS}
     return others if larger is None else {**others, MOST_ROWS: larger}
+
+
+def starting_at(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
+    """Return the positions of option `startingOffsets`, by stream; without those not known.
+
+    >>> starting_at('{"flights": {"0": 7, "1": -2, "2": -1}}', {"f": "flights"})
+    {'f': {0: 7, 1: 0, 2: 9223372036854775807}}
+    >>> starting_at("earliest", {"f": "flights"}), starting_at("latest", {"f": "flights"})
+    ({'f': {}}, {})
+    """
+    if not offsets.startswith("{"):
+        return {stream: {} for stream in topics} if offsets.lower() == "earliest" else {}
+    named: Mapping[str, Mapping[str, int]] = json.loads(offsets)
+    ends = {-2: 0, -1: MAX_INT64}
+    return {
+        stream: {int(segment): ends.get(at, at) for segment, at in named.get(topic, {}).items()}
+        for stream, topic in topics.items()
+    }
 
 
 def _events(
@@ -250,7 +272,7 @@ def _events(
     event_time: str,
 ) -> DataFrame:
     """Return the events of the topics, of which one without an event time fails the query."""
-    reader = spark.readStream.format("kafka").options(**{"startingOffsets": "earliest", **options})
+    reader = spark.readStream.format("kafka").options(**{STARTING: "earliest", **options})
     reader = reader.option("kafka.bootstrap.servers", records.bootstrap)
     events = records.parsed(reader.option("subscribe", ",".join(streams.values())).load())
     check_events(events, event_time)

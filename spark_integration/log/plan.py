@@ -100,7 +100,8 @@ class Limit:
         if self._backlog is None:
             self._backlog = QueryBacklog(self._catch_up.policy, plan.begun.backlog)
         last_lower = plan.begun.times.capped(plan.marks.last_lower)
-        if not self._backlog.look(plan.released.lower, last_lower, idle=not unread):
+        lower, first = plan.released.lower, plan.marks.lower_at(plan.begun.segments)
+        if not self._backlog.look(lower, last_lower, idle=not unread, first_lower=first):
             return plan.limit
         larger = self._catch_up.max_rows_per_trigger
         return ReadMaxRows(larger) if larger else ReadAllAvailable()

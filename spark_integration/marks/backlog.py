@@ -17,18 +17,39 @@ class QueryBacklog:
     >>> backlog = QueryBacklog(BacklogPolicy(behind_ms=1000, rule="sticky"), flag=False)
     >>> backlog.look(5000, 9000, idle=False), backlog.flag
     (False, False)
+
+    While no writer is live no lag behind the wall clock counts (FLIP-328); that is no catching up.
+
+    >>> quiet = QueryBacklog(BacklogPolicy(watermark_lag_ms=1000), flag=None)
+    >>> quiet.look(5000, 5000, idle=True), quiet.flag
+    (False, False)
     """
 
     def __init__(self, policy: BacklogPolicy, flag: bool | None) -> None:  # noqa: FBT001 - the value
         self._backlog = Backlog(policy, BacklogState(caught_up=flag is False))
+        self._is_sticky = policy.rule == "sticky"
+        self._is_idle = False
 
-    def look(self, lower: int | None, last_lower: int | None, *, idle: bool) -> bool:
+    def look(
+        self,
+        lower: int | None,
+        last_lower: int | None,
+        *,
+        idle: bool,
+        first_lower: int | None = None,
+    ) -> bool:
         """Return whether there is a backlog now; the arguments are those of `Backlog`."""
+        self._is_idle = idle
         now_ms = time.time_ns() // 1_000_000
-        return self._backlog.look(now_ms, lower, last_lower, idle=idle).backlog
+        found = self._backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
+        return found.backlog
 
     @property
     def flag(self) -> bool | None:
-        """What the last look found, `None` if nothing is known."""
+        """What the last look found, `None` if nothing is known.
+
+        By the sticky rule false is for ever, so there it is false only once it has caught up.
+        """
         state = self._backlog.state
-        return state.backlog or (False if state.caught_up else None)
+        is_known = state.caught_up or (self._is_idle and not self._is_sticky)
+        return state.backlog or (False if is_known else None)

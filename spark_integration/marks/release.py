@@ -112,6 +112,11 @@ class Releaser:
         self._history.forget_through(window.lower_seq)
         return Released(self._stream_id, window.lower_seq, window.lower)
 
+    def lower_at(self, position: Mapping[int, int]) -> int | None:
+        """Return the lower at a position, or the first one that a reader comes to from there."""
+        lower, first = self._history.window(position).lower, self._history.first
+        return first.lower if lower is None and first else lower
+
     def has_more(self, released: Released) -> bool:
         """Whether a mark is known that `release` returns once its cut is read."""
         if released.sealed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -149,15 +150,17 @@ def test_a_source_that_has_read_all_has_no_backlog_by_the_clock() -> None:
     assert [Lags(policy).look([each], now) for each in late] == [True, False]
 
 
-def plan(begun: LogOffset, last_lower: int | None) -> Plan:
-    """Return a plan for a log with one unread row."""
+def plan(begun: LogOffset, last_lower: int | None, first_lower: int | None = None) -> Plan:
+    """Return a plan for a log with one unread row, before the mark of `first_lower`."""
     files = {0: [LogFile(Path("0"), 0, begun.segments.get(0, 0) + 1)]}
-    marks = cast("Releaser", SimpleNamespace(last_lower=last_lower))
+    marks = cast("Releaser", SimpleNamespace(last_lower=last_lower, lower_at=lambda _: first_lower))
     unread = Unread(files, begun.segments)
     return Plan(begun, begun.released("default"), marks, unread, USUAL)
 
 
-def limited(limit: Limit, begun: LogOffset, last_lower: int | None) -> ReadLimit:
+def limited(
+    limit: Limit, begun: LogOffset, last_lower: int | None, first_lower: int | None = None
+) -> ReadLimit:
     """Return the limit of a batch; a limit that does not divide segments counts as none."""
     limits: list[ReadLimit] = []
 
@@ -165,7 +168,7 @@ def limited(limit: Limit, begun: LogOffset, last_lower: int | None) -> ReadLimit
         limits.append(ReadMaxRows(most))
         return unread.rows()
 
-    limit(replace(plan(begun, last_lower), divide=divide))
+    limit(replace(plan(begun, last_lower, first_lower), divide=divide))
     return limits[0] if limits else ReadAllAvailable()
 
 
@@ -191,6 +194,18 @@ def test_a_query_that_caught_up_for_good_has_after_a_restart() -> None:
     limits = [limited(Limit(catch_up), each, 100) for each in offsets]
 
     assert limits == [ReadAllAvailable(), ReadAllAvailable(), USUAL]
+
+
+def test_a_new_query_is_as_far_behind_as_the_first_mark_beyond_its_start() -> None:
+    """By the wall clock it begins an hour behind, though it has no lower yet."""
+    now = time.time_ns() // 1_000_000
+    policy = BacklogPolicy(watermark_lag_ms=60_000)
+    begins = [
+        limited(Limit(CatchUp(policy, 50)), LogOffset("flights"), now, first)
+        for first in (now - 3_600_000, now, None)
+    ]
+
+    assert begins == [ReadMaxRows(50), USUAL, USUAL]
 
 
 def test_nothing_is_concluded_before_a_mark_is_known() -> None:

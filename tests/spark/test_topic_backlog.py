@@ -76,7 +76,8 @@ def begun(*streams: LastMark) -> MarksOffset:
         (BEHIND, [LastMark(100, 100), LastMark(5, 50)], True),
         (BEHIND, [LastMark(100, 100), LastMark(50, 50)], False),
         (LAGGING, [LastMark(HOUR_AGO, HOUR_AGO)], True),
-        (LAGGING, [LastMark(HOUR_AGO, HOUR_AGO, is_quiet=True)], None),
+        (LAGGING, [LastMark(HOUR_AGO, HOUR_AGO, is_quiet=True)], False),
+        (BacklogPolicy(60_000, rule="sticky"), [LastMark(HOUR_AGO, HOUR_AGO, is_quiet=True)], None),
         (LAGGING, [LastMark(None, HOUR_AGO)], None),
         (None, [LastMark(5, 100)], None),
     ],
@@ -89,6 +90,19 @@ def test_the_flag_says_whether_a_stream_was_behind_when_the_batch_was_planned(
 
     assert ended.backlog is flag
     assert MarksOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
+
+
+@pytest.mark.parametrize(
+    ("starting", "is_behind"),
+    [({"flights0": {}}, True), ({}, False), ({"flights0": {0: 9}}, True)],
+)
+def test_a_new_query_is_as_far_behind_as_the_first_lower_that_it_comes_to(
+    tmp_path: Path, starting: dict[str, dict[int, int]], *, is_behind: bool
+) -> None:
+    """It has no lower yet, and starts where rows are an hour old."""
+    plans = planner(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
+
+    assert plans.is_behind(starting) is is_behind
 
 
 def test_a_change_of_the_flag_alone_makes_no_micro_batch(tmp_path: Path) -> None:
