@@ -5,7 +5,7 @@ Asking changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count, islice
@@ -135,12 +135,11 @@ def would(
         out = _timed_out(domains, removed, writer_timeout_ms, now)
     step = domain.step_without(out)
     if step is not None and step.flush:
-        highest = _highest_without(domains, domain, number, removed)
+        highest, _ = domain.lead_without(removed)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
         waits = _waits(domain.holders, out) or (
-            _waits(domain.late, out)
-            and _highest_without(domains, domain, number, removed) > domain.lower
+            _waits(domain.late, out) and domain.lead_without(removed)[0] > domain.lower
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
@@ -166,14 +165,17 @@ def _timed_out(domains: Domains, removed: AbstractSet[str], timeout_ms: int, now
     """Return the removed, and who would be excluded at once under another writer timeout."""
     out, found = set(removed), set[str]()
     while True:
-        for number, domain in enumerate(domains):
-            leading = _highest_without(domains, domain, number, removed) if removed else None
+        for domain in domains:
+            overtaken = _overtaken_without(domain, removed, now)
 
-            def is_out(track: Track, began: int = now, leading: int | None = leading) -> bool:
+            def is_out(
+                track: Track,
+                began: int = now,
+                overtaken: Callable[[Track], int | None] = overtaken,
+            ) -> bool:
                 if track.member.writer in out:
                     return True
-                leads = leading is not None and track.time >= leading
-                return track.times_out_at(timeout_ms, began, leads=leads) <= now
+                return track.times_out_at(timeout_ms, began, overtaken(track)) <= now
 
             waited_for = (*domain.holders.values(), *domain.late.values())
             found |= {t.member.writer for t in waited_for if is_out(t, t.began)}
@@ -183,13 +185,13 @@ def _timed_out(domains: Domains, removed: AbstractSet[str], timeout_ms: int, now
         out.update(found)
 
 
-def _highest_without(domains: Domains, domain: Domain, number: int, gone: AbstractSet[str]) -> int:
-    """Return the highest time noted by the others, which only a flush needs."""
-    if not gone:
-        return domain.highest
-    others = (
-        each
-        for each in domains.members.values()
-        if each.writer not in gone and each.excluded != "removed"
-    )
-    return max((each.track(number).time for each in others), default=BEFORE_ALL_TIME)
+def _overtaken_without(
+    domain: Domain, removed: AbstractSet[str], now: int
+) -> Callable[[Track], int | None]:
+    """Return what says when a member would have been overtaken, `None` if that stays the same."""
+    if not removed:
+        return lambda _: None
+    highest, since = domain.lead_without(removed)
+    gone = (each.time for each in domain.tracks() if each.member.writer in removed)
+    changed = min(max(gone), highest)
+    return lambda track: since if track.time < changed else now if track.time >= highest else None

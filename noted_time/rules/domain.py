@@ -9,7 +9,7 @@ nothing scans all members. `running_cut` has the cut of the next mark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from noted_time.rules.member import BEFORE_ALL_TIME, Lead, Member, MemberRecord, Role, Track
@@ -176,30 +176,51 @@ class Domain:
     def highest(self) -> int:
         """The highest time noted, except by members that were removed or started again."""
         if self._is_highest_old:
-            times = (each.time for each in self._standing())
-            self._highest, self._is_highest_old = max(times, default=BEFORE_ALL_TIME), False
+            self._highest, self._is_highest_old = self._highest_of(()), False
         return self._highest
+
+    def lead_without(self, gone: Collection[str]) -> tuple[int, int]:
+        """Return the highest time noted by others, and a moment by which one of them noted it.
+
+        It is on the service clock, and the last sign of life of that member.
+        """
+        time = self._highest_of(gone) if gone else self.highest
+        leaders = (each.member.noted_at for each in self._standing(gone) if each.time == time)
+        return time, min(leaders, default=0)
+
+    def _highest_of(self, gone: Collection[str]) -> int:
+        return max((each.time for each in self._standing(gone)), default=BEFORE_ALL_TIME)
 
     def take_times_back(self) -> None:
         """Ignore a member's times from now on; the highest of the rest is computed when needed."""
         self._is_highest_old = True
 
-    def _standing(self) -> Iterator[Track]:
-        return (each for each in self.tracks() if each.member.excluded != "removed")
+    def _standing(self, gone: Collection[str] = ()) -> Iterator[Track]:
+        return (
+            each
+            for each in self.tracks()
+            if each.member.excluded != "removed" and each.member.writer not in gone
+        )
 
-    def withdraw(self) -> None:
-        """Ignore a removed member's times: only those of the others count.
+    def withdraw(self, removed: int = BEFORE_ALL_TIME) -> None:
+        """Ignore the times, up to `removed`, of a removed member: only those of the others count.
 
         A wrong clock would otherwise set the upper forever, and the lower once no member is live.
-        The removed member's rows stay below the cut, so the upper no longer bounds them.
+        The removed member's rows stay below the cut, so the upper no longer bounds them. Those that
+        it had overtaken are overtaken by whoever leads now, maybe later than they really were.
         """
         self.take_times_back()
-        if self.highest < self._peak:
-            self._lead_by_nobody(self.highest)
-            for track in self._standing():
-                if track.time == self._peak:
-                    track.lead = self._leader.lead
-        largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
+        highest, since = self.lead_without(())
+        is_led_anew = highest < self._peak
+        if is_led_anew:
+            self._lead_by_nobody(highest)
+        largest = self.lower
+        for track in self._standing():
+            if track.time < min(removed, highest):
+                track.lead = since
+            elif is_led_anew and track.time == highest:
+                track.lead = self._leader.lead
+            largest = max(largest, track.largest)
         if largest < self.upper:
             self.upper, self.is_unbounded = largest, True
 
@@ -237,12 +258,18 @@ class Domain:
         track.exclusion = record.exclusions.get(self.name)
         if not (track.vouched and track.is_out):
             return
+        is_missing, is_removed = (
+            record.writer in self.absences.missing,
+            record.excluded == "removed",
+        )
         is_above = time is not None and time >= self.lower
         is_new = self.last is None and track.is_for_first_mark
-        if is_above or is_new or record.since > self.moved_at:
-            if record.state == "live" or record.writer in self.absences.missing:
+        # in the moment of the last mark, the ledger says whether that mark named it
+        is_unnamed = record.since == self.moved_at and is_missing == is_removed
+        if is_above or is_new or is_unnamed or record.since > self.moved_at:
+            if record.state == "live" or is_missing:
                 self.absences.add(track)
-        elif record.excluded != "removed":
+        elif not is_removed:
             self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
 
     def restored(self, heard: int, timeout_ms: int) -> None:

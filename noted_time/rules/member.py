@@ -186,18 +186,19 @@ class Track:
         return self.lead.ended if isinstance(self.lead, Lead) else self.lead
 
     def times_out_at(
-        self, timeout_ms: int, began: int | None = None, *, leads: bool = False
+        self, timeout_ms: int, began: int | None = None, overtaken: int | None = None
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
         Its timeout, by default the stream's, counts from its last accepted note or the moment it
-        was overtaken, whichever is later, but at latest from when it began to hold, given as
-        `began` if it would only hold then. `leads` supposes that it was not overtaken. An operator
-        may hold it for longer.
+        was overtaken, whichever is later, but at latest from when it began to hold. `began` and
+        `overtaken` replace these moments by others. An operator may hold it for longer.
         """
-        member, terms, overtaken = self.member, self.member.terms, self.overtaken
+        member, terms = self.member, self.member.terms
         since = self.began if began is None else began
-        if overtaken is not None and overtaken < since and not leads:
+        if overtaken is None:
+            overtaken = self.overtaken
+        if overtaken is not None and overtaken < since:
             since = overtaken
         silent_since = max(member.noted_at, since)
         if terms is NO_TERMS:

@@ -278,8 +278,8 @@ class Domains:
         self._place(member, now)
         self._departures.add(member)
         if reason == "removed":
-            for domain in self:
-                domain.withdraw()
+            for domain, track in self.pairs(member):
+                domain.withdraw(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Forget at most `limit` members that left before `horizon`; returns them.

@@ -22,6 +22,7 @@ class Noted:
     time: int | None
     max_times: dict[str, int]
     position: Position
+    at: int = 0
 
 
 @dataclass
@@ -194,7 +195,7 @@ class Model:
             writer.undeclared |= self.marks.keys()
         writer.undeclared -= max_times.keys()
         position = join(writer.position, dict(note.position))
-        writer.log.append(Noted(domain, note.time, max_times, position))
+        writer.log.append(Noted(domain, note.time, max_times, position, now))
         writer.state, writer.excluded, writer.noted_at = note.state, None, now
         writer.sequence = max(writer.sequence, note.sequence or 0)
         if returns or widened:
@@ -306,12 +307,39 @@ class Model:
             self.leave_out(writer, now, "removed")
             writer.hold_until = 0
             self.peak.clear()
+            for domain in self.marks:
+                self._forget_overtaking(writer, domain)
             self.settle(now)
             for domain in self.marks:
                 largest = max(self.lower(domain), self._largest(domain))
                 if largest < self.upper[domain]:
                     self.upper[domain] = largest
                     self.unbounded.add(domain)
+
+    def _forget_overtaking(self, removed: Writer, domain: str) -> None:
+        """Let those that it may have overtaken count from the last note of one that leads now."""
+        highest = self._highest(domain)
+        standing = [w for w in self.writers.values() if w.excluded != "removed"]
+        since = min((w.noted_at for w in standing if w.time(domain) == highest), default=0)
+        for each in standing:
+            if each.time(domain) < min(removed.time(domain), highest):
+                each.overtaken[domain] = since
+
+    def silent_since(self, writer: Writer, now: int) -> int:
+        """Return since when it is silent, by all that was ever noted."""
+        moments = []
+        for domain in self.marks:
+            if writer.vouches(domain):
+                held = writer.began.get(domain, writer.late_since.get(domain, now))
+                above = (
+                    noted.at
+                    for other in self.writers.values()
+                    if other is not writer and other.excluded != "removed"
+                    for noted in other.said_of(domain)
+                    if noted.time is not None and noted.time > writer.time(domain)
+                )
+                moments.append(max(writer.noted_at, min([held, *above])))
+        return min(moments)
 
     def expect(self, names: tuple[str, ...], now: int) -> None:
         """Add those that are not members yet."""
@@ -349,6 +377,10 @@ class Model:
         """
         out: set[str] = set()
         while due := self._due_holders(now) | self._due_next(now):
+            for name in due:
+                writer = self.writers[name]
+                timeout = writer.timeout_ms or self.settings.writer_timeout_ms
+                assert now - self.silent_since(writer, now) >= timeout, name
             for name in due:
                 self.leave_out(self.writers[name], now)
             out |= due

@@ -10,7 +10,7 @@ from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
 from noted_time.rules import lower_without
 from noted_time.values import Missing
 from tests.core.model import NEVER
-from tests.core.twins import WRITERS, Step, Twins, starts, steps
+from tests.core.twins import WRITERS, Step, Twins, Waits, silences, starts, steps
 from tests.support.streams import restarted
 
 
@@ -22,6 +22,21 @@ def test_the_aggregator_is_the_rules_done_fast(
     twins = Twins(settings)
 
     for step in history:
+        twins.take(step)
+
+    assert list(twins.code.writers()) == list(twins.model.writers)
+
+
+@given(settings=starts, history=silences)
+def test_nobody_is_excluded_before_its_silence_has_lasted_for_its_timeout(
+    settings: StreamSettings, history: list[Step]
+) -> None:
+    """The model checks each exclusion against all that was noted by writers not removed (S19)."""
+    twins = Twins(replace(settings, domains=("order",), returning_writer="hold"))
+
+    for step in history:
+        while isinstance(step, Waits) and twins.advances("order"):
+            pass
         twins.take(step)
 
     assert list(twins.code.writers()) == list(twins.model.writers)

@@ -173,6 +173,19 @@ def test_a_restart_excludes_nobody_sooner_and_nobody_later_than_it_began_to_hold
     assert expiries(again, TIMEOUT_MS + 29, TIMEOUT_MS + 30) == [(), ("DL",)]
 
 
+def test_who_is_excluded_in_the_moment_of_a_mark_is_named_by_the_next_over_restarts() -> None:
+    """The mark did not name it, as the ledger shows; two restarts change nothing of it (S18)."""
+    stream = stream_of("UA", returning="exclude")
+    first = marks_after(stream, Note("UA", 10), now=5)
+    stream.expect(("DL",), now=5)
+    again = restarted(restarted(stream, {"default": 5}), {"default": 5})
+
+    later = marks_after(again, Note("UA", 20), now=6)
+
+    assert [mark.excluded for mark in (*first, *later)] == [(), ("DL",)]
+    assert restarted(again, {"default": 6}).domains["default"].absences.missing == {"DL"}
+
+
 def test_a_dry_run_with_another_timeout_passes_those_who_would_hold_next() -> None:
     """It names all that would be excluded at once, and where the watermark would be."""
     stream = stream_of("UA", "DL", "AA")

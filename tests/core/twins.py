@@ -137,6 +137,29 @@ reconfigures = st.builds(
 steps: st.SearchStrategy[list[Step]] = st.lists(
     st.one_of(*[says] * 5, advances, advances, waits, removes, scales, reconfigures), max_size=30
 )
+_notes_of_one = st.builds(
+    Says,
+    writer=st.sampled_from(WRITERS),
+    domain=st.just("order"),
+    step=st.integers(0, 5),
+    from_lower=st.booleans(),
+    gains=st.just({}),
+    state=st.just("live"),
+    max_time=st.none(),
+    max_times=st.none(),
+    order=st.none(),
+    timeout_ms=st.just(0),
+    domains=st.none(),
+)
+_removals = st.builds(
+    Removes, st.sampled_from(WRITERS), hold_ms=st.none(), removes=st.just(value=True)
+)
+_silence = st.builds(Waits, st.integers(1, 4), expire=st.just(value=True))
+silences: st.SearchStrategy[list[Step]] = st.lists(
+    st.one_of(*[_notes_of_one] * 3, _silence, _silence, _removals), min_size=12, max_size=30
+)
+"""Histories of one domain, "order", in which writers fall silent and are removed."""
+
 starts = st.builds(
     StreamSettings,
     writer_timeout_ms=st.integers(3, 12),
