@@ -35,6 +35,9 @@ from reader_client.asking.required import NOT_SO_FAR, objections
 if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
+CUT_SHORT = 3
+"""The exit status if there are more windows than were asked for."""
+
 
 def _zone(name: str | tzinfo) -> tzinfo:
     """Return a zone of the time zone database, `UTC` itself for UTC."""
@@ -123,8 +126,13 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     size: Annotated[int, duration("The size of a window.", default="1h")] = HOUR_MS,
     domain: Domain = None,
     limit: Limit = 1000,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every window, whatever --limit.")
+    ] = False,
 ) -> None:
     """List the complete windows into which rows came late since a moment, to be repaired.
+
+    If there are more than --limit, it ends with 3: a repair of these alone is not all.
 
     TIME is a moment of the controller's clock, at which the late rows were reported: that of the
     last repair. Rows that one writer reported within an hour count together. A sentence on standard
@@ -134,9 +142,12 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     """
     query = {"changed_since": time_of(time), "size_ms": size, "domain": domain}
     path = stream_path(stream, "windows")
-    page = call.listing(path, "windows", CHANGED, cursor="after", limit=limit, query=query)
+    most = MAX_INT64 if everything else limit
+    page = call.listing(path, "windows", CHANGED, cursor="after", limit=most, query=query)
     if not page["changes_are_known"]:
         say(f"noted-time: {NOT_SO_FAR}: other windows may have changed, too")
+    if page["has_more"]:
+        raise typer.Exit(CUT_SHORT)
 
 
 def _of_table(

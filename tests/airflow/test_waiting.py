@@ -1,6 +1,7 @@
 """What the sensor decides, without Airflow: against a real controller and a real table."""
 
 import asyncio
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import pytest
 from noted_time import Rejected
 from noted_time.client import run, run_async
 from noted_time.client.transport import Transport
+from noted_time.values import UnexpectedAnswer
 from noted_time_airflow.waiting import (
     Json,
     OnMissing,
@@ -95,6 +97,24 @@ def test_a_complete_stream_says_where_to_read_to(shop: Shop) -> None:
     found = {"complete_to": TEN, "seq": 2, "cut": {"0": 9, "1": 8}}
     says = f"{shop.name} is complete to 2013-01-01T10:00:00Z"
     assert shop.look() == Verdict("complete", says, found=found)
+
+
+def test_an_answer_that_is_not_complete_to_the_time_is_none(shop: Shop) -> None:
+    """As of a proxy that answers an earlier question: the sensor asks again, and says why."""
+    earlier, look = look_at_stream(shop.wanted(NINE)), look_at_stream(shop.wanted(TEN))
+    next(look)
+    with closing(Transport(shop.served.url)) as transport:
+        answer = transport.ask(next(earlier))
+
+    with pytest.raises(UnexpectedAnswer, match="is a mark of 2013-01-01T09:00:00Z, before it"):
+        look.send(answer)
+
+
+def test_a_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
+    """Its last mark is the answer, though that is of an earlier one."""
+    shop.served.call("POST", f"/{shop.name}/seal", {})
+
+    assert shop.look(TEN, missing="warn").status == "complete"
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,23 @@ def test_windows_that_changed_have_a_line_each(run: Commands, served: Served, st
     assert (recent.err, later.err) == ("", "")
 
 
+def test_a_list_of_windows_that_is_cut_short_ends_with_3(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """A script would repair those alone, and remember that all are repaired."""
+    times = [TEN - hours * HOUR_MS for hours in (1, 2, 3)]
+    late = [{"rows": 1, "least": time, "most": time} for time in times]
+    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "shop", "late": late}]})
+    cut, whole, every = (
+        run("changed-since", "2020-01-01T00:00Z", stream, *options)
+        for options in (("--limit", "2"), ("--limit", "3"), ("--limit", "2", "--all"))
+    )
+
+    assert [each.status for each in (cut, whole, every)] == [3, 0, 0]
+    assert [len(each.table) - 1 for each in (cut, whole, every)] == [2, 3, 3]
+    assert "There are more than these 2: use --limit" in cut.err
+
+
 @given(
     time=st.integers(TEN, TEN + 20 * 365 * 24 * HOUR_MS),
     minutes=st.sampled_from([1, 15, 60, 120, 360, 24 * 60, 7 * 24 * 60]),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from noted_time import NotCompleteYet, UnknownWriter
 from noted_time.client import Question
 from noted_time.tables import NoClaim, TableClaim, standing
-from noted_time.values import Missing, shown_time
+from noted_time.values import Missing, UnexpectedAnswer, shown_time
 from reader_client.asking.answers import cut_answer, stream_answer
 from reader_client.asking.questions import about_stream, about_writer, complete_to
 from reader_client.asking.required import objections
@@ -70,6 +70,9 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Question, Json
     except NotCompleteYet as error:
         return Verdict("waiting", f"{stream}: {error}", is_early=True)
     cut = cut_answer(answer)
+    if cut.mark.lower < wanted.complete_to and not cut.mark.final:  # sealed: nothing more comes
+        so_far, asked = shown_time(cut.mark.lower), shown_time(wanted.complete_to)
+        raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
     clauses = [wanted.shown, *(each.sentence for each in (cut.missing, cut.late) if each)]
     required = wanted.require
     objected = yield from objections(stream, cut, required, require_all=wanted.require_all)
