@@ -43,7 +43,7 @@ class FencedProcess(NamedTuple):
     """The last note of a writer that was fenced: which process sent it, and which has the name.
 
     Both are named by the labels that they gave. `since` is when the younger took over and `at` when
-    the note came, in Unix ms.
+    the note came, in Unix ms; `token` is that with which it came.
     """
 
     writer: str
@@ -51,6 +51,7 @@ class FencedProcess(NamedTuple):
     by: str
     since: int
     at: int
+    token: str = ""
 
     @property
     def detail(self) -> str:
@@ -72,15 +73,17 @@ class Fences:
         self._recorded = deque[int](maxlen=MOST_RECORDED)
         self._taken = deque[tuple[str, int]](maxlen=MOST_WATCHED)
 
-    def refuse(self, note: Note, held: Session, at: int) -> None:
-        """Remember a note that was fenced."""
+    def refuse(self, note: Note, held: Session, at: int, token: str = "") -> None:
+        """Remember a note that was fenced; of too many the oldest of the token with most goes."""
         labels = {each.id: each.label for each in held.lost}
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        self._last[note.writer] = FencedProcess(note.writer, label, held.label, held.since, at)
+        found = FencedProcess(note.writer, label, held.label, held.since, at, token)
+        self._last[note.writer] = found
         if len(self._last) > MOST_SHOWN:
-            del self._last[next(iter(self._last))]
+            most = Counter(each.token for each in self._last.values()).most_common(1)[0][0]
+            del self._last[next(name for name, each in self._last.items() if each.token == most)]
 
     def shown(self, now: int) -> list[FencedProcess]:
         """Return the last fenced note of each writer within the hour, the latest first."""

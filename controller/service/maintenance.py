@@ -26,6 +26,9 @@ KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
 
+MOST_LOGGED = 100
+"""Maximum number of writers of a stream that have a line each when they are excluded at once."""
+
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
     """Submit what is due to the committer, ten times a second, until cancelled."""
@@ -60,8 +63,11 @@ async def _try(committer: Committer, work: Work) -> None:
 def exclude_the_silent(streams: OwnedStreams, draft: Draft) -> None:
     """Exclude the writers whose timeout is over."""
     for stream in streams:
-        for writer in stream.exclude_the_silent(draft):
-            log.warning("writer_excluded", stream=stream.record.name, writer=writer)
+        writers, name = stream.exclude_the_silent(draft), stream.record.name
+        for writer in writers[:MOST_LOGGED]:
+            log.warning("writer_excluded", stream=name, writer=writer)
+        if len(writers) > MOST_LOGGED:
+            log.warning("writers_excluded", stream=name, count=len(writers), named=MOST_LOGGED)
 
 
 def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:

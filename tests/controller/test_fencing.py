@@ -9,6 +9,7 @@ from controller.aggregation.fencing import (
     MOST_WATCHED,
     SHOWN_MS,
     FencedProcess,
+    Fences,
 )
 from controller.aggregation.shown.inspection import explain
 from controller.service.controller import Controller
@@ -203,6 +204,18 @@ async def test_of_many_fenced_writers_the_last_are_shown(
 
         found = shown(controller, time)
         assert (len(found), found[-1].writer) == (MOST_SHOWN, "w1")
+
+
+def test_one_token_pushes_out_no_other_ones_hint() -> None:
+    """However many names of its own it has fenced."""
+    fences = Fences()
+    held = Session("y", "host-b", 1)
+    fences.refuse(note("x", 1, writer="billing"), held, 1, "theirs")
+    for number in range(MOST_SHOWN + 30):
+        fences.refuse(note("x", 1, writer=f"w{number}"), held, 2, "its-own")
+
+    found = fences.shown(3)
+    assert (len(found), found[0].writer, found[-1].writer) == (MOST_SHOWN, "w129", "billing")
 
 
 # Two processes under one writer name, over HTTP

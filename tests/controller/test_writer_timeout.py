@@ -1,7 +1,11 @@
 """Writers that are silent are excluded on the service clock, and windows name them as missing."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
+
+import pytest
+from structlog.testing import CapturingLogger
 
 from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS
@@ -9,6 +13,7 @@ from controller.aggregation.shown import inspection
 from controller.aggregation.shown.inspection import WriterQuery
 from controller.service import maintenance
 from controller.service.controller import Controller
+from controller.service.maintenance import MOST_LOGGED
 from noted_time import Accepted, Note
 from noted_time.reading import Tiling
 from noted_time.values import Missing, MissingWriter
@@ -179,6 +184,21 @@ async def test_a_writer_excluded_stays_so_over_a_restart(store: Watched, time: G
             [5, 8],
             ["silent"],
         )
+
+
+async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
+    memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may note can make up names; the log must not fill the disk with them."""
+    logger = CapturingLogger()
+    monkeypatch.setattr(maintenance, "log", logger)
+    async with serving(memory, time, writer_timeout_ms=1000) as controller:
+        await deliver(controller, *(Note(f"w{n}") for n in range(103)), Note("a", 5))
+        serve_for(controller, time, 1100)
+        await until(lambda: bool(marks_of(controller)))
+
+    assert Counter(call.args[0] for call in logger.calls)["writer_excluded"] == MOST_LOGGED
+    assert logger.calls[-1].kwargs == {"stream": "s", "count": 103, "named": MOST_LOGGED}
 
 
 async def test_a_new_domain_waits_out_the_timeout_after_a_restart(

@@ -68,6 +68,13 @@ def test_our_containers_can_write_nothing_but_their_volume() -> None:
     assert found == {'[true, ["ALL"], ["no-new-privileges:true"]]'}
 
 
+def test_the_log_of_each_container_is_bounded() -> None:
+    """Docker keeps it for as long as the container is there."""
+    found = {json.dumps(each.get("logging")) for each in services().values()}
+
+    assert found == {'{"options": {"max-size": "10m", "max-file": "3"}}'}
+
+
 def test_every_file_that_is_mounted_is_there() -> None:
     """Docker would make an empty directory of one that is missing."""
     mounted = [

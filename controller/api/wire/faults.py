@@ -23,7 +23,7 @@ EXTRA = "extra_forbidden"
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
-MUST_BE_A_LINE = "must be one line, without control characters and bidirectional overrides"
+MUST_BE_A_LINE = "must be one line, without control, invisible and bidirectional characters"
 
 UNSEEN = frozenset(("[key]", "[one]", "[several]"))
 """Parts of a place that say how pydantic came there, and are not in the body."""

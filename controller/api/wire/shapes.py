@@ -34,9 +34,10 @@ _NAME = (
 Name = Annotated[
     str, Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor ..")
 ]
-LINE = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$"
+INVISIBLE = r"\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2060-\u206f\u3164\ufeff\uffa0"
+LINE = rf"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e{INVISIBLE}]*$"
 Line = Annotated[str, Field(pattern=LINE)]
-"""Text for people, in one line: no control characters, and none that turns its direction."""
+"""Text for people, in one line: nothing that controls, turns its direction or is not seen."""
 
 Id = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$")]
 """The id of a session, or of a log: a Kafka topic's is base64url."""

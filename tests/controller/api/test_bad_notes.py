@@ -47,6 +47,10 @@ BAD_NOTES = [
     ('{"writer": "a", "takes_over": 1}', "takes_over"),
     ('{"writer": "a", "label": "a\\n"}', "label"),
     ('{"writer": "a", "label": "\u202eb"}', "label"),
+    *(
+        ('{"writer": "a", "label": "host' + each + '-b"}', "label")
+        for each in "\u200b\u200d\u2060\ufeff\u00ad"
+    ),
     ('{"writer": "a", "held": "a\\n"}', "held"),
     ('{"writer": "a", "held": ""}', "held"),
     (f'{{"writer": "a", "held": "{"a" * 201}"}}', "held"),
