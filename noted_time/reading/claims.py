@@ -73,14 +73,14 @@ class TableClaim:
     """What a table is complete to: the least of the names it expects.
 
     `complete_to` is in Unix ms, at the commit `version`. `claims` are the last records of the names
-    and `missing` the writers that one of them went on without. `is_foreign`: rows of others are in
-    the table, too.
+    and `missing` the writers that one of them went on without, `None` if one of them did not ask.
+    `is_foreign`: rows of others are in the table, too.
     """
 
     complete_to: int
     version: int
     claims: Mapping[str, Claim]
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] | None = None
     is_foreign: bool = False
     steps: Steps = field(default=(), repr=False)
 
@@ -152,12 +152,13 @@ class TableHistory:
 
 def _least(found: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:
     known = {name: each.claim for name, each in found.items() if each.claim is not None}
-    missing = {writer for claim in known.values() for writer in claim.missing}
+    missing = [claim.missing for claim in known.values()]
+    asked = [each for each in missing if each is not None]
     return TableClaim(
         min(each.complete_to for each in found.values() if each.complete_to is not None),
         commits[-1].id,
         known,
-        tuple(sorted(missing)),
+        tuple(sorted({name for each in asked for name in each})) if asked == missing else None,
         any(each.is_foreign for each in found.values()),
         tuple(_least_steps([each.steps for each in found.values()], commits)),
     )

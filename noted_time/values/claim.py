@@ -37,8 +37,8 @@ class Claim:
     `after` is the commit of the name's record before this one, as the committer knew it. `names`
     are the other names of the table with their times at the commit `seen`, the last one then. `cut`
     is how far the query had read of `stream` and `domain`, and `missing` names writers that the
-    watermark went on without. `late` rows of this batch were below the claim before it, from the
-    time `least` on.
+    watermark went on without, `None` if nobody was asked. `late` rows of this batch were below the
+    claim before it, from the time `least` on.
 
     `starts`: the first record of a query that took the name over. `merges`: the commit changes rows
     rather than appending them, in the name of this batch. `accepted` is the comment of the operator
@@ -61,7 +61,7 @@ class Claim:
     stream: str = field(default="", repr=False)
     domain: str = field(default="", repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
-    missing: tuple[str, ...] = field(default=(), repr=False)
+    missing: tuple[str, ...] | None = field(default=None, repr=False)
     late: int = field(default=0, repr=False)
     least: int | None = field(default=None, repr=False)
     starts: bool = field(default=False, repr=False)
@@ -94,6 +94,8 @@ class Claim:
         given = {
             key: value for key, value in known.items() if value or (value == 0 and key in COMMITS)
         }
+        if self.missing is not None:
+            given["missing"] = self.missing
         record = {"complete_to": self.complete_to, "batch": [self.query, self.batch]}
         return json.dumps({**record, **given}, separators=(",", ":"))
 
@@ -106,7 +108,8 @@ class Claim:
             late = found.pop("late", {})
             if found["complete_to"] is not None:
                 found["complete_to"] = index(found["complete_to"])
-            found["missing"] = tuple(found.get("missing", ()))
+            if found.get("missing") is not None:
+                found["missing"] = tuple(found["missing"])
             given = {key: value for key, value in found.items() if key in KEYS}
             late = {"late": late.get("rows", 0), "least": late.get("least")}
             return cls(name, query=str(query), batch=index(batch), **given, **late)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Callable
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
@@ -14,10 +16,12 @@ from noted_time.client import run, stream_path
 from noted_time.tables import TableClaim
 from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
-from noted_time_cli.calls.tables import Names, Table, claimed, missing_sentence
+from noted_time_cli.calls.tables import Names, Table, claimed, missing_sentence, objected
 from noted_time_cli.calls.waiting import (
     MISSING,
     UNANSWERED,
+    Require,
+    RequireAll,
     missing_shown,
 )
 from noted_time_cli.terminal.options import (
@@ -30,7 +34,7 @@ from noted_time_cli.terminal.options import (
 )
 from noted_time_cli.terminal.output import fail, say
 from reader_client.asking.answers import cut_answer
-from reader_client.asking.required import NOT_SO_FAR, objections
+from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
 
 if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
@@ -68,17 +72,17 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
             help="On whose clock, for example Europe/Berlin; the time is shown with its offset.",
         ),
     ] = UTC,
-    require_all: Annotated[
-        bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
-    ] = False,
+    require: Require = NONE,
+    require_all: RequireAll = False,
     domain: Domain = None,
 ) -> None:
     """Print the time to which a stream or a table is complete: everything before it was written.
 
     Prints nothing else to standard output, and nothing at all if the status is not 0: it is 1 if
     there is no mark yet or the question is refused, and 69 if no controller answered. Writers that
-    are missing at the mark of that time are named on standard error; with --require-all the status
-    is 3 then.
+    are missing at the mark of that time are named on standard error; with --require or
+    --require-all the status is 3 then. A table is judged by its claims, and where these do not say
+    who is missing, by the controller.
 
     Try it:  noted-time complete-to flights --floor 1h
     """
@@ -87,7 +91,10 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     if (stream is None) == (table is None):
         raise typer.BadParameter("name a stream, or a table with --table")
     if table is not None:
-        _of_table(call, claimed(table, name), floor, zone, require_all=require_all)
+        if domain is not None:
+            raise typer.BadParameter("a table has no domain: leave --domain out")
+        judged = partial(objected, call, required=require, require_all=require_all)
+        _of_table(call, table, name, floor, zone, judged)
         return
     stream = stream or ""
     path = stream_path(stream, "cut")
@@ -98,9 +105,9 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         fail(str(error), status=UNANSWERED)
     without = missing_shown(mark, int(clock.time() * 1000))
     sentence = f"{stream} is complete to {shown_in(time, zone)}{without}"
-    required = objections(stream, cut_answer(mark), (), require_all=require_all)
-    if objected := run(required, call.transport.ask):
-        fail("; ".join([sentence, *objected]), status=MISSING)
+    required = objections(stream, cut_answer(mark), require, require_all=require_all)
+    if lacks := run(required, call.transport.ask):
+        fail("; ".join([sentence, *lacks]), status=MISSING)
     if without:
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time} | mark):
@@ -150,17 +157,29 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
         raise typer.Exit(CUT_SHORT)
 
 
-def _of_table(
-    call: Caller, found: TableClaim, floor: int, zone: tzinfo, *, require_all: bool
+def _of_table(  # noqa: PLR0913, PLR0917 - one for each flag
+    call: Caller,
+    table: str,
+    names: list[str],
+    floor: int,
+    zone: tzinfo,
+    judged: Callable[[TableClaim, int], list[str]],
 ) -> None:
+    """Print the time to which a table is complete, or end with what it lacks."""
+    found = claimed(table, names)
     time = floored(found.complete_to, floor, zone)
-    without = f"complete to {shown_in(time, zone)}{missing_sentence(found)}"
-    if found.missing and require_all:
-        fail(f"the table is {without}", status=MISSING)
-    if found.missing:
-        say(f"noted-time: {without}")
-    if not call.prints({"complete_to": time, "version": found.version, "missing": found.missing}):
-        typer.echo(shown_in(time, zone))
+    first, shown = first_complete(table, found, time, names), shown_in(time, zone)
+    sentence = f"complete to {shown}{missing_sentence(first)}"
+    try:
+        lacks = judged(first, time)
+    except Unreachable as error:
+        fail(str(error), status=UNANSWERED)
+    if lacks:
+        fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING)
+    if first.missing != ():
+        say(f"noted-time: {sentence}")
+    if not call.prints({"complete_to": time, "version": found.version, "missing": first.missing}):
+        typer.echo(shown)
 
 
 def _last_lower(call: Caller, path: str, domain: str | None) -> int:

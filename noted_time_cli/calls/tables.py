@@ -8,16 +8,17 @@ from typing import Annotated
 import typer
 
 from noted_time import NotedTimeError
+from noted_time.client import run
 from noted_time.tables import NoClaim, TableClaim, accept, standing
 from noted_time.values import shown_time
-from noted_time_cli.terminal.options import NONE, AsJson, option
+from noted_time_cli.calls.calling import Caller
+from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
 from noted_time_cli.terminal.output import ended_in_a_sentence
+from reader_client.asking.required import NOT_ASKED, table_objections
 
 Table = Annotated[
     str | None,
-    option(
-        "URL", "Ask a table instead: delta:LOCATION or iceberg:CATALOG.TABLE, with no controller."
-    ),
+    option("URL", "Ask a table instead: delta:LOCATION or iceberg:CATALOG.TABLE, by its claims."),
 ]
 Names = Annotated[
     list[str], option("NAME", "A claim that the table must have; several may be given.")
@@ -43,8 +44,28 @@ def missing_sentence(found: TableClaim) -> str:
 
     >>> missing_sentence(TableClaim(5, 1, {}, missing=("pos", "web")))
     ', without pos, web'
+    >>> missing_sentence(TableClaim(5, 1, {}, missing=())), missing_sentence(TableClaim(5, 1, {}))
+    ('', '; who is missing was not asked')
     """
+    if found.missing is None:
+        return "; who is missing was not asked"
     return f", without {', '.join(found.missing)}" if found.missing else ""
+
+
+def objected(
+    call: Caller, claim: TableClaim, time: int, required: list[str], *, require_all: bool
+) -> list[str]:
+    """Return why a table is not what is required, by its claims and what a controller answers.
+
+    That none is at the default URL means that none was named; raises as `Caller.ask` for others.
+    """
+    asked = table_objections(claim, time, required, require_all=require_all)
+    try:
+        return run(asked, call.transport.ask)
+    except NotedTimeError:
+        if call.transport.controllers.urls != (DEFAULT_URL,):
+            raise
+        return [NOT_ASKED]
 
 
 @app.command(name="show")

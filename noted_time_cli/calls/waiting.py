@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import random
 from typing import Annotated
 
@@ -12,13 +13,21 @@ import typer
 from controller.aggregation.shown.sentences import REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, Unreachable
 from noted_time.client import Backoff, run, stream_path
+from noted_time.tables import TableClaim
 from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, Json, calls
-from noted_time_cli.calls.tables import Names, NothingClaimed, Table, claimed, missing_sentence
+from noted_time_cli.calls.tables import (
+    Names,
+    NothingClaimed,
+    Table,
+    claimed,
+    missing_sentence,
+    objected,
+)
 from noted_time_cli.terminal.options import NONE, Domain, StreamOrNone, option
 from noted_time_cli.terminal.output import fail, say, shown_position
 from reader_client.asking.answers import cut_answer
-from reader_client.asking.required import NOT_SO_FAR, objections
+from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
 
 MISSING = 3
 """The exit status if the stream is complete, but without a writer that was required."""
@@ -42,6 +51,14 @@ NAMED = 5
 """Maximum number of missing writers, and of those with late rows, named in the sentence."""
 
 
+Require = Annotated[
+    list[str], option("WRITER", "End with 3 if it is missing or unknown; several may be given.")
+]
+RequireAll = Annotated[
+    bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
+]
+
+
 class NotYet(Exception):
     """It is not known to be complete within the timeout: why, and the exit status."""
 
@@ -63,12 +80,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     timeout: Annotated[
         str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
     ] = "1h",
-    require: Annotated[
-        list[str], option("WRITER", "End with 3 if it is missing or unknown; several may be given.")
-    ] = NONE,
-    require_all: Annotated[
-        bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
-    ] = False,
+    require: Require = NONE,
+    require_all: RequireAll = False,
     since: Annotated[
         str | None,
         option("TIME", "Where the window begins: with --require-all, end with 3 for late rows."),
@@ -77,7 +90,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Wait until a stream is complete to a time: everything before it was written.
 
-    Or until a table is: `noted-time wait --table URL TIME`, by the claims in its commits.
+    Or until a table is: `noted-time wait --table URL TIME`, by the claims in its commits. Where
+    these do not say who is missing, --require and --require-all ask the controller.
 
     Ends with status 0 when it is, with 1 if the question is refused (unknown stream, missing
     right), with 124 if it is not complete within the timeout, and with 69 if no controller answered
@@ -89,7 +103,11 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
     if table is not None:
-        _wait_for_table(call, table, name, time_of(_only(stream, time)), duration_ms(timeout))
+        if since is not None or domain is not None:
+            raise typer.BadParameter("--since and --domain are for streams: leave them out")
+        complete_to = time_of(_only(stream, time))
+        judged = partial(objected, call, required=require, require_all=require_all)
+        _wait_for_table(call, table, name, complete_to, judged, duration_ms(timeout))
         return
     if stream is None or time is None:
         raise typer.BadParameter("a stream and a time are needed, or --table and a time")
@@ -104,17 +122,17 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         reason, status = late.args
         fail(f"{stream} is not known to be complete to {shown}: {reason}", status=status)
     required = objections(stream, cut_answer(mark), require, require_all=require_all)
-    objected = run(required, call.transport.ask)
+    lacks = run(required, call.transport.ask)
     if require_all and since is not None:
-        objected += _late_objections(mark)
+        lacks += _late_objections(mark)
     if not call.prints(mark):
         position = f"cut {shown_position(mark['cut'])}"
         if not mark["cut"]:
             position = "but without a position: its writers noted only times"
         without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
         typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
-    if objected:
-        fail("; ".join(objected), status=MISSING)
+    if lacks:
+        fail("; ".join(lacks), status=MISSING)
 
 
 def _only(first: str | None, second: str | None) -> str:
@@ -124,32 +142,38 @@ def _only(first: str | None, second: str | None) -> str:
     return first
 
 
-def _wait_for_table(
-    call: Caller, table: str, names: list[str], complete_to: int, timeout_ms: int
+def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
+    call: Caller,
+    table: str,
+    names: list[str],
+    complete_to: int,
+    judged: Callable[[TableClaim, int], list[str]],
+    timeout_ms: int,
 ) -> None:
     """Wait until a table is complete to a time, or end with the status that says why it is not."""
     deadline = clock.monotonic() + timeout_ms / 1000
+    shown = shown_time(complete_to)
     while True:
-        found, reason = None, ""
         try:
             found = claimed(table, names)
-            reason = f"it is complete to {shown_time(found.complete_to)}"
+            if found.complete_to >= complete_to:
+                first = first_complete(table, found, complete_to, names)
+                lacks = judged(first, complete_to)
+                break
+            status, reason = NOT_YET, f"it is complete to {shown_time(found.complete_to)}"
         except NothingClaimed as error:
-            reason, status = str(error), 1
-        except Unreachable as error:
-            reason, status = str(error), UNANSWERED
-        else:
-            status = NOT_YET
-        if found is not None and found.complete_to >= complete_to:
-            break
+            status, reason = 1, str(error)
+        except (Conflict, Unreachable) as error:
+            status, reason = UNANSWERED, str(error)
         if clock.monotonic() + TABLE_PAUSE_S >= deadline:
-            shown = shown_time(complete_to)
             fail(f"{table} is not known to be complete to {shown}: {reason}", status=status)
         clock.sleep(TABLE_PAUSE_S)
     version = found.version_at(complete_to)
     if not call.prints({"complete_to": found.complete_to, "version": version}):
-        without = missing_sentence(found)
-        typer.echo(f"{table} is complete to {shown_time(complete_to)}{without}: version {version}")
+        without = missing_sentence(first)
+        typer.echo(f"{table} is complete to {shown}{without}: version {version}")
+    if lacks:
+        fail("; ".join(lacks), status=MISSING)
 
 
 def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:

@@ -104,10 +104,10 @@ class TableClaims:
             return [*map(_read, before.offsets)] == [*map(_read, now.offsets)]
         return False
 
-    def _missing(self, claim: Claim) -> tuple[str, ...]:
-        """Return the writers that the controller names as missing, none if it does not answer."""
+    def _missing(self, claim: Claim) -> tuple[str, ...] | None:
+        """Return the writers that the controller names as missing, `None` if nobody was asked."""
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
-            return ()
+            return None
         from noted_time.client import Question, stream_path  # noqa: PLC0415 - HTTP is slow to import
         from noted_time.client.transport import Transport  # noqa: PLC0415
 
@@ -117,10 +117,11 @@ class TableClaims:
             found = transport.ask(Question("GET", stream_path(claim.stream, "cut"), query))
         except NotedTimeError as error:
             log.warning("the claim of batch %d names no missing writers: %s", claim.batch, error)
-            return ()
+            return None
         finally:
             transport.close()
-        return tuple(each["writer"] for each in found["missing"])
+        named = tuple(each["writer"] for each in found["missing"])
+        return named if named or found["missing_is_known"] else None
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ GIVEN: list[tuple[dict[str, object], object]] = [
     ({"table": "delta:t", "domain": "d"}, "ValueError: a table has no domain: leave it out"),
     (
         {"stream": "s", "missing": "ignore"},
-        "ValueError: missing='ignore' is none of fail, wait, warn",
+        "ValueError: missing='ignore' is none of fail, wait, warn, accept",
     ),
     (
         {"stream": "s", "require": "lima"},

@@ -20,13 +20,13 @@ from noted_time_airflow.waiting import (
     Verdict,
     Wanted,
     look_at_stream,
-    look_at_table,
 )
 from noted_time_airflow.watching import (
     FAILURES,
     Look,
     SharedConnections,
     judged,
+    looked_at_table,
     shared_connections,
     watched,
 )
@@ -235,7 +235,7 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
 def test_a_table_that_is_not_there_fails_at_once(table: str, says: str) -> None:
     """With the sentence of the reader."""
     with pytest.raises(Rejected) as refused:
-        look_at_table(Wanted(TEN, table=table))
+        looked_at_table(Wanted(TEN, table=table), None)
 
     assert (judged(refused.value).status, says in str(refused.value)) == ("failed", True)
 
@@ -250,7 +250,7 @@ def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     seen = []
     for batch, time in enumerate((NINE, TEN, TEN + 1)):
         orders.claim(time, batch)
-        seen.append(look_at_table(wanted))
+        seen.append(looked_at_table(wanted, None))
 
     so_far = f"{orders.url} is complete to 2013-01-01T09:00:00Z, not yet to 2013-01-01T10:00:00Z"
     says = f"{orders.url} is complete to 2013-01-01T10:00:00Z"
@@ -273,9 +273,9 @@ def test_a_table_without_a_writer_counts_as_the_sensor_says(
     orders = Orders(tmp_path)
     wanted = Wanted(TEN, table=orders.url, missing=missing)
     orders.claim(TEN, 0, "lima")
-    seen = [look_at_table(wanted)]
+    seen = [looked_at_table(wanted, None)]
     orders.claim(TEN + 1, 1)
-    seen.append(look_at_table(wanted))
+    seen.append(looked_at_table(wanted, None))
 
     assert [each.status for each in seen] == statuses
     assert all("is complete to 2013-01-01T10:00:00Z, without lima" in e.sentence for e in seen)
@@ -287,7 +287,50 @@ def test_a_writer_that_is_missing_later_is_not_missing_now(tmp_path: Path) -> No
     orders.claim(TEN, 0)
     orders.claim(TEN + 1, 1, "lima")
 
-    assert look_at_table(Wanted(TEN, table=orders.url)).status == "complete"
+    assert looked_at_table(Wanted(TEN, table=orders.url), None).status == "complete"
+
+
+NOT = "who is missing is not known, as the query asked no controller"
+
+
+@pytest.mark.parametrize("missing", ["fail", "wait", "warn", "accept"])
+def test_that_nobody_was_asked_who_is_missing_counts(tmp_path: Path, missing: OnMissing) -> None:
+    """Without a controller it is an objection, and not the answer that nobody is."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0, asked=False, stream="orders")
+    found = looked_at_table(Wanted(TEN, table=orders.url, missing=missing), None)
+    free = looked_at_table(Wanted(TEN, table=orders.url, require_all=False), None)
+
+    status = "complete" if missing in {"warn", "accept"} else "failed"
+    assert (found.status, NOT in found.sentence) == (status, missing != "accept")
+    assert found.is_warning == (missing != "accept")
+    assert (free.status, free.is_warning) == ("complete", False)
+
+
+@pytest.mark.parametrize(
+    ("missing", "statuses"),
+    [
+        ("fail", ["failed", "failed"]),
+        ("warn", ["complete", "complete"]),
+        ("accept", ["complete", "complete"]),
+        ("wait", ["waiting", "complete"]),
+    ],
+)
+def test_the_controller_is_asked_where_the_query_did_not(
+    shop: Shop, tmp_path: Path, missing: OnMissing, statuses: list[str]
+) -> None:
+    """About the stream of the claim, as for a sensor of that stream."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0, asked=False, stream=shop.name)
+    shop.pass_lima()
+    wanted, where = Wanted(TEN, table=orders.url, missing=missing), (shop.served.url, None)
+    seen = [looked_at_table(wanted, where)]
+    shop.note("lima", TEN)
+    seen.append(looked_at_table(wanted, where))
+
+    assert [each.status for each in seen] == statuses
+    assert all(("lima" in each.sentence) == (missing != "accept") for each in seen)
+    assert [each.found for each in seen] == [{"complete_to": TEN, "version": 0}] * 2
 
 
 def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
@@ -295,7 +338,7 @@ def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
     orders = Orders(tmp_path)
     orders.claim(TEN, 0)
     orders.overwrite()
-    found = look_at_table(Wanted(TEN, table=orders.url))
+    found = looked_at_table(Wanted(TEN, table=orders.url), None)
 
     assert (found.status, "ended by WRITE (Overwrite)" in found.sentence) == ("waiting", True)
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.conftest import Commands
 from tests.support.claimed import TEN, Orders
+from tests.support.served import Served
 
 
 @pytest.fixture
@@ -33,6 +34,57 @@ def test_missing_writers_are_named_and_may_end_it(run: Commands, orders: Orders)
     assert (done.status, done.out) == (0, "2013-01-01T10:03:00Z\n")
     assert done.err == "noted-time: complete to 2013-01-01T10:03:00Z, without stock\n"
     assert (required.status, required.out) == (3, "")
+
+
+ASK = ("complete-to", "wait")
+
+
+@pytest.mark.parametrize("command", ASK)
+def test_who_is_missing_is_asked_where_the_query_did_not(
+    run: Commands, served: Served, tmp_path: Path, command: str
+) -> None:
+    """By the controller of the URL: one that is required may be missing, unknown, or neither."""
+    orders, stream = Orders(tmp_path), f"orders.{command}"
+    orders.claim(TEN, 0, asked=False, stream=stream)
+    served.create(stream)
+    served.post(stream, {"writer": "lima", "time": TEN - 1}, {"writer": "oslo", "time": TEN})
+    run("remove", stream, "lima", "--yes")
+    time = (str(TEN),) if command == "wait" else ()
+    asked = [
+        run(command, *time, "--table", orders.url, *words)
+        for words in ((), ("--require", "oslo"), ("--require", "lima"), ("--require-all",))
+    ]
+
+    assert [each.status for each in asked] == [0, 0, 3, 3]
+    assert f"{stream}: lima is missing" in asked[2].err
+    assert f"{stream}: writers that are missing: 1" in asked[3].err
+    assert all("who is missing was not asked" in each.out + each.err for each in asked)
+
+
+@pytest.mark.parametrize("command", ASK)
+def test_without_a_controller_that_nobody_was_asked_is_an_objection(
+    run: Commands, tmp_path: Path, command: str
+) -> None:
+    """The sentence names the remedies; so it is where the claim names no stream."""
+    time = (str(TEN),) if command == "wait" else ()
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0, asked=False)
+    done = run(command, *time, "--table", orders.url, "--require-all")
+
+    assert done.status == 3
+    assert all(remedy in done.err for remedy in ("--url", "controller_url=", 'missing="accept"'))
+
+
+@pytest.mark.parametrize("command", ASK)
+@pytest.mark.parametrize("option", ["--domain", "--since"])
+def test_what_a_table_does_not_have_is_refused(
+    run: Commands, orders: Orders, command: str, option: str
+) -> None:
+    """It was ignored; `complete-to` has no --since."""
+    time = (str(TEN),) if command == "wait" else ()
+    done = run(command, *time, "--table", orders.url, option, "7")
+
+    assert (done.status, done.out) == (2, "")
 
 
 def test_an_overwritten_table_is_complete_to_nothing(run: Commands, orders: Orders) -> None:

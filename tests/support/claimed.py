@@ -21,9 +21,12 @@ class Orders:
         self.path = str(directory / "orders")
         self.url = f"delta:{self.path}"
 
-    def claim(self, complete_to: int, batch: int, *missing: str) -> None:
-        """Append rows with a claim."""
-        claim = Claim("orders", complete_to, "time", "q", batch, missing=missing)
+    def claim(
+        self, complete_to: int, batch: int, *missing: str, stream: str = "", asked: bool = True
+    ) -> None:
+        """Append rows with a claim, which asked who is missing or did not."""
+        named = missing if asked else None
+        claim = Claim("orders", complete_to, "time", "q", batch, missing=named, stream=stream)
         metadata = {"userMetadata": json.dumps({claim.key: claim.to_json()})}
         properties = CommitProperties(custom_metadata=metadata)
         write_deltalake(self.path, ROWS, mode="append", commit_properties=properties)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, get_args
 
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
+    AirflowNotFoundException,
     AirflowSensorTimeout,
     AirflowSkipException,
     BaseSensorOperator,
@@ -21,10 +22,10 @@ from airflow.providers.common.compat.sdk import (
 
 from noted_time.client import run
 from noted_time.values import time_of, unix_ms_of
-from noted_time_airflow.hook import NotedTimeHook
+from noted_time_airflow.hook import NotedTimeHook, address_of
 from noted_time_airflow.trigger import NotedTimeTrigger
-from noted_time_airflow.waiting import OnMissing, Verdict, Wanted, look_at_stream, look_at_table
-from noted_time_airflow.watching import FAILURES, judged
+from noted_time_airflow.waiting import OnMissing, Verdict, Wanted, look_at_stream
+from noted_time_airflow.watching import FAILURES, judged, looked_at_table
 
 GRACE_S = 60
 """How much longer Airflow waits for the trigger, which says itself why time is up."""
@@ -39,9 +40,10 @@ class NotedTimeSensor(BaseSensorOperator):
 
     A stream can be complete although the watermark went on without some writers. `require` names
     those that must not be missing, all by default, and `missing` says what to do if one is:
-    ``fail`` the task without a retry, ``wait`` until it has noted that time itself, or ``warn`` in
-    the log and succeed. A refusal of the controller fails without a retry, too; a controller that
-    is away is asked again until the `timeout`.
+    ``fail`` the task without a retry, ``wait`` until it has noted that time itself, ``warn`` in the
+    log and succeed, or ``accept`` it. Where the claims of a table do not say who is missing, the
+    controller of the connection is asked; without one, ``fail`` fails. A refusal of the controller
+    fails without a retry, too; a controller that is away is asked again until the `timeout`.
 
     Where it says how far to read is its XCom: the `cut` of a stream, or the `version` of a table.
 
@@ -120,7 +122,10 @@ class NotedTimeSensor(BaseSensorOperator):
 
     def _look(self, wanted: Wanted) -> Verdict:
         if wanted.table:
-            return look_at_table(wanted)
+            address = None
+            with suppress(AirflowNotFoundException):
+                address = address_of(NotedTimeHook.get_connection(self.noted_time_conn_id))
+            return looked_at_table(wanted, address)
         with closing(NotedTimeHook(self.noted_time_conn_id).get_conn()) as transport:
             return run(look_at_stream(wanted), transport.ask)
 

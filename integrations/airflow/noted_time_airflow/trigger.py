@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from noted_time import Rejected
 from noted_time.client import run_async
 from noted_time_airflow.hook import address_of
-from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream, look_at_table
-from noted_time_airflow.watching import judged, shared_connections, watched
+from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream
+from noted_time_airflow.watching import judged, looked_at_table, shared_connections, watched
 
 
 class NotedTimeTrigger(BaseTrigger):
@@ -54,7 +56,10 @@ class NotedTimeTrigger(BaseTrigger):
             log=self.log.info,
         )
         if wanted.table:
-            return await watch(lambda _: asyncio.to_thread(look_at_table, wanted))
+            where = None
+            with suppress(AirflowNotFoundException):
+                where = address_of(await BaseHook.aget_connection(self.conn_id))
+            return await watch(lambda _: asyncio.to_thread(looked_at_table, wanted, where))
         address = address_of(await BaseHook.aget_connection(self.conn_id))
         try:
             async with shared_connections(*address) as shared:

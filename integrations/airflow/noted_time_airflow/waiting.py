@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from noted_time import NotCompleteYet, UnknownWriter
 from noted_time.client import Question
-from noted_time.tables import NoClaim, TableClaim, standing
+from noted_time.tables import NoClaim, standing
 from noted_time.values import Missing, UnexpectedAnswer, shown_time
 from reader_client.asking.answers import cut_answer, stream_answer
 from reader_client.asking.questions import about_stream, about_writer, complete_to
-from reader_client.asking.required import objections
+from reader_client.asking.required import NOT_ASKED, first_complete, objections, unasked
 
 Json = dict[str, Any]
-OnMissing = Literal["fail", "wait", "warn"]
+OnMissing = Literal["fail", "wait", "warn", "accept"]
 Status = Literal["complete", "failed", "waiting", "timed out"]
 
 AWAY_FOR_GOOD = ("idle", "finished")
@@ -79,7 +79,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Question, Json
     found = Verdict(
         "complete",
         "; ".join([", ".join(clauses), *objected]),
-        is_warning=len(clauses) > 1,
+        is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
         found={"complete_to": wanted.complete_to, "seq": cut.mark.seq, "cut": answer["cut"]},
     )
     if not objected or wanted.missing != "wait" or not cut.missing.is_known:
@@ -87,11 +87,12 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Question, Json
     return _once_back(found, (yield from _away(wanted, cut.missing)))
 
 
-def look_at_table(wanted: Wanted) -> Verdict:
+def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
     """Look once at the claims of a table; raises as `noted_time.tables.standing`.
 
     Those are missing that the first version which is complete was claimed without; one is back
-    once a later claim is not without it.
+    once a later claim is not without it. Where claims do not say who is missing, the streams are
+    asked, if it `asks` a controller.
     """
     table, time = wanted.table, wanted.complete_to
     claim = standing(table)
@@ -100,24 +101,44 @@ def look_at_table(wanted: Wanted) -> Verdict:
     if claim.complete_to < time:
         so_far = f"{table} is complete to {shown_time(claim.complete_to)}"
         return Verdict("waiting", f"{so_far}, not yet to {shown_time(time)}")
-    version = claim.version_at(time)
-    first = claim if version is None else standing(table, at=version)
-    missing = first.missing if isinstance(first, TableClaim) else claim.missing
+    first = first_complete(table, claim, time, ())
+    missing = sorted({name for each in first.claims.values() for name in each.missing or ()})
     found = Verdict(
         "complete",
         wanted.shown + (f", without {', '.join(missing)}" if missing else ""),
-        is_warning=bool(missing),
-        found={"complete_to": time, "version": version},
+        is_warning=bool(missing) and wanted.missing != "accept",
+        found={"complete_to": time, "version": claim.version_at(time)},
     )
     required = [each for each in missing if wanted.require_all or each in wanted.require]
     if required and wanted.missing == "wait":
-        return _once_back(found, [each for each in required if each in claim.missing])
-    return _judged(found, wanted, objected=bool(required))
+        now = {name for each in claim.claims.values() for name in each.missing or ()}
+        found = _once_back(found, [each for each in required if each in now])
+    else:
+        found = _judged(found, wanted, objected=bool(required))
+    return (yield from _of_streams(found, wanted, unasked(first), asks=asks))
+
+
+def _of_streams(
+    found: Verdict, wanted: Wanted, streams: list[tuple[str, str | None]] | None, *, asks: bool
+) -> Generator[Question, Json, Verdict]:
+    """Return what a look at a table found, with what its streams answer that did not tell."""
+    needed = wanted.require_all or wanted.require
+    if found.status != "complete" or wanted.missing == "accept" or not needed:
+        return found
+    if streams is None or (streams and not asks):
+        says = replace(found, sentence=f"{found.sentence}; {NOT_ASKED}")
+        return _judged(says, wanted, objected=True)
+    for stream, domain in streams:
+        one = yield from look_at_stream(replace(wanted, stream=stream, domain=domain, table=""))
+        if one.status != "complete" or one.is_warning:
+            sentence = f"{found.sentence}; {one.sentence}"
+            found = replace(found, status=one.status, sentence=sentence, is_warning=True)
+    return found
 
 
 def _judged(found: Verdict, wanted: Wanted, *, objected: bool) -> Verdict:
     """Return what to do about an answer that is complete, if somebody required is missing in it."""
-    if not objected:
+    if not objected or wanted.missing == "accept":
         return found
     is_failed = wanted.missing != "warn"
     return replace(found, status="failed" if is_failed else "complete", is_warning=True)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from weakref import WeakKeyDictionary
 
 from noted_time import Conflict, NotedTimeError, Unreachable
-from noted_time.client import Backoff, Question, delay_s, own_chance
-from noted_time.client.transport import AsyncTransport
-from noted_time_airflow.waiting import Json, Verdict
+from noted_time.client import Backoff, Question, delay_s, own_chance, run
+from noted_time.client.transport import AsyncTransport, Transport
+from noted_time_airflow.waiting import Json, Verdict, Wanted, look_at_table
 
 LONG_POLL_MS = 30_000
 """How long a controller waits with its answer at most."""
+
+NOWHERE = "http://127.0.0.1:7464"
+"""What is never asked, where Airflow has no connection."""
 
 PAUSE_S = 0.2
 """Pause between two questions: a controller that stops answers the first at once."""
@@ -29,6 +32,16 @@ def judged(error: Exception) -> Verdict:
     """Return what an error means: a refusal is final, any other may pass."""
     is_passing = isinstance(error, Unreachable | Conflict)
     return Verdict("waiting" if is_passing else "failed", str(error))
+
+
+def looked_at_table(wanted: Wanted, address: tuple[str, str | None] | None) -> Verdict:
+    """Look once at a table; who is missing is asked of the controller at `address`, if any.
+
+    Raises as `look_at_table`, and the errors of the controller's answers.
+    """
+    url, token = address or (NOWHERE, None)
+    with closing(Transport(url, token=token)) as transport:
+        return run(look_at_table(wanted, asks=address is not None), transport.ask)
 
 
 async def watched(
