@@ -21,6 +21,7 @@ from noted_time_cli.calls import (
 from noted_time_cli.doctor.command import doctor
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
+from noted_time_cli.terminal.output import echo
 
 app = typer.Typer(
     name="noted-time",
@@ -71,7 +72,7 @@ for panel, groups in {
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
     if asked:
-        typer.echo(f"noted-time {version('noted-time')}")
+        echo(f"noted-time {version('noted-time')}")
         raise typer.Exit
 
 

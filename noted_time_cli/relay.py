@@ -9,7 +9,7 @@ import typer
 
 from noted_time_cli.terminal.brokers import Bootstrap, Config, StreamOfTopic, Topic, kafka_config
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
-from noted_time_cli.terminal.output import ended_in_a_sentence
+from noted_time_cli.terminal.output import echo, ended_in_a_sentence
 from noted_time_cli.terminal.running import Lasting, run_for
 
 app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topic of their own.")
@@ -43,7 +43,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         connection = kafka_config(bootstrap, config)
         relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
         with closing(relay):
-            typer.echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
+            echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
             run_for(relay, lasting)
             if relay.is_over:
-                typer.echo(f"{relay.stream} is sealed, and its final mark is relayed")
+                echo(f"{relay.stream} is sealed, and its final mark is relayed")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from noted_time_cli.terminal.output import ended_in_a_sentence, say
+from noted_time_cli.terminal.output import echo, ended_in_a_sentence, say
 
 
 def spark_jars(
@@ -47,4 +47,4 @@ def spark_jars(
     say(f"The {len(found)} jars are in {kept}. Give them to Spark before it starts, by")
     say(f"""  spark-submit --jars "$(noted-time spark-jars{flag})" hourly.py""")
     say(f'  SparkSession.builder.config("spark.jars", spark_integration.spark_jars({named}))')
-    typer.echo(",".join(map(str, found)))
+    echo(",".join(map(str, found)))

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from noted_time import UnexpectedAnswer
 from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time.values import checked_name
 from noted_time_cli.terminal.flags import flags_of, with_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
-from noted_time_cli.terminal.output import ended_in_a_sentence, print_table, say
+from noted_time_cli.terminal.output import echo, ended_in_a_sentence, print_table, say
 
 if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
@@ -73,7 +71,7 @@ class Caller:
     def prints(self, found: object) -> bool:
         """Print the answer in one line if `--json` asks for it; returns whether it does."""
         if self.as_json:
-            typer.echo(json.dumps(found, ensure_ascii=False))
+            echo(json.dumps(found, ensure_ascii=False))
         return self.as_json
 
     def listing(  # noqa: PLR0913 - what lists differ in

@@ -32,7 +32,7 @@ from noted_time_cli.terminal.options import (
     StreamOrNone,
     duration,
 )
-from noted_time_cli.terminal.output import fail, say
+from noted_time_cli.terminal.output import echo, fail, say
 from reader_client.asking.answers import cut_answer
 from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
 
@@ -111,7 +111,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     if without:
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time} | mark):
-        typer.echo(shown_in(time, zone))
+        echo(shown_in(time, zone))
 
 
 CHANGED: Columns = {
@@ -179,7 +179,7 @@ def _of_table(  # noqa: PLR0913, PLR0917 - one for each flag
     if first.missing != ():
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time, "version": found.version, "missing": first.missing}):
-        typer.echo(shown)
+        echo(shown)
 
 
 def _last_lower(call: Caller, path: str, domain: str | None) -> int:

@@ -9,7 +9,6 @@ import time as clock
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -19,7 +18,7 @@ from noted_time.client import stream_path
 from noted_time.values import UNIX_MS, duration_ms, shown_duration, shown_seconds, shown_time
 from noted_time_cli.calls.calling import Caller, Json, calls
 from noted_time_cli.terminal.options import NONE, Domain, Limit, Stream, offsets, option
-from noted_time_cli.terminal.output import console, print_table, table
+from noted_time_cli.terminal.output import console, echo, escaped, print_table, table
 
 if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
@@ -151,7 +150,7 @@ def _holders(found: Json) -> list[Json]:
 
 def _print(found: Json, sentences: list[str]) -> None:
     for sentence in sentences:
-        typer.echo(sentence)
+        echo(sentence)
     if (reader := found.get("reader")) and reader["waiting_for"]:
         print_table(SEGMENTS, reader["waiting_for"])
     if found["waiting_for"]:
@@ -169,14 +168,15 @@ def _live(call: Caller, stream: str, query: Json, every_s: float) -> None:
                 pause_s = every_s
                 try:
                     found, sentences = _now(call, stream, query)
-                    shown = Group(Text("\n".join(sentences)), table(HOLDERS, _holders(found)))
+                    said = Text("\n".join(map(escaped, sentences)))
+                    shown = Group(said, table(HOLDERS, _holders(found)))
                     answered_at = clock.monotonic()
                     live.update(shown, refresh=True)
                 except (Conflict, Unreachable) as error:
                     pause_s += getattr(error, "retry_after_s", None) or 0.0
                     age = shown_seconds(int((clock.monotonic() - answered_at) * 1000))
                     says = f"No answer for {age}; what is shown is that old. Trying again: {error}"
-                    live.update(Group(shown, Text(says, "bold red")), refresh=True)
+                    live.update(Group(shown, Text(escaped(says), "bold red")), refresh=True)
                 clock.sleep(pause_s)
     except KeyboardInterrupt:
         console().print(shown)

@@ -13,7 +13,7 @@ from noted_time.tables import NoClaim, TableClaim, accept, standing
 from noted_time.values import shown_time
 from noted_time_cli.calls.calling import Caller
 from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
-from noted_time_cli.terminal.output import ended_in_a_sentence
+from noted_time_cli.terminal.output import echo, ended_in_a_sentence
 from reader_client.asking.required import NOT_ASKED, table_objections
 
 Table = Annotated[
@@ -86,13 +86,13 @@ def show(
         records = {each: json.loads(claim.to_json()) for each, claim in found.claims.items()}
         if as_json:
             of_all = {"complete_to": found.complete_to, "version": found.version}
-            typer.echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
+            echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
             return
         foreign = "; rows of others are in it, too" if found.is_foreign else ""
         shown = f"{shown_time(found.complete_to)}{missing_sentence(found)}"
-        typer.echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
+        echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
         for each, claim in sorted(found.claims.items()):
-            typer.echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
+            echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
 
 
 @app.command(name="accept")
@@ -111,6 +111,4 @@ def accept_claim(
     """
     with ended_in_a_sentence():
         for claim in accept(table, comment, name):
-            typer.echo(
-                f"{table}: {claim.name} is complete to {shown_time(claim.complete_to)} again"
-            )
+            echo(f"{table}: {claim.name} is complete to {shown_time(claim.complete_to)} again")

@@ -25,7 +25,7 @@ from noted_time_cli.calls.tables import (
     objected,
 )
 from noted_time_cli.terminal.options import NONE, Domain, StreamOrNone, option
-from noted_time_cli.terminal.output import fail, say, shown_position
+from noted_time_cli.terminal.output import echo, fail, say, shown_position
 from reader_client.asking.answers import cut_answer
 from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
 
@@ -130,7 +130,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         if not mark["cut"]:
             position = "but without a position: its writers noted only times"
         without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
-        typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
+        echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)
 
@@ -171,7 +171,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     version = found.version_at(complete_to)
     if not call.prints({"complete_to": found.complete_to, "version": version}):
         without = missing_sentence(first)
-        typer.echo(f"{table} is complete to {shown}{without}: version {version}")
+        echo(f"{table} is complete to {shown}{without}: version {version}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)
 

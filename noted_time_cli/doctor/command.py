@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time import NotAllowed, Rejected, UnknownStream
+from noted_time import NotAllowed, Rejected, UnexpectedAnswer, UnknownStream
 from noted_time.client import Question, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time_cli.calls.calling import MOST_ROWS, Caller, Json
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
 
 ANSWER_S = 5.0
+
+MOST_DOMAINS = 100
+"""A stream has no more of them, so an answer with more is no controller's."""
+
+MOST_HINTS = 100
+"""Maximum number of hints that are shown."""
 
 Verdicts = Generator[Finding, None, None]
 Answered = tuple[Json, list[Json]]
@@ -143,11 +149,14 @@ def _stream(call: Caller, name: str) -> Generator[Finding, None, Answered | None
     yield from stream_rules.stream_settings(stream)
     page = call.ask("GET", stream_path(name, "writers"), query={"limit": MOST_ROWS})
     hints: dict[tuple[str, str], Json] = {}
-    for domain in stream["domains"]:
+    domains = stream["domains"]
+    if len(domains) > MOST_DOMAINS:
+        raise UnexpectedAnswer(f"the controller answered oddly: {len(domains)} domains")
+    for domain in domains:
         explained = call.ask("GET", stream_path(name, "explain"), query={"domain": domain})
         yield from stream_rules.time_domain(name, domain, explained, page["states"])
         hints |= {(each["writer"], each["hint"]): each for each in explained["hints"]}
-    yield from stream_rules.writers_of(stream, page, list(hints.values()))
+    yield from stream_rules.writers_of(stream, page, list(hints.values())[:MOST_HINTS])
     return stream, page["writers"]
 
 

@@ -7,13 +7,17 @@ from collections.abc import Generator, Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeVar
 
-import typer
 from rich.text import Text
 
-from noted_time import NotedTimeError
-from noted_time_cli.terminal.output import console
+from noted_time import NotedTimeError, UnexpectedAnswer
+from noted_time_cli.terminal.output import console, echo, escaped
 
 Seen = TypeVar("Seen")
+SHOWN = 500
+LOOK = "see what answers there: a controller, or another service or proxy"
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What an answer of another shape raises where it is judged."""
+
 COLOURS = {"ok": "green", "wrong": "bold red", "not checked": "yellow"}
 
 
@@ -57,7 +61,11 @@ def attempted(
         fact, _, install = str(error).partition(": ")
         yield Finding(check, "not checked", fact, install)
     except NotedTimeError as error:
-        yield Finding(check, "wrong", str(error), remedy)
+        is_odd = isinstance(error, UnexpectedAnswer)
+        yield Finding(check, "wrong", str(error), LOOK if is_odd else remedy)
+    except ODD as error:
+        fact = f"what was asked answered oddly: {type(error).__name__}: {error}"
+        yield Finding(check, "wrong", fact[:SHOWN], LOOK)
     return None
 
 
@@ -68,11 +76,12 @@ def report(verdicts: Iterable[Finding], *, as_json: bool) -> bool:
         found.append(each)
         if not as_json:
             outcome = f"{each.outcome:<13}", COLOURS[each.outcome]
-            remedy = f"\n{'':13}→ {each.remedy}" if each.remedy else ""
-            line = Text.assemble(outcome, (each.check, "bold"), f": {each.fact}{remedy}")
+            remedy = f"\n{'':13}→ {escaped(each.remedy)}" if each.remedy else ""
+            check, fact = escaped(each.check), escaped(each.fact)
+            line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
             console().print(line, soft_wrap=True)
     count = sum(each.outcome == "wrong" for each in found)
     answer = {"wrong": count, "verdicts": [asdict(each) for each in found]}
     says = f"{count or 'nothing'} wrong in {len(found)} checks"
-    typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else says)
+    echo(json.dumps(answer, ensure_ascii=False) if as_json else says)
     return bool(count)

@@ -27,7 +27,7 @@ from noted_time_cli.observers.noting import (
 from noted_time_cli.terminal.brokers import Bootstrap, Config, StreamOfTopic, Topic, kafka_config
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import duration, option
-from noted_time_cli.terminal.output import say
+from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import run_for
 
 Known = Callable[[], Mapping[int, int]]
@@ -142,7 +142,7 @@ class Observed:
                 partitions = observer.begin()
                 with suppress(NotAllowed):  # a token that may note need not read
                     _advise(writers.stream, writers.command(partitions))
-            typer.echo(f"{writers.prefix}-… observes {writers.stream}, in group {observer.group}")
+            echo(f"{writers.prefix}-… observes {writers.stream}, in group {observer.group}")
             run_for(observer, noting.lasting)
         check_passed_over(observer)
 

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from noted_time.observing import INGESTION, Seen, passed_over
 from noted_time.values import InvalidNote, Rejected, Unreachable
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
-from noted_time_cli.terminal.output import say
+from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import Lasting, run_for
 from writer_client import EventTimeNoter, IngestionNoter, WriterClient
 from writer_client.observing.observer import Observer
@@ -69,7 +67,7 @@ class Noting:
             client.join()
             with self.beginning(stream):
                 client.flush(BEGIN_S)
-            typer.echo(f"{client.writer} observes {client.stream}")
+            echo(f"{client.writer} observes {client.stream}")
             run_for(observer, self.lasting)
         check_passed_over(looks)
 

@@ -26,6 +26,7 @@ from noted_time_cli.server.tokens import (
 )
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_PORT
+from noted_time_cli.terminal.output import echo
 
 if TYPE_CHECKING:
     from controller.api.gate.access import Gate
@@ -193,7 +194,7 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     found = revision(database)
     later = f"{found}, later than {REVISION}, with which this version works: nothing to do"
     at = "the current schema" if found == REVISION else later
-    typer.echo(f"{without_password(database)} is at {at}.")
+    echo(f"{without_password(database)} is at {at}.")
 
 
 def _names(place: Place, advertise: str | None, host_name: str) -> list[str]:

@@ -18,7 +18,7 @@ from controller.service.permissions import Grant
 from noted_time import Rejected
 from noted_time.values import duration_ms, shown_time
 from noted_time_cli.terminal.options import NONE, AsJson
-from noted_time_cli.terminal.output import ended_in_a_sentence, print_table, say
+from noted_time_cli.terminal.output import echo, ended_in_a_sentence, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         with tokens_of(database) as kept:
             kept.add(record)
     say(f"Token {record.id}, kept in {without_password(database)}; it is shown only now:")
-    typer.echo(shown)
+    echo(shown)
 
 
 @app.command(name="list")
@@ -89,7 +89,7 @@ def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = Fals
         say(f"Tokens kept in {without_password(database)}:")
         rows = [_row(record, _now()) for record in kept.all()]
     if as_json:
-        typer.echo(json.dumps(rows, ensure_ascii=False))
+        echo(json.dumps(rows, ensure_ascii=False))
     else:
         print_table({name: name for name in ("id", "state", "made", "rights", "label")}, rows)
 
@@ -113,7 +113,7 @@ def revoke(
             )
         done = kept.revoke(token_id, _now())
     already = "" if done else " already"
-    typer.echo(f"Token {token_id} is revoked{already}, in {without_password(database)}.")
+    echo(f"Token {token_id} is revoked{already}, in {without_password(database)}.")
 
 
 @contextmanager

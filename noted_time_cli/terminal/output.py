@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,9 +42,31 @@ def fail(sentence: str, *, status: int) -> None:
     raise typer.Exit(status)
 
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def escaped(text: str) -> str:
+    r"""Return a text with its control characters as escapes, also those that turn its direction.
+
+    Texts of commits and controllers would move the cursor, or forge lines. What is JSON stays so.
+
+    >>> print(escaped("late\n\x1b[2Jok"))
+    late\n\u001b[2Jok
+    """
+    return _CONTROLS.sub(lambda found: _SHORT.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def echo(line: str, *, err: bool = False) -> None:
+    """Print one line, to standard error if `err`; all output passes here or through a table."""
+    typer.echo(escaped(line), err=err)
+
+
 def say(sentence: str) -> None:
     """Print a sentence for the person at the terminal, to standard error."""
-    typer.echo(sentence, err=True)
+    echo(sentence, err=True)
 
 
 def print_table(columns: Columns, rows: Iterable[Json]) -> None:
@@ -75,7 +98,7 @@ def cells(columns: Columns, row: Json) -> Iterator[str]:
     """
     for column in columns.values():
         value = row[column] if isinstance(column, str) else column(row)
-        yield "-" if value is None or value == "" else str(value)
+        yield "-" if value is None or value == "" else escaped(str(value))
 
 
 def console() -> Console:
@@ -99,4 +122,4 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         fail("confirmation needs a terminal: use --yes", status=2)
-    typer.confirm(question, abort=True, err=True)
+    typer.confirm(escaped(question), abort=True, err=True)

@@ -26,7 +26,10 @@ class Orders:
     ) -> None:
         """Append rows with a claim, which asked who is missing or did not."""
         named = missing if asked else None
-        claim = Claim("orders", complete_to, "time", "q", batch, missing=named, stream=stream)
+        self.record(Claim("orders", complete_to, "time", "q", batch, missing=named, stream=stream))
+
+    def record(self, claim: Claim) -> None:
+        """Append rows with this record."""
         metadata = {"userMetadata": json.dumps({claim.key: claim.to_json()})}
         properties = CommitProperties(custom_metadata=metadata)
         write_deltalake(self.path, ROWS, mode="append", commit_properties=properties)

@@ -1,0 +1,127 @@
+"""What strangers write reaches a terminal as text: no escapes, no forged lines, no tracebacks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noted_time.values import Claim
+from noted_time_cli.doctor.command import MOST_DOMAINS, MOST_HINTS
+from tests.cli.conftest import Commands
+from tests.support.claimed import TEN, Orders
+from tests.support.odd_controller import odd_controller
+
+EVIL = "\x1b]0;owned\x07\x9b2J\u202elive\r\nnoted-time: all is well"
+SHOWN = r"\u001b]0;owned\u0007\u009b2J\u202elive\r\nnoted-time: all is well"
+CONTROLS = frozenset("\x1b\x07\x9b\u202e\r")
+ACCESS = {"version": "0.2.0", "tokens": False, "administer": True, "token": None}
+STREAM = {
+    "name": "s",
+    "id": "9b",
+    "seal": None,
+    "writer_timeout_ms": 60000,
+    "mark_retention_ms": 604800000,
+    "max_time_ahead_ms": 3600000,
+    "marks": {"default": None},
+    "domains": ["default"],
+    "expected_writers": [],
+}
+PAGE = {"writers": [], "states": {}, "now": 5}
+EXPLAINED = {"sentences": ["Quiet."], "lower": None, "hints": []}
+ANSWERS: dict[str, Any] = {
+    "/access": ACCESS,
+    "/streams/s": STREAM,
+    "/writers": PAGE,
+    "/explain": EXPLAINED,
+    "/readyz": {},
+}
+ODD: list[tuple[str, Any]] = [
+    ("/readyz", b"<html>"),
+    ("/readyz", []),
+    ("/access", {}),
+    ("/access", ACCESS | {"version": "next"}),
+    ("/access", ACCESS | {"tokens": True, "administer": False, "read": 5}),
+    ("/streams/s", {}),
+    ("/streams/s", STREAM | {"marks": {"default": {"lower": "1"}}}),
+    ("/streams/s", STREAM | {"marks": {"default": {"seq": 1}}}),
+    ("/streams/s", STREAM | {"seal": {"cut": {}}}),
+    ("/streams/s", STREAM | {"writer_timeout_ms": None}),
+    ("/streams/s", STREAM | {"domains": None}),
+    ("/streams/s", STREAM | {"domains": [f"d{number}" for number in range(100_000)]}),
+    ("/writers", PAGE | {"writers": [{}]}),
+    ("/writers", PAGE | {"writers": [5]}),
+    ("/writers", PAGE | {"states": {"live": None}}),
+    ("/explain", {}),
+    ("/explain", EXPLAINED | {"sentences": []}),
+    ("/explain", EXPLAINED | {"hints": [{}]}),
+    ("/explain", EXPLAINED | {"hints": [5]}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), ODD)
+def test_the_doctor_says_what_is_odd_in_one_sentence(path: str, body: object) -> None:
+    """It goes on with the rest, and ends."""
+    with odd_controller(ANSWERS | {path: body}) as url:
+        done = Commands(url)("doctor", "s", "--json")
+
+    facts = [each["fact"] for each in done.json["verdicts"]]
+    odd = [each for each in facts if "oddly" in each or "not a" in each or "no answer of a" in each]
+    assert (done.status, len(odd)) == (1, 1)
+    assert len(odd[0]) < 1000
+    assert done.json["verdicts"][-1]["check"] in {"java", "connector", "spark"}
+
+
+def test_as_many_domains_as_there_may_be_are_looked_at() -> None:
+    """And no more hints than people read."""
+    domains = [f"d{number}" for number in range(MOST_DOMAINS)]
+    hints = [{"writer": "UA", "detail": "d", "hint": str(number)} for number in range(2000)]
+    odd = {"/streams/s": STREAM | {"domains": domains}, "/explain": EXPLAINED | {"hints": hints}}
+    with odd_controller(ANSWERS | odd) as url:
+        found = Commands(url)("doctor", "s", "--json").json["verdicts"]
+
+    checks = [each["check"] for each in found]
+    assert [f"domain {each}" in checks for each in domains] == [True] * MOST_DOMAINS
+    assert checks.count("writers") == MOST_HINTS
+
+
+@pytest.mark.parametrize("words", [("explain", "s"), ("watch", "s"), ("doctor", "s")])
+def test_what_a_controller_says_is_shown_with_its_controls_escaped(words: tuple[str, ...]) -> None:
+    """In sentences and cells."""
+    waited = {"writer": EVIL, "time": 5, "held_for_ms": 5, "times_out_in_ms": 5}
+    explained = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waited], "lower_without": {}}
+    explained |= {"now": 5}
+    history: dict[str, Any] = {"now": 5, "before": None, "points": []}
+    with odd_controller(ANSWERS | {"/explain": explained, "/history": history}) as url:
+        done = Commands(url)(*words)
+
+    printed = done.out + done.err
+    assert SHOWN in printed
+    assert not CONTROLS & set(printed)
+    assert "noted-time: all is well" not in printed.splitlines()
+
+
+def test_what_a_commit_says_is_shown_likewise(run: Commands, tmp_path: Path) -> None:
+    """Also in JSON, which stays JSON."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0)
+    orders.record(Claim("web", TEN, EVIL, "r", 0, missing=(EVIL,)))
+    shown = run("claim", "show", orders.url, "--name", "web")
+    plain = run("claim", "show", orders.url, "--name", "web", "--json")
+
+    assert shown.out.count(SHOWN) == 2
+    assert json.loads(plain.out)["claims"]["web"]["time_of"] == EVIL
+    assert not CONTROLS & set(shown.out + plain.out)
+
+
+def test_all_output_passes_one_place() -> None:
+    """Whatever prints by itself would let control characters through."""
+    package = Path(__file__).resolve().parents[2] / "noted_time_cli"
+    found = {
+        each.name
+        for each in package.rglob("*.py")
+        for word in ("typer.echo(", "click.echo(", "sys.stdout.write(")
+        if word in each.read_text()
+    }
+
+    assert found == {"output.py"}
