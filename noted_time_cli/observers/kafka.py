@@ -152,8 +152,9 @@ def _advise(stream: str, remedy: str | None) -> None:
     if remedy is not None:
         say(
             f"noted-time: {stream} does not expect the writers of all partitions. Run this so that "
-            f"a recreated stream waits for them from the start:\n  {remedy}"
+            "a recreated stream waits for them from the start:"
         )
+        say(f"  {remedy}")
 
 
 Start = Annotated[

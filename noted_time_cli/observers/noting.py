@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
+import typer
+
 from noted_time.observing import INGESTION, Seen, passed_over
 from noted_time.values import InvalidNote, Rejected, Unreachable
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
@@ -82,10 +84,10 @@ class Noting:
             if error.status != "unknown_domain" or not isinstance(error.last, tuple):
                 raise
             domains = " ".join(f"--domain {each}" for each in (*error.last, self.domain))
-            raise Rejected(
-                f"{error}; note one that it declares with --domain, or declare {self.domain}, too:"
-                f"\n  noted-time stream create {stream} {domains}"
-            ) from error
+            remedy = f"note one that it declares with --domain, or declare {self.domain}, too:"
+            say(f"noted-time: {error}; {remedy}")
+            say(f"  noted-time stream create {stream} {domains}")
+            raise typer.Exit(1) from error
 
     def ingestion(self, skew_ms: int, max_lag_ms: int) -> Noter:
         """Return what notes the clock."""
