@@ -293,6 +293,8 @@ class Domains:
             is_passed = self.sharing.may_pass(member)
             for domain, track in self.pairs(member):
                 domain.forget(track, is_passed=is_passed)
+            # its tracks refer to it: in a circle they would stay until a full collection
+            del member.first, member.others
         return gone
 
     def _is_done_with(self, member: Member) -> bool:

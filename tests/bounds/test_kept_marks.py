@@ -1,6 +1,7 @@
 """What a stream forgets: marks by age and by readers, and writers that are gone."""
 
 import asyncio
+import gc
 
 import pytest
 from hypothesis import example, given
@@ -292,6 +293,24 @@ def test_a_sign_of_life_restarts_the_retention() -> None:
     forgotten = [stream.forget_departed(now, MANY) for now in (1000, 1699, 1700)]
 
     assert forgotten == [(), (), ("gone",)]
+
+
+def test_a_writer_that_is_forgotten_leaves_nothing_for_the_collector() -> None:
+    """Full collections hardly come, so what is left in circles adds up."""
+    names = [f"pod-{number}" for number in range(MANY)]
+    gone = [Note(name, 5, {0: 1}, domain="ship") for name in names]
+    stream = stream_with(*gone, domains=("order", "ship"))
+    for name in names:
+        stream.note(Note(name, state="finished"), now=0)
+    gc.collect()
+    gc.disable()
+    try:
+        forgotten = stream.forget_departed(RETENTION_MS, MANY)
+        left = gc.collect()
+    finally:
+        gc.enable()
+
+    assert (len(forgotten), left) == (MANY, 0)
 
 
 @pytest.mark.parametrize("state", ["live", "idle"])

@@ -88,6 +88,7 @@ class Connection(asyncio.Protocol):
             if not self._network.is_closing():
                 self._network.write(b"".join(self._unsent))
             self._unsent.clear()
+            del self._sending
 
     def data_received(self, data: bytes) -> None:
         """Pass the data on, after what is held."""
@@ -95,9 +96,16 @@ class Connection(asyncio.Protocol):
         self._pass_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the connection to the server."""
+        """Report the end of the connection to the server.
+
+        Nothing that refers to this connection is kept: in a circle both would stay until a full
+        collection, which hardly comes.
+        """
         self._timer.cancel()
         self._server.connection_lost(exc)
+        self._held = b""
+        del self._server, self._next, self._timer
+        del self.pause_writing, self.resume_writing
 
     def pause_reading(self) -> None:
         """Let the server finish what it has."""

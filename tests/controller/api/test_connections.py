@@ -1,7 +1,9 @@
 """The protocol on a connection that a test plays, so that each piece comes as it was cut."""
 
 import asyncio
+import gc
 import re
+import weakref
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -206,6 +208,31 @@ async def test_a_connection_in_use_is_not_closed() -> None:
         await controller.close()
 
     assert (statuses, was_closed) == ([200] * 4, False)
+
+
+@pytest.mark.parametrize("is_polling", [False, True], ids=["answered", "gone"])
+async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polling: bool) -> None:
+    """Full collections hardly come, so what is left in circles adds up."""
+    controller = Controller(MemoryStore())
+    connection = await served(controller)
+    transport: Any = connection._network
+    left = weakref.ref(connection), weakref.ref(connection._server)
+    gc.disable()
+    try:
+        connection.data_received(post(NOTE))
+        await answered(transport, 1)
+        if is_polling:
+            poll = (
+                b"GET /v1/streams/s/marks?after=9&wait_ms=9000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            )
+            connection.data_received(poll)
+            await until(lambda: bool(len(controller.polls)))
+        connection.connection_lost(None)
+        del connection
+        await until(lambda: left[0]() is left[1]() is None)
+    finally:
+        gc.enable()
+        await controller.close()
 
 
 async def test_an_answer_is_sent_whole() -> None:
