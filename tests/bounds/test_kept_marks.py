@@ -298,8 +298,8 @@ def test_a_sign_of_life_restarts_the_retention() -> None:
 def test_a_writer_that_is_forgotten_leaves_nothing_for_the_collector() -> None:
     """Full collections hardly come, so what is left in circles adds up."""
     names = [f"pod-{number}" for number in range(MANY)]
-    gone = [Note(name, 5, {0: 1}, domain="ship") for name in names]
-    stream = stream_with(*gone, domains=("order", "ship"))
+    gone = [Note(name, 5, {0: 1}) for name in names]
+    stream = stream_with(*gone)
     for name in names:
         stream.note(Note(name, state="finished"), now=0)
     gc.collect()

@@ -223,7 +223,7 @@ async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polli
         await answered(transport, 1)
         if is_polling:
             poll = (
-                b"GET /v1/streams/s/marks?after=9&wait_ms=9000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                b"GET /v1/streams/s/marks?after=1&wait_ms=9000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
             )
             connection.data_received(poll)
             await until(lambda: bool(len(controller.polls)))
