@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
+import time as clocks
 from abc import abstractmethod
 from typing import Self
 
 from noted_time.client.closing import Closing
-from noted_time.values import ClientFailed, NotedTimeError, Unreachable
+from noted_time.values import ClientFailed, NotedTimeError, Recreated, Unreachable
 
 STOP_S = 5.0
+
+PATIENCE_S = 10.0
+"""How long a log may seem to be another one, by its ends alone, before that is believed."""
 
 
 class Rounds(Closing):
     """Looks every `poll_ms`: `run` in the calling thread, a ``with`` block or `start` in its own.
 
     If the log cannot be read now, this is logged once (``noted_time.observer``, or another `who`)
-    and retried. Any other error ends it: `run`, `check` and `close` raise it.
+    and retried. If its ends went back (`Recreated`), it is looked at again for ten seconds. Any
+    other error ends it: `run`, `check` and `close` raise it.
     """
 
     def __init__(
@@ -30,6 +35,7 @@ class Rounds(Closing):
         self.failure: NotedTimeError | None = None
         self._stopping = threading.Event()
         self._is_away = False
+        self._back_since: float | None = None
         self._thread = threading.Thread(target=self._observe, name=f"noted {who}", daemon=True)
 
     @abstractmethod
@@ -91,6 +97,8 @@ class Rounds(Closing):
         try:
             self.look()
             self.check_refusals()
+        except Recreated as error:
+            self._look_again(error)
         except Unreachable as error:
             if not self._is_away:
                 self._log.warning("nothing is %s of %s: %s", self._does, self.stream, error)
@@ -98,4 +106,12 @@ class Rounds(Closing):
         else:
             if self._is_away:
                 self._log.info("%s can be read again", self.stream)
-            self._is_away = False
+            self._is_away, self._back_since = False, None
+
+    def _look_again(self, error: Recreated) -> None:
+        """Have the next look judge; raises what is certain, or has been so for ten seconds."""
+        now = clocks.monotonic()
+        self._back_since = self._back_since or now
+        if error.is_certain or now - self._back_since >= PATIENCE_S:
+            raise error
+        self._log.info("%s; it is looked at again", error)

@@ -149,13 +149,13 @@ class Topic:
         """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
         look = self.look(committed=committed, newest=newest, timeout_s=timeout_s)
         if self.id is not None and look.id is not None and self.id != look.id:
-            raise self.recreated(f"its id is {look.id}, not {self.id}")
+            raise self.recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
         self.id = look.id or self.id
         return look
 
-    def recreated(self, fact: str) -> Recreated:
+    def recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
         """Return the error of a topic that is another one now, by the fact that shows it."""
-        return Recreated(f"Kafka topic {self.name!r}", fact)
+        return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def check_led(self, leaderless: Collection[int]) -> None:
         """Raise `Unreachable` if there are partitions whose leader does not answer."""

@@ -196,14 +196,25 @@ class StreamSealed(Rejected):
 
 
 class Recreated(Rejected):
-    """A log or topic has other records at the offsets that were noted, or fewer."""
+    """A log or topic has other records at the offsets that were noted, or fewer.
 
-    def __init__(self, log: str, fact: str) -> None:
-        super().__init__(
-            f"{log} was deleted and created again, or lost records: {fact}. Its stream has the old "
-            "offsets: delete the stream too, or name another one, and start again, queries with a "
-            "new checkpoint and consumers with another group.id"
+    `is_certain` if its id shows that. Its ends do not, unless they stay so: a broker that was
+    killed reports lower ones for a moment once it is back, though nothing is lost.
+    """
+
+    def __init__(self, log: str, fact: str, *, is_certain: bool = False) -> None:
+        first = (
+            "Its"
+            if is_certain
+            else "Restart first: after a failure, ends may lie too low for a moment. If it says so "
+            "again, its"
         )
+        super().__init__(
+            f"{log} was deleted and created again, or lost records: {fact}. {first} stream has the "
+            "old offsets: delete the stream too, or name another one, and start again, queries "
+            "with a new checkpoint and consumers with another group.id"
+        )
+        self.is_certain = is_certain
 
 
 class AnotherLog(Rejected):

@@ -71,16 +71,17 @@ class TopicPlan:
         """Raise `Recreated` if the topic is no longer the one that was read."""
         ids = {admitted.topic_id, look.id} - {None}
         if len(ids) > 1 and not ids <= set(self.logs):
-            raise self.recreated(f"its id is {look.id}, and the query has read {admitted.topic_id}")
+            fact = f"its id is {look.id}, and the query has read {admitted.topic_id}"
+            raise self.recreated(fact, is_certain=True)
         for partition, end in look.ends.items():
             if (read := self.read.get(partition, 0)) > end:
                 raise self.recreated(
                     f"partition {partition} ends at {end}, and the query has read to {read}"
                 )
 
-    def recreated(self, fact: str) -> Recreated:
+    def recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
         """Return the error of a query whose topic is another one now."""
-        return Recreated(f"Kafka topic {self.name!r}", fact)
+        return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
         """Return the partitions without which a look cannot be judged: another may have them.

@@ -6,6 +6,7 @@ import logging
 import time as clocks
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -104,7 +105,8 @@ class Watched:
         """Return the topic as it is now, `None` if there is no need to ask, or no answer now.
 
         Each run asks at first, so that a recreated topic is found before anything of it is read;
-        then only if a mark `waits` or is `due`. Raises as `TopicPlan` and `noted_time.kafka.Topic`.
+        then only if a mark `waits` or is `due`. Raises as `TopicPlan` and `noted_time.kafka.Topic`,
+        what ends alone show only if they stay so.
         """
         is_needed = due is not None or not self._is_known
         if not is_needed and not waits:
@@ -120,16 +122,16 @@ class Watched:
                 if clocks.monotonic() >= deadline:
                     raise
             else:
-                plan.check_same(admitted, look)
-                unclear = plan.unclear(due, look)
-                if not unclear:
+                fault = self._fault(plan, admitted, due, look)
+                if fault is None:
                     if not self._is_known and look.id is None:
                         log.warning(NO_IDS, self._topic.name)
                     self._is_known = True
                     return look
-                if clocks.monotonic() >= deadline:
-                    raise self._unclear(min(unclear), look, plan)
-            clocks.sleep(PAUSE_S)
+                is_certain = isinstance(fault, Recreated) and fault.is_certain
+                if is_certain or clocks.monotonic() >= deadline:
+                    raise fault
+            self._wait()
 
     def position(self, plan: TopicPlan, look: TopicLook) -> Mapping[int, int]:
         """Return the position whose marks may come with the batch that is planned."""
@@ -138,6 +140,24 @@ class Watched:
 
     def _seen(self) -> TopicLook:
         return self._topic.look(committed=self._terms.committed)
+
+    def _wait(self) -> None:
+        """Wait until the next look, which is also that of a run that reads what is there now."""
+        clocks.sleep(PAUSE_S)
+        if self._frozen is not None:
+            with suppress(Unreachable):
+                self.freeze()
+
+    def _fault(
+        self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, look: TopicLook
+    ) -> Rejected | Unreachable | None:
+        """Return why the query cannot continue with what a look found, if it cannot."""
+        try:
+            plan.check_same(admitted, look)
+            unclear = plan.unclear(due, look)
+        except Rejected as error:
+            return error
+        return self._unclear(min(unclear), look, plan) if unclear else None
 
     def _unclear(self, partition: int, look: TopicLook, plan: TopicPlan) -> Recreated | Unreachable:
         if partition in look.partitions:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
 from noted_time import AnotherLog, Recreated, Rejected
-from noted_time.kafka import Topic
+from noted_time.client import repeated_looks
+from noted_time.kafka import Topic, TopicLook
+from tests.kafka.conftest import Start
 from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
@@ -201,7 +204,7 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
 
 
 def test_a_recreated_topic_stops_its_observer_and_the_next_one(
-    broker: Broker, served: Served, topic: str
+    broker: Broker, served: Served, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its id, whatever its ends; and of a log without an id by the ends that were noted."""
     broker.send(topic, [(0, "a", 1000), (0, "b", 1000)])
@@ -218,11 +221,61 @@ def test_a_recreated_topic_stops_its_observer_and_the_next_one(
         with pytest.raises(AnotherLog):
             noter.run()
     broker.create(topic, 2)
+    monkeypatch.setattr(repeated_looks, "PATIENCE_S", 0.0)
     served.stream(topic, "ingestion").note("observer", 1000, {0: 2}, domain="ingestion")
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
         noter = IngestionNoter(client, KafkaEnds(broker.config, topic))
         with pytest.raises(Recreated, match=f"log of stream '{topic}'.* ends at 0 and ended at 2"):
             noter.run()
+
+
+def test_ends_that_go_back_for_a_moment_stop_nobody(
+    broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was killed reports lower ones once it is back, though nothing is lost."""
+    real, lower = Topic.look, [0]
+
+    def look(self: Topic, **options: Any) -> TopicLook:  # noqa: ANN401 - any of them
+        found = real(self, **options)
+        lower[0] -= 1
+        return replace(found, ends=dict.fromkeys(found.ends, 0)) if lower[0] >= 0 else found
+
+    monkeypatch.setattr(Topic, "look", look)
+    producer = start()
+    producer.produce(value="a", event_time=1000)
+    producer.finish(60)
+    with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
+        clock = iter(range(0, 1000, 100)).__next__
+        ends = KafkaEnds(broker.config, topic)
+        noter = IngestionNoter(client, ends, poll_ms=10, max_lag_ms=10, clock=clock)
+        for lower[0] in (0, 1, 0):
+            noter._try_to_look()
+        flushed = client.flush(60)
+    lower[0] = 3
+    again = start()
+
+    assert (flushed.lower, lower[0] < 0) == (200, True)
+    assert again.client.position[0] == 1
+
+
+def test_observer_and_producer_outlive_kills_of_the_broker(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Each time it is back they look at once, when its ends are lower."""
+    producer, count = start(), 3000
+    with (
+        WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client,
+        IngestionNoter(client, KafkaEnds(broker.config, topic), poll_ms=10) as noter,
+    ):
+        for n in range(count):
+            producer.produce(value="a", event_time=n + 1)
+            if n % 1000 == 999:
+                producer.flush(60)
+                broker.kill()
+                broker.start()
+        producer.finish(60)
+        wait_until(lambda: sum(client.position.values()) == count)
+        noter.check()
 
 
 def test_a_record_from_the_future_is_named(

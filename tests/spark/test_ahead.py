@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
+from spark_integration.beside import planner
 from spark_integration.beside.admitted import Admitted, MarksOffset
 from spark_integration.beside.planner import NO_IDS, MarksPlanner, Watched
 from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
@@ -36,11 +37,14 @@ class GivenTopic:
     id: str | None = "a"
     looks: int = 0
     name = "flights"
+    lower: list[dict[int, int]] = field(default_factory=list)
+    """What the next looks find, as right after a broker was killed."""
 
     def look(self, *, committed: bool = False) -> TopicLook:  # noqa: ARG002 - as of a real topic
         """Return the ends of the partitions with a leader."""
         self.looks += 1
-        known = {p: end for p, end in self.ends.items() if p not in self.leaderless}
+        ends = self.lower.pop(0) if self.lower else self.ends
+        known = {p: end for p, end in ends.items() if p not in self.leaderless}
         return TopicLook(self.id, known, self.leaderless)
 
 
@@ -76,6 +80,7 @@ class Query:
         self.marks: list[Mark] = []
         self.batches: list[tuple[MarksOffset, dict[int, int]]] = []
         self.late: list[str] = []
+        self.patience_s = 0.0
         self.limit, self.is_whole = "", True
         self.restart()
 
@@ -98,7 +103,7 @@ class Query:
         policy = WatermarkPolicy(feeds_claims=claims)
         query = MarksQuery(streams, "", self._checkpoint, policy=policy, kafka=terms)
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
-        watched = {"flights": Watched(self.topic, terms, patience_s=0)}
+        watched = {"flights": Watched(self.topic, terms, patience_s=self.patience_s)}
         self._planner = MarksPlanner(query, releasers, watched)
         self._frozen: dict[int, int] | None = None
         if now:
@@ -320,6 +325,25 @@ def test_without_ids_offsets_alone_show_that_a_topic_is_another(
     with pytest.raises(Recreated, match=says):
         query.plan({}, set())
     assert [record.msg for record in caplog.get_records("setup")] == [NO_IDS]
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_ends_that_go_back_for_a_moment_are_looked_at_again(
+    query: Query, monkeypatch: pytest.MonkeyPatch, *, now: bool
+) -> None:
+    """A broker that was killed reports lower ones once it is back; its topic keeps its id."""
+    monkeypatch.setattr(planner, "PAUSE_S", 0.0)
+    query.topic.id, query.patience_s = "a", 60.0
+    query.mark()
+    query.topic.lower = [{0: 3, 1: 2}] * 3
+    query.restart(now=now)
+    query.plan({}, set())
+
+    assert query.topic.lower == []
+    query.topic.id = "b"
+    query.restart()
+    with pytest.raises(Recreated, match="its id is b, and the query has read a"):
+        query.plan({}, set())
 
 
 def test_the_broker_is_asked_only_where_a_mark_waits(query: Query) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time as clocks
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
+from noted_time.client.repeated_looks import PATIENCE_S
 from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.records import TopicReader, log
-from noted_time.observing import NewestTimes, Seen, Stamp
+from noted_time.observing import GrowingEnds, NewestTimes, Seen, Stamp
 from noted_time.values import (
     LARGEST_TIME,
     NotObservable,
@@ -18,6 +20,8 @@ from noted_time.values import (
 )
 from writer_client.sending.answers import Found
 from writer_client.sending.clock import unix_ms
+
+PAUSE_S = 0.2
 
 AHEAD_MS = 60_000
 """A record whose timestamp is further ahead of the clock is named."""
@@ -56,14 +60,19 @@ class TopicEnds:
     def check_same(self, known: Mapping[int, int]) -> TopicLook:
         """Return what the topic is now; raises `Recreated` if it is not the one that was noted.
 
-        Its id is another one then, or a partition is not there, or ends before what is `known`.
+        Its id is another one then, or a partition is not there, or ends before what is `known`, and
+        does so for ten seconds.
         """
-        look = self.topic.look_again()
-        self.topic.check_led(look.unknown)
-        behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
-        if behind:
-            raise self.topic.recreated(f"it ends at {behind}, and {dict(known)} was noted")
-        return look
+        until = clocks.monotonic() + PATIENCE_S
+        while True:
+            look = self.topic.look_again()
+            self.topic.check_led(look.unknown)
+            behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
+            if not behind:
+                return look
+            if clocks.monotonic() >= until:
+                raise self.topic.recreated(f"it ends at {behind}, and {dict(known)} was noted")
+            clocks.sleep(PAUSE_S)
 
 
 class SameTopic(Topic):
@@ -79,6 +88,7 @@ class SameTopic(Topic):
     ) -> None:
         super().__init__(config, topic)
         self._partitions = partitions
+        self._ends = GrowingEnds(log=f"Kafka topic {topic!r}")
         with suppress(Unreachable):
             self.look_again()
 
@@ -87,7 +97,8 @@ class SameTopic(Topic):
 
         An open transaction holds the end of its partition, unless `committed` is false. Raises
         `Unreachable` if Kafka does not answer for each partition, `Recreated` if the id is not the
-        one of the first look, and `NotObservable` for partitions that do not exist.
+        one of the first look, or an end went back, and `NotObservable` for partitions that do not
+        exist.
         """
         look = self.look_again(committed=committed, newest=newest)
         if self._partitions is not None:
@@ -97,6 +108,8 @@ class SameTopic(Topic):
                 raise NotObservable(f"Kafka topic {self.name!r} has no partitions {none}: {known}")
             look = look.of(self._partitions)
         self.check_led(look.unknown)
+        if committed:  # before anything of the look is used: what a look finds may be said once
+            self._ends.take(look.ends)
         return look
 
 

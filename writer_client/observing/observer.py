@@ -131,7 +131,7 @@ class Observer(Rounds):
         if isinstance(error, AnotherLog):
             raise error
         if isinstance(error, InvalidNote) and error.status == "invalid_position":
-            raise Recreated(self._ends.log, str(error)) from error
+            raise Recreated(self._ends.log, str(error), is_certain=True) from error
 
 
 class IngestionNoter(Observer):

@@ -16,7 +16,14 @@ from typing import Any
 
 from noted_time.client.repeated_looks import Rounds
 from noted_time.observing import Seen, log_of, passed_over
-from noted_time.values import AnotherLog, Fenced, NotedTimeError, Rejected, Unreachable
+from noted_time.values import (
+    AnotherLog,
+    Fenced,
+    NotedTimeError,
+    Recreated,
+    Rejected,
+    Unreachable,
+)
 from writer_client.client import WriterClient
 from writer_client.kafka.group import PartitionGroup
 from writer_client.observing.observer import JOIN_S, Observer
@@ -130,7 +137,11 @@ class SharedObserver(Rounds):
             self._wait_for_new()
             for partition, observer in self._due.items():
                 if self._observers.get(partition) is observer:
-                    self._note(partition, observer)
+                    try:
+                        self._note(partition, observer)
+                    except Recreated:
+                        self._due = {}  # the next look judges
+                        raise
             self._due = {}
         if failure is not None:
             raise Unreachable(f"the observer cannot join: {failure}") from failure
