@@ -8,10 +8,8 @@ from noted_time.reading.claims import (
     Standing,
     TableClaim,
     TableHistory,
-    accepted,
-    is_committed,
-    to_commit,
 )
+from noted_time.reading.committing import Remembered, accepted, committed_part, to_commit
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
 from noted_time.reading.late import MOST_REPORTS, LateReports, by_writer

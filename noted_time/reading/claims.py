@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from noted_time.values import Claim, Rejected
+from noted_time.values import Claim
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -21,9 +21,10 @@ Change = Literal["append", "none", "other"]
 NOT_CLAIMED = "no commit has a claim"
 EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
-UNCLAIMED = "{}, before its query claimed anything"
-BEGUN = "it was empty before batch {} of its query, whose earlier rows may be missing"
-GAP = "commits that have expired may have been rolled back"
+EARLIER = "it was claimed by an earlier version of noted-time"
+REFILLED = "commit {} is not the one that it comes after"
+GAP = "commits before {} are missing in the history"
+SINCE = "since version {}, as of which it was accepted, {}"
 SET_EXPECTS = "several names claim it ({}): set the table property noted-time.expects, or name them"
 
 
@@ -32,8 +33,8 @@ class Commit:
     """One commit of a table: a version of Delta, a snapshot of Iceberg.
 
     `parent` is the commit that it follows, `None` for the first of the table. `operation` is the
-    table's own word for what it did, and `number` (Iceberg's sequence number) rises with each
-    commit of the table on any branch; 0 if the table has none.
+    table's own word for what it did. `renamed` are the columns, old and new names, of a commit that
+    renames.
     """
 
     id: int
@@ -41,12 +42,16 @@ class Commit:
     change: Change
     operation: str = ""
     claims: Mapping[str, Claim] = field(default_factory=dict)
-    number: int = 0
+    renamed: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
         """What the commit did, for a sentence."""
         return f"{self.operation or 'a change'} in version {self.id}"
+
+    def renames(self, column: str) -> bool:
+        """Whether the commit gives this column's name to another, or takes it away."""
+        return any(f"{column}.".startswith(f"{each}.") for each in self.renamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,9 @@ class Standing:
     """How the claim of one name stands at a commit.
 
     `claim` is its last record, found in commit `at` (`None` for a name known from another's record
-    only). `complete_to` (Unix ms) is `None` if nothing holds, and `why` says why. `is_foreign`:
-    others appended rows since its first record. `steps` are the places in the history at which
-    `complete_to` changed, and its values.
+    only). `complete_to` (Unix ms) is `None` if nothing holds, and `why` says why. `ended_at` is the
+    place in the history of what ended it last. `is_foreign`: others appended rows since its first
+    record. `steps` are the places in the history at which `complete_to` changed, and its values.
     """
 
     complete_to: int | None = None
@@ -64,6 +69,7 @@ class Standing:
     claim: Claim | None = None
     at: int | None = None
     is_ended: bool = False
+    ended_at: int = -1
     is_foreign: bool = False
     steps: Steps = ()
 
@@ -103,12 +109,12 @@ class NoClaim:
 class TableHistory:
     """The commits that lead to a table's present state, oldest first, as far as they are kept.
 
-    `strays` are commits that the present state does not rest on: rolled back, or of other branches.
-    `expects` are the names that the table's properties list, and
-    `last_number` is the largest number that the table has given.
+    `expects` are the names that the table's properties list. `table` is the table's own id, empty
+    where none is told. `is_numbered`: commits are numbered from 0, as Delta's, so a number does not
+    say of which table it is, nor of which state.
 
     >>> def of(id, change="append", **claims):
-    ...     records = {name: Claim(name, time, "t", "q", id) for name, time in claims.items()}
+    ...     records = {n: Claim(n, time, "t", "q", 0, id=n) for n, time in claims.items()}
     ...     return Commit(id, id - 1 if id else None, change, claims=records)
     >>> history = TableHistory((of(0, orders=10), of(1, "none"), of(2, orders=20)))
     >>> history.claim().complete_to, history.claim().version_at(15)
@@ -118,9 +124,9 @@ class TableHistory:
     """
 
     commits: Sequence[Commit]
-    strays: Sequence[Commit] = ()
     expects: tuple[str, ...] = ()
-    last_number: int = 0
+    table: str = ""
+    is_numbered: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -131,6 +137,22 @@ class TableHistory:
     def version(self) -> int | None:
         """The last commit, `None` before the first."""
         return self.commits[-1].id if self.commits else None
+
+    def records(self, commit: Commit) -> Mapping[str, Claim]:
+        """Return the records in a commit that are of this table.
+
+        A commit cannot carry the id of the table that it makes.
+        """
+        needs_id = self.is_numbered and commit.parent is not None
+        return {
+            name: claim
+            for name, claim in commit.claims.items()
+            if claim.unreadable
+            or (
+                (claim.table or not needs_id)
+                and (not claim.table or not self.table or claim.table == self.table)
+            )
+        }
 
     def standings(self) -> dict[str, Standing]:
         """Return how the claim of each name that was ever found stands."""
@@ -182,10 +204,13 @@ class _Fold:
         self._history = history
         self._found: dict[str, Standing] = {}
         self._steps: dict[str, list[tuple[int, int]]] = {}
-        self._seen: set[int] = set()
-        self._is_changed = False
+        self._places: dict[int, int] = {}
+        self._changed_at = -1
+        self._last_ids: list[str] = []
+        if history.commits and history.commits[0].parent is not None:
+            self._places[history.commits[0].parent] = -1
         for place, commit in enumerate(history.commits):
-            self._add(commit)
+            self._add(place, commit)
             self._note_steps(place)
 
     @property
@@ -194,18 +219,31 @@ class _Fold:
         steps = self._steps
         return {n: replace(each, steps=tuple(steps[n])) for n, each in self._found.items()}
 
-    def _add(self, commit: Commit) -> None:
+    def _add(self, place: int, commit: Commit) -> None:
+        records = self._history.records(commit)
+        if self._is_after_gap(place, commit):
+            self._changed_at = place
+            for name, each in self._found.items():
+                self._found[name] = _ended(each, GAP.format(commit.id), place)
         for name, standing in self._found.items():
-            if name not in commit.claims:
-                self._found[name] = _inherited(standing, commit)
-        for name, claim in commit.claims.items():
+            if name not in records:
+                self._found[name] = self._inherited(standing, commit, place)
+        for name, claim in records.items():
+            if claim.unreadable and name not in self._found:
+                continue
             before = self._found.get(name, Standing())
-            self._found[name] = _taken(before, claim, commit, self._doubt(claim, commit))
-        for claim in commit.claims.values():
-            if claim.seen == commit.parent and self._found[claim.name].complete_to is not None:
+            self._found[name] = self._taken(before, claim, commit, place)
+        for claim in records.values():
+            if claim.name in self._found:
                 self._add_names(claim, commit)
-        self._seen.add(commit.id)
-        self._is_changed |= commit.change == "other"
+        if commit.change == "other":
+            self._changed_at = place
+        ids = [claim.id for claim in records.values() if claim.id]
+        self._last_ids.append(ids[-1] if ids else (self._last_ids or [""])[-1])
+        self._places[commit.id] = place
+
+    def _is_after_gap(self, place: int, commit: Commit) -> bool:
+        return place > 0 and commit.parent != self._history.commits[place - 1].id
 
     def _note_steps(self, place: int) -> None:
         for name, each in self._found.items():
@@ -215,150 +253,80 @@ class _Fold:
             elif not steps or steps[-1][1] != each.complete_to:
                 steps.append((place, each.complete_to))
 
-    def _doubt(self, claim: Claim, commit: Commit) -> str:
+    def _taken(self, before: Standing, claim: Claim, commit: Commit, place: int) -> Standing:
+        """Return how a claim stands after a commit with a record of its name."""
+        takes_over = claim.starts or bool(claim.accepted)
+        is_of_another = before.claim is not None and claim.query != before.claim.query
+        if claim.unreadable or (is_of_another and not takes_over):
+            standing = self._inherited(before, commit, place)
+            ends = bool(claim.unreadable) and standing.complete_to is not None
+            return replace(standing, complete_to=None, why=claim.unreadable) if ends else standing
+        known = replace(before, claim=claim, at=commit.id)
+        if commit.change == "other" and not claim.merges:
+            return _ended(known, f"ended by {commit.shown}", place)
+        doubt = self._doubt(before, claim)
+        if takes_over and not doubt:
+            known = replace(known, is_ended=False, complete_to=None, why="")
+        why = claim.ended or ("" if doubt == EXPIRED else doubt)
+        if why or known.is_ended:
+            return _ended(known, why or known.why, place)
+        return replace(known, complete_to=None, why=doubt) if doubt else _risen(known, claim)
+
+    def _inherited(self, standing: Standing, commit: Commit, place: int) -> Standing:
+        """Return how a claim stands after a commit that has no record of its name."""
+        is_renamed = standing.claim is not None and commit.renames(standing.claim.time_of)
+        if commit.change == "other" or is_renamed:
+            return _ended(standing, f"ended by {commit.shown}", place)
+        is_foreign = commit.change == "append" and not self._history.records(commit)
+        return replace(standing, is_foreign=True) if is_foreign else standing
+
+    def _doubt(self, before: Standing, claim: Claim) -> str:
         """Return why what a record comes after cannot be relied on, `""` if it can."""
+        if not claim.id or claim.starts:
+            return "" if claim.id else EARLIER
+        if claim.accepted:
+            return self._doubt_of_accepted(before, claim)
         after = claim.after
-        if after is None or after in self._seen or after == commit.parent:
+        if after is None:
             return ""
-        if self._history.is_whole:
-            return f"its commit {after} was rolled back"
-        is_next = after == self._history.commits[0].parent and not self._is_changed
-        return "" if is_next else EXPIRED
+        if self._places.get(after, -1) >= 0:
+            return "" if self._has(after, claim) else REFILLED.format(after)
+        if self._history.is_whole or self._history.is_numbered:
+            return REFILLED.format(after) if self._history.is_whole else EXPIRED
+        seen = self._places.get(after if claim.seen is None else claim.seen)
+        return EXPIRED if seen is None or self._changed_at > seen else ""
+
+    def _doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
+        """Return what was not looked at when an operator vouched for the table."""
+        place = None if claim.after is None else self._places.get(claim.after)
+        if place is None:
+            return REFILLED.format(claim.after) if self._history.is_whole else EXPIRED
+        if place >= 0 and self._last_ids[place] != claim.after_id:
+            return REFILLED.format(claim.after)
+        if before.ended_at > place:
+            return SINCE.format(claim.after, before.why)
+        return SINCE.format(claim.after, "rows changed") if self._changed_at > place else ""
+
+    def _has(self, after: int, claim: Claim) -> bool:
+        commit = self._history.commits[self._places[after]]
+        return any(each.id == claim.after_id for each in self._history.records(commit).values())
 
     def _add_names(self, claim: Claim, commit: Commit) -> None:
-        """Add the names of which only this record is kept: its committer knew their claims."""
-        for name, time in claim.names.items():
-            if name not in self._found and not self._history.is_whole:
-                self._found[name] = Standing(time, at=commit.id)
+        """Add the names of which only this record is kept: what they claimed has expired."""
+        for name in claim.names:
+            self._found.setdefault(name, Standing(why=EXPIRED, at=commit.id))
 
 
-def _inherited(standing: Standing, commit: Commit) -> Standing:
-    """Return how a claim stands after a commit that has no record of its name."""
-    if commit.change == "other":
-        return _ended(standing, f"ended by {commit.shown}")
-    is_foreign = standing.is_foreign or (commit.change == "append" and not commit.claims)
-    return standing if is_foreign == standing.is_foreign else replace(standing, is_foreign=True)
+def _risen(standing: Standing, claim: Claim) -> Standing:
+    """Return a claim after a record that counts; one that was committed late takes nothing back."""
+    times = [time for time in (standing.complete_to, claim.complete_to) if time is not None]
+    if times:
+        return replace(standing, complete_to=max(times), why="")
+    return replace(standing, why=standing.why or NO_WATERMARK)
 
 
-def _taken(before: Standing, claim: Claim, commit: Commit, doubt: str) -> Standing:
-    """Return how a claim stands after a commit with a record of its name."""
-    known = replace(before, claim=claim, at=commit.id)
-    if commit.change == "other" and not claim.merges:
-        return _ended(known, f"ended by {commit.shown}")
-    if claim.accepted or claim.starts:
-        known = replace(known, is_ended=False, complete_to=None, why="")
-    if known.is_ended:
-        return known
-    if doubt == EXPIRED:
-        return replace(known, complete_to=None, why=EXPIRED)
-    if doubt or claim.ended:
-        return _ended(known, doubt or claim.ended)
-    if claim.complete_to is not None:
-        return replace(known, complete_to=claim.complete_to, why="")
-    return known if known.complete_to is not None else replace(known, why=known.why or NO_WATERMARK)
-
-
-def _ended(standing: Standing, why: str) -> Standing:
+def _ended(standing: Standing, why: str, place: int) -> Standing:
+    """Return a claim that has ended; the first reason stays, and a new one is a later end."""
     if standing.is_ended:
-        return standing
-    return replace(standing, complete_to=None, why=why, is_ended=True)
-
-
-def is_committed(history: TableHistory, claim: Claim) -> bool:
-    """Whether the part of the batch that a record is of is in the table already.
-
-    A batch that runs again after a crash finds its record, or that of a later batch.
-    """
-    found = [each.claims[claim.name] for each in history.commits if claim.name in each.claims]
-    own = [(each.batch, each.part) for each in found if each.query == claim.query]
-    return any(
-        batch > claim.batch or (batch, part) == (claim.batch, claim.part) for batch, part in own
-    )
-
-
-def to_commit(
-    history: TableHistory, claim: Claim, *, last: int | None = None, start_over: bool = False
-) -> Claim:
-    """Return the record with what the table knows: what it comes after, and the other names.
-
-    `last` is the commit of the name that this committer made before, `None` after a start. If the
-    last claim of the name has ended, the record claims nothing and says why. Raises `Rejected` if
-    the name is another query's, unless it is to `start_over` under it.
-    """
-    standings = history.standings()
-    before = standings.get(claim.name, Standing())
-    strays = [each for each in history.strays if claim.name in each.claims]
-    records = [each.claims[claim.name] for each in strays]
-    holders = (before.claim,) if before.claim is not None else records
-    queries = {record.query for record in holders} - {"", claim.query}
-    names = {name: each.complete_to for name, each in standings.items() if name != claim.name}
-    known = {name: time for name, time in names.items() if time is not None}
-    if start_over and queries:
-        return replace(claim, starts=True, names=known, seen=history.version)
-    if queries:
-        raise Rejected(
-            f"{claim.name!r} is the name of another query of this table, {min(queries)}, and this "
-            f"is {claim.query}: choose another name, continue the checkpoint of that query, or "
-            "take the name over with start_over=True"
-        )
-    after = before.at if before.at is not None else last
-    why = before.why if before.is_ended or before.why == EXPIRED else ""
-    why = why or _lost(history, before, claim, last)
-    if why:
-        return replace(claim, after=after, complete_to=None, ended=why)
-    return replace(claim, after=after, names=known, seen=history.version)
-
-
-def _lost(history: TableHistory, before: Standing, claim: Claim, last: int | None) -> str:
-    """Return why rows that the query committed may not be in the table, `""` if all are."""
-    ids = {each.id for each in history.commits}
-    newest = before.claim.batch if before.claim is not None else -1
-    for stray in history.strays:
-        record = stray.claims.get(claim.name)
-        if record is not None and record.batch > newest:
-            return f"its commit {stray.id} was rolled back"
-    if last is not None:
-        return "" if last in ids else EXPIRED
-    if before.claim is None and claim.batch > 0:
-        if not history.is_whole:
-            return EXPIRED
-        changed = next((each for each in history.commits if each.change == "other"), None)
-        if changed is not None:
-            return UNCLAIMED.format(changed.shown)
-        if all(each.change != "append" for each in history.commits):
-            return BEGUN.format(claim.batch)
-    return _gap(history, before) if claim.batch > 0 else ""
-
-
-def _gap(history: TableHistory, before: Standing) -> str:
-    """Return that commits of the table after the last one of the name are not known any more.
-
-    A sequence number is given once, so those that neither the table's state nor a commit beside it
-    has were of commits that were rolled back and have expired, or of a branch that has.
-    """
-    own = next((each.number for each in history.commits if each.id == before.at), 0)
-    known = {each.number for each in (*history.commits, *history.strays)}
-    first = own or min(known, default=0)
-    is_gap = any(number not in known for number in range(first, history.last_number + 1))
-    return GAP if is_gap else ""
-
-
-def accepted(history: TableHistory, comment: str, names: Iterable[str] = ()) -> list[Claim]:
-    """Return the records by which an operator vouches for a table whose claims have ended.
-
-    Each states the last time that was claimed under its name. Raises `Rejected` if no claim of
-    these names, or of all, has ended.
-    """
-    found = history.standings()
-    wanted = {name: found[name] for name in tuple(names) or found if name in found}
-    lost = [each for each in wanted.values() if each.complete_to is None and each.claim is not None]
-    if not lost:
-        raise Rejected("no claim of this table has ended: there is nothing to accept")
-    return [_accepted(history, each.claim, comment) for each in lost if each.claim is not None]
-
-
-def _accepted(history: TableHistory, claim: Claim, comment: str) -> Claim:
-    records = (each.claims[claim.name] for each in history.commits if claim.name in each.claims)
-    times = [record.complete_to for record in records if record.complete_to is not None]
-    plain = Claim(claim.name, times[-1] if times else None, claim.time_of, claim.query, claim.batch)
-    return replace(plain, part=claim.part, stream=claim.stream, accepted=comment)
+        return standing if why == standing.why else replace(standing, ended_at=place)
+    return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)

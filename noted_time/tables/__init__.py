@@ -6,9 +6,11 @@ A table is opened by deltalake or pyiceberg, or its history is given as rows of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from secrets import token_hex
 from typing import Any
 
-from noted_time.reading import NoClaim, TableClaim, TableHistory, accepted
+from noted_time.reading import Commit, NoClaim, TableClaim, TableHistory, accepted
 from noted_time.tables.listed import history_of
 from noted_time.tables.opened import append_nothing, opened
 from noted_time.values import Claim, Rejected
@@ -20,6 +22,7 @@ __all__ = [
     "accept",
     "complete_to",
     "history_of",
+    "since_claims",
     "standing",
 ]
 
@@ -55,13 +58,27 @@ def standing(
     return history.claim(tuple(names) if names is not None else None)
 
 
-def accept(url: str, comment: str, names: Iterable[str] = ()) -> list[Claim]:
-    """Vouch for a table whose claims have ended; returns the records that were committed.
+def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> list[Claim]:
+    """Vouch for a table whose claims have ended, as it was looked at; returns what was committed.
 
-    Raises as `standing`, and `Rejected` if no claim has ended or there is no comment.
+    `at` is the version or snapshot that was looked at. What changed rows after it, also beside this
+    call, ends the claims again. Raises as `standing`, and `Rejected` if no claim has ended, there
+    is no comment, or the table has no commit `at`.
     """
     if not comment.strip():
         raise Rejected("a claim is accepted with a comment: who vouches for the table, and why")
-    records = accepted(opened(url), comment, tuple(names))
+    found = accepted(opened(url), comment, tuple(names), at=at)
+    records = [replace(claim, id=token_hex(8)) for claim in found]
     append_nothing(url, {claim.key: claim.to_json() for claim in records})
     return records
+
+
+def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
+    """Return the commits after the last one that counted, which `accept` asks to look at.
+
+    Raises as `standing`.
+    """
+    history = opened(url)
+    found = history.standings()
+    places = [each.ended_at for name, each in found.items() if name in (tuple(names) or found)]
+    return list(history.commits[max(min(places, default=0), 0) :])

@@ -7,11 +7,11 @@ Delta: `DESCRIBE HISTORY`, or `DeltaTable.history()` of deltalake. Iceberg: the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from noted_time.reading import Change, Commit, TableHistory
-from noted_time.values import Rejected, claims_in
+from noted_time.values import LARGEST, Rejected, claims_in
 
 Row = Mapping[str, Any]
 
@@ -20,11 +20,14 @@ USER_METADATA = "userMetadata"
 
 SAME_ROWS = frozenset(
     """OPTIMIZE|COMPUTE STATS|VACUUM START|VACUUM END|ADD COLUMN|ADD COLUMNS|CHANGE COLUMN|
-    REORG|RENAME COLUMN|ADD CONSTRAINT|DROP CONSTRAINT|ADD FEATURE|DROP FEATURE|
+    REORG|ADD CONSTRAINT|DROP CONSTRAINT|ADD FEATURE|DROP FEATURE|
     SET TBLPROPERTIES|UNSET TBLPROPERTIES|UPDATE TABLE METADATA|UPDATE FIELD METADATA|
     UPGRADE PROTOCOL|CLUSTER BY|CREATE TABLE|UPDATE SCHEMA""".replace("\n    ", "").split("|")
 )
 """What Delta calls operations that neither add nor remove data."""
+
+RENAME = "RENAME COLUMN"
+"""Ends the claims about the column, under its old and its new name; rows stay as they are."""
 
 APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
 """Operations that append under this parameter, and the parameter."""
@@ -47,63 +50,81 @@ def history_of(
     *,
     expects: tuple[str, ...] = (),
     at: int | str | None = None,
-    last_number: int = 0,
+    table: str = "",
 ) -> TableHistory:
     """Return the history that rows list, in any order; raises `Rejected` if they list none.
 
-    >>> claim = json.dumps({"noted-time.flights": {"complete_to": 50}})
-    >>> append = {"operation": "WRITE", "operationParameters": {"mode": "Append"}}
-    >>> rows = [append | {"version": 1}, append | {"version": 0, "userMetadata": claim}]
+    `at` is a version, or a snapshot, branch or tag; `table` is the table's own id, if it is known.
+
+    >>> claim = json.dumps({"complete_to": 50, "batch": ["q", 0], "id": "a"})
+    >>> first = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "version": 0}
+    >>> rows = [first | {"userMetadata": json.dumps({"noted-time.flights": claim})}]
     >>> history_of(rows).claim().complete_to
     50
     """
     if all("version" in row and "operation" in row for row in rows):
-        versions = sorted((delta_commit(row) for row in rows), key=lambda each: each.id)
-        until = [each for each in versions if at is None or each.id <= int(at)]
-        return TableHistory(until, (), expects)
+        return _of_versions(rows, expects, at, table)
     if not all({"snapshot_id", "parent_id", "operation"} <= row.keys() for row in rows):
         raise Rejected(NOT_A_HISTORY)
     head = _head(rows, at)
     commits = {row["snapshot_id"]: iceberg_commit(row) for row in rows}
-    chain = list(_ancestors(head, commits.get))[::-1]
-    ids = {each.id for each in chain}
-    strays = [each for each in commits.values() if each.id not in ids]
-    return TableHistory(chain, strays, expects, last_number)
+    chain = list(_ancestors(head, commits))[::-1]
+    return TableHistory(chain, expects, table)
+
+
+def _of_versions(
+    rows: Sequence[Row], expects: tuple[str, ...], at: int | str | None, table: str
+) -> TableHistory:
+    """Return the history of a table of Delta; raises `Rejected` for a version that it lacks."""
+    commits = sorted((delta_commit(row) for row in rows), key=lambda each: each.id)
+    if at is not None and commits:
+        newest = commits[-1].id
+        if not str(at).isdecimal() or int(at) > newest:
+            raise Rejected(f"there is no version {at!r} of the table: the newest is {newest}")
+        commits = [each for each in commits if each.id <= int(at)]
+    return TableHistory(commits, expects, table, is_numbered=True)
 
 
 def delta_commit(row: Row) -> Commit:
     """Return the commit that a row of Delta's history is of."""
-    version, operation = int(row["version"]), str(row["operation"])
-    given = row.get("operationParameters") or {}
+    try:
+        version = int(row["version"])
+    except (ValueError, TypeError) as error:
+        raise Rejected(NOT_A_HISTORY) from error
+    operation = str(row["operation"] or "a commit that does not say what it does")
+    given = row.get("operationParameters")
+    given = given if isinstance(given, Mapping) else {}
     change: Change = "none" if operation in SAME_ROWS else "other"
+    renamed: tuple[str, ...] = ()
+    if operation == RENAME:
+        change = "none"
+        renamed = tuple(str(given.get(key, "")) for key in ("oldColumnPath", "newColumnPath"))
     mode = given.get(APPENDS.get(operation, ""), "")
     if mode == "Append" or (change == "other" and version == 0):
         change = "append"
     elif mode:
         operation = f"{operation} ({mode})"
     claims = claims_in(_metadata(row.get(USER_METADATA)))
-    return Commit(version, version - 1 if version else None, change, operation, claims)
+    return Commit(version, version - 1 if version else None, change, operation, claims, renamed)
 
 
 def iceberg_commit(row: Row) -> Commit:
     """Return the commit that a row of Iceberg's snapshots is of."""
-    operation, summary = str(row["operation"]), row.get("summary") or {}
+    operation, summary = str(row["operation"]), dict(row.get("summary") or {})
     changes: dict[str, Change] = {"append": "append", "replace": "none"}
-    summary = dict(summary)
-    number = int(row.get("sequence_number") or 0)
     change = changes.get(operation, "other")
-    rows = (int(summary.get(key, 0)) for key in ("added-records", "total-records"))
     parent = row["parent_id"]
-    if parent is None and (change == "none" or len(set(rows)) > 1):
+    rows = {str(summary.get(key, 0)) for key in ("added-records", "total-records")}
+    if parent is None and (change == "none" or len(rows) > 1):
         parent = CUT_OFF
-    return Commit(int(row["snapshot_id"]), parent, change, operation, claims_in(summary), number)
+    return Commit(int(row["snapshot_id"]), parent, change, operation, claims_in(summary))
 
 
 def _metadata(text: object) -> Row:
     """Return the user's metadata of a commit of Delta, nothing if it is not a JSON object."""
     try:
-        found = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
+        found = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST else {}
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -121,7 +142,10 @@ def _head(rows: Iterable[Row], at: int | str | None) -> int | None:
     return None
 
 
-def _ancestors(head: int | None, commit_of: Callable[[int], Commit | None]) -> Iterable[Commit]:
-    while head is not None and (commit := commit_of(head)) is not None:
-        yield commit
-        head = commit.parent
+def _ancestors(head: int | None, commits: Mapping[int, Commit]) -> Iterable[Commit]:
+    """Yield the commits from the last one back; a circle, which is no history, is cut."""
+    seen: set[int] = set()
+    while head is not None and head not in seen and head in commits:
+        seen.add(head)
+        yield commits[head]
+        head = commits[head].parent

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from noted_time.extras import needs_extra
-from noted_time.reading import TableHistory
+from noted_time.reading import Commit, TableHistory
+from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.listed import MAIN, history_of
 from noted_time.values import Rejected, Unreachable, expected
 
@@ -42,16 +44,7 @@ def split_url(url: str) -> tuple[str, str]:
 
 
 def _delta(location: str, at: int | str | None) -> TableHistory:
-    deltalake = import_module("deltalake")
-    exceptions = import_module("deltalake.exceptions")
-    try:
-        table = deltalake.DeltaTable(location)
-        rows = table.history()
-    except exceptions.TableNotFoundError as error:
-        raise Rejected(f"there is no Delta table at {location!r}") from error
-    except (exceptions.DeltaError, OSError) as error:
-        raise Unreachable(f"the Delta table at {location!r} cannot be read: {error}") from error
-    return history_of(rows, expects=expected(table.metadata().configuration), at=at)
+    return DeltaLog(location).history(at)
 
 
 def _iceberg(location: str, at: int | str | None) -> TableHistory:
@@ -78,17 +71,39 @@ def iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  #
             "parent_id": each.parent_snapshot_id,
             "operation": each.summary.operation.value if each.summary else "unknown",
             "summary": each.summary.additional_properties if each.summary else {},
-            "sequence_number": each.sequence_number,
             "ref": MAIN if each.snapshot_id == current else refs.get(each.snapshot_id),
         }
         for each in table.snapshots()
     ]
-    return history_of(
+    history = history_of(
         rows,
         expects=expected(table.properties),
         at=at if named is None else named.snapshot_id,
-        last_number=table.metadata.last_sequence_number,
+        table=str(table.metadata.table_uuid),
     )
+    schemas = {each.snapshot_id: each.schema_id for each in table.snapshots()}
+    commits = [_with_columns(each, table, schemas.get(each.id)) for each in history.commits]
+    return replace(history, commits=commits)
+
+
+def _with_columns(commit: Commit, table: Any, schema_id: int | None) -> Commit:  # noqa: ANN401 - pyiceberg's
+    """Return a commit without what it claims of columns that are other ones now."""
+    claims = {
+        name: claim
+        if _field(table, schema_id, claim.time_of) == _field(table, None, claim.time_of)
+        else replace(claim, ended=f"its column {claim.time_of!r} was renamed or dropped")
+        for name, claim in commit.claims.items()
+    }
+    return replace(commit, claims=claims)
+
+
+def _field(table: Any, schema_id: int | None, column: str) -> int | None:  # noqa: ANN401 - pyiceberg's
+    """Return the id of a column in a schema, the present one if none is given or it is gone."""
+    schema = table.schemas().get(schema_id, table.schema())
+    try:
+        return int(schema.find_field(column).field_id)
+    except ValueError:
+        return None
 
 
 def append_nothing(url: str, metadata: Mapping[str, str]) -> None:

@@ -1,7 +1,16 @@
 """Values: cuts, notes, marks, decisions, settings and errors."""
 
 from noted_time.values.calendar import floored, shown_in
-from noted_time.values.claim import EXPECTS, VALID_THROUGH, Claim, claims_in, expected
+from noted_time.values.claim import (
+    EXPECTS,
+    LARGEST,
+    NAMES_KEPT,
+    NO_NAMES,
+    VALID_THROUGH,
+    Claim,
+    claims_in,
+    expected,
+)
 from noted_time.values.cut import (
     Mark,
     SegmentWaited,

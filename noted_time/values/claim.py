@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from operator import index
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from noted_time.values.errors import Rejected
+from noted_time.values.settings import NAME
+from noted_time.values.times import MAX_INT64, MIN_INT64
 
 PREFIX = "noted-time."
 """What the keys of claims begin with, in the metadata of a commit; the name follows."""
@@ -16,13 +17,17 @@ PREFIX = "noted-time."
 EXPECTS = f"{PREFIX}expects"
 """The table property that lists the names a table expects, separated by commas."""
 
+NO_NAMES = ("expects", "accept")
+"""Names that no claim may have: they would read as something else."""
+
 VALID_THROUGH = "kafka.connect.valid-through-ts"
 """The key under which Iceberg's own sink for Kafka Connect claims a time (Unix ms)."""
 
-COMMITS = ("after", "seen")
-
 NAMES_KEPT = 100
 SEGMENTS_KEPT = 1000
+
+LARGEST = 1 << 20
+"""A record, or a commit's metadata, that has more characters is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +39,19 @@ class Claim:
     nothing is claimed: `ended` says why not, and is empty if the query has no watermark yet, or if
     another `part` of the same batch follows. `query` and `batch` are Spark's ids.
 
-    `after` is the commit of the name's record before this one, as the committer knew it. `names`
-    are the other names of the table with their times at the commit `seen`, the last one then. `cut`
-    is how far the query had read of `stream` and `domain`, and `missing` names writers that the
-    watermark went on without, `None` if nobody was asked. `late` rows of this batch were below the
-    claim before it, from the time `least` on.
+    `id` is random: it tells this record from any other. `table` is the table's own id, empty in the
+    commit that makes the table, and where the table tells none. `plan` names what the batch reads:
+    the same batch with another plan has other rows.
+
+    `after` is the commit of the name's record before this one, as the committer knew it, and
+    `after_id` the id of the record there. `names` are the other names ever found in the table, with
+    their times at the commit `seen`, the last one then. `cut` is how far the query had read of
+    `stream` and `domain`. `missing` names writers that the watermark went on without, `None` if
+    nobody was asked.
 
     `starts`: the first record of a query that took the name over. `merges`: the commit changes rows
     rather than appending them, in the name of this batch. `accepted` is the comment of the operator
-    who vouched for what others had changed.
+    who vouched for the table as of the commit `after`. `unreadable` says why a record is none.
 
     >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
     Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
@@ -54,19 +63,22 @@ class Claim:
     query: str = ""
     batch: int = -1
     part: str = ""
+    id: str = ""
+    table: str = ""
+    plan: str = field(default="", repr=False)
     after: int | None = None
+    after_id: str = field(default="", repr=False)
     ended: str = ""
-    names: Mapping[str, int] = field(default_factory=dict, repr=False)
+    names: Mapping[str, int | None] = field(default_factory=dict, repr=False)
     seen: int | None = field(default=None, repr=False)
     stream: str = field(default="", repr=False)
     domain: str = field(default="", repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
     missing: tuple[str, ...] | None = field(default=None, repr=False)
-    late: int = field(default=0, repr=False)
-    least: int | None = field(default=None, repr=False)
     starts: bool = field(default=False, repr=False)
     merges: bool = field(default=False, repr=False)
     accepted: str = field(default="", repr=False)
+    unreadable: str = field(default="", repr=False)
 
     @property
     def key(self) -> str:
@@ -75,49 +87,71 @@ class Claim:
 
     def to_json(self) -> str:
         """Return the record as the commit has it."""
-        known = {
-            "time_of": self.time_of,
-            "part": self.part,
-            "after": self.after,
-            "ended": self.ended,
-            "names": dict(sorted(self.names.items())[:NAMES_KEPT]),
-            "seen": self.seen,
-            "stream": self.stream,
-            "domain": self.domain,
-            "cut": self.cut if len(self.cut) <= SEGMENTS_KEPT else {},
-            "missing": self.missing,
-            "late": {"rows": self.late, "least": self.least} if self.late else {},
-            "starts": self.starts,
-            "merges": self.merges,
-            "accepted": self.accepted,
-        }
-        given = {
-            key: value for key, value in known.items() if value or (value == 0 and key in COMMITS)
-        }
-        if self.missing is not None:
-            given["missing"] = self.missing
+        found = asdict(self)
         record = {"complete_to": self.complete_to, "batch": [self.query, self.batch]}
+        found["cut"] = self.cut if len(self.cut) <= SEGMENTS_KEPT else {}
+        given = {key: found[key] for key in FIELDS if found[key] != DEFAULTS[key]}
         return json.dumps({**record, **given}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Claim:
         """Return the record of a name; raises `Rejected` if it is not one."""
         try:
-            found: dict[str, Any] = json.loads(text)
-            query, batch = found.pop("batch", ("", -1))
-            late = found.pop("late", {})
-            if found["complete_to"] is not None:
-                found["complete_to"] = index(found["complete_to"])
-            if found.get("missing") is not None:
-                found["missing"] = tuple(found["missing"])
-            given = {key: value for key, value in found.items() if key in KEYS}
-            late = {"late": late.get("rows", 0), "least": late.get("least")}
-            return cls(name, query=str(query), batch=index(batch), **given, **late)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            found: Any = json.loads(text) if len(text) <= LARGEST else None
+            query, batch = found["batch"]
+            given = {key: found[key] for key in FIELDS if key in found}
+            complete_to = found["complete_to"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Rejected(f"{PREFIX}{name} holds no claim: {text[:200]!r}") from error
+        is_record = _is_time(complete_to) and _is_text(query) and _is_int(batch)
+        if not (is_record and all(FIELDS[key](value) for key, value in given.items())):
+            raise Rejected(f"{PREFIX}{name} holds no claim: {text[:200]!r}")
+        if given.get("missing") is not None:
+            given["missing"] = tuple(given["missing"])
+        return cls(name, complete_to, query=query, batch=batch, **given)
 
 
-KEYS = frozenset(Claim.__dataclass_fields__) - {"name", "query", "batch", "late", "least"}
+def _is_int(value: object) -> bool:
+    return type(value) is int and MIN_INT64 <= value <= MAX_INT64
+
+
+def _is_time(value: object) -> bool:
+    return value is None or _is_int(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_map(value: object, most: int, is_one: Callable[[object], bool]) -> bool:
+    return isinstance(value, dict) and len(value) <= most and all(map(is_one, value.values()))
+
+
+def _is_names(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(map(_is_text, value)))
+
+
+FIELDS: Mapping[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("time_of", "part", "id", "table", "plan"), _is_text),
+    "after": _is_time,
+    **dict.fromkeys(("after_id", "ended"), _is_text),
+    "names": lambda value: _is_map(value, NAMES_KEPT, _is_time),
+    "seen": _is_time,
+    **dict.fromkeys(("stream", "domain"), _is_text),
+    "cut": lambda value: _is_map(value, SEGMENTS_KEPT, _is_int),
+    "missing": _is_names,
+    **dict.fromkeys(("starts", "merges"), _is_flag),
+    "accepted": _is_text,
+}
+"""The further fields of a record in JSON, in their order, and what tells whether a value is one."""
+
+DEFAULTS: Mapping[str, Any] = {
+    each.name: each.default if each.default is not MISSING else {} for each in fields(Claim)
+}
 
 
 def claims_in(metadata: Mapping[str, Any]) -> dict[str, Claim]:
@@ -125,21 +159,28 @@ def claims_in(metadata: Mapping[str, Any]) -> dict[str, Claim]:
 
     A record that cannot be read claims nothing, and says so.
 
-    >>> claims_in({"noted-time.flights": '{"complete_to": 50}', "owner": "me"})
+    >>> claims_in({"noted-time.flights": '{"complete_to": 50, "batch": ["q", 7]}', "owner": "me"})
     {'flights': Claim(name='flights', complete_to=50, ...)}
     """
-    return {
-        key.removeprefix(PREFIX): _read(key.removeprefix(PREFIX), text)
-        for key, text in metadata.items()
-        if key.startswith(PREFIX) and key != EXPECTS
-    }
+    found = {str(key).removeprefix(PREFIX): text for key, text in metadata.items() if is_key(key)}
+    return {name: _read(name, text) for name, text in found.items()}
+
+
+def is_key(key: object) -> bool:
+    """Whether a key in the metadata of a commit is that of a claim.
+
+    >>> is_key("noted-time.flights"), is_key("noted-time.expects")
+    (True, False)
+    """
+    name = key.removeprefix(PREFIX) if isinstance(key, str) else ""
+    return name != key and name not in NO_NAMES and NAME.fullmatch(name) is not None
 
 
 def _read(name: str, text: object) -> Claim:
     try:
         return Claim.from_json(name, text if isinstance(text, str) else json.dumps(text))
-    except Rejected as error:
-        return Claim(name, None, ended=str(error))
+    except (Rejected, RecursionError) as error:
+        return Claim(name, None, unreadable=str(error))
 
 
 def expected(properties: Mapping[str, str]) -> tuple[str, ...]:

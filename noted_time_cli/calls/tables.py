@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from noted_time import NotedTimeError
+from noted_time import NotedTimeError, Rejected
 from noted_time.client import run
-from noted_time.tables import NoClaim, TableClaim, accept, standing
+from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
 from noted_time.values import shown_time
 from noted_time_cli.calls.calling import Caller
 from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
-from noted_time_cli.terminal.output import echo, ended_in_a_sentence
+from noted_time_cli.terminal.output import echo, ended_in_a_sentence, say
 from reader_client.asking.required import NOT_ASKED, table_objections
 
 Table = Annotated[
@@ -97,18 +97,51 @@ def show(
 
 @app.command(name="accept")
 def accept_claim(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="delta:… or iceberg:CATALOG.TABLE")],
+    table: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="delta:… or iceberg:CATALOG.TABLE")
+    ],
     *,
-    comment: Annotated[str, option("TEXT", "Who vouches for the table, and why.")],
+    comment: Annotated[str | None, option("TEXT", "Who vouches for the table, and why.")] = None,
+    at: Annotated[
+        int | None, option("VERSION", "The version or snapshot that was looked at.")
+    ] = None,
     name: Names = NONE,
 ) -> None:
     """Vouch for a table whose claims have ended, after looking at what ended them.
 
-    Commits the last claim of each name again, with the comment; from the next micro-batch on the
-    query claims as before.
+    Without --at nothing is accepted: the commits since then are listed, with the command to run. It
+    commits the last claim of each name again, with the comment; from the next micro-batch on the
+    query claims as before. What others change meanwhile ends the claim again.
 
-    Try it:  noted-time claim accept delta:/data/orders --comment "backfill of May, checked: Ada"
+    Try it:  noted-time claim accept delta:/data/orders
     """
     with ended_in_a_sentence():
-        for claim in accept(table, comment, name):
-            echo(f"{table}: {claim.name} is complete to {shown_time(claim.complete_to)} again")
+        if at is not None and comment is not None:
+            if len(table) > 1:
+                raise Rejected("--at is a version of one table: accept one at a time")
+            for claim in accept(table[0], comment, name, at=at):
+                again = f" is complete to {shown_time(claim.complete_to)} again"
+                if claim.complete_to is None:
+                    again = " claims again with the next micro-batch"
+                echo(f"{table[0]}: {claim.name}{again}")
+            return
+        for each in table:
+            _show_commits(each, name)
+        say("nothing is accepted yet")
+        raise typer.Exit(1)
+
+
+def _show_commits(table: str, names: list[str]) -> None:
+    """Print what happened to a table since its claims ended, and the command that accepts it."""
+    found = standing(table, names or None)
+    if not isinstance(found, NoClaim):
+        echo(f"{table} is complete to {shown_time(found.complete_to)}: nothing to accept")
+        return
+    echo(f"{table}: {found.why}")
+    commits = since_claims(table, names)
+    for commit in commits:
+        echo(f"  {commit.id}  {commit.operation}")
+    if commits:
+        options = "".join(f" --name {each}" for each in names)
+        last = f"--at {commits[-1].id} --comment …"
+        echo(f"if the table is right:  noted-time claim accept {table}{options} {last}")

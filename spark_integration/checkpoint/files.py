@@ -92,6 +92,24 @@ class Files:
             return self._text(posixpath.join(self._path, name)).decode()
         return None
 
+    def has(self, directory: str) -> bool:
+        """Whether anything is below a directory."""
+        found = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
+        return bool(self._system.get_file_info(found))
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file whole, in place of one of that name; raises `OSError`."""
+        path = posixpath.join(self._path, name)
+        self._system.create_dir(posixpath.dirname(path), recursive=True)
+        with self._system.open_output_stream(f"{path}.tmp") as stream:
+            stream.write(text.encode())
+        self._system.move(f"{path}.tmp", path)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there; raises `OSError`."""
+        with suppress(FileNotFoundError):
+            self._system.delete_file(posixpath.join(self._path, name))
+
     def _paths(self, directory: str) -> list[str]:
         found = fs.FileSelector(directory, allow_not_found=True)
         return [info.path for info in self._system.get_file_info(found)]
@@ -122,6 +140,23 @@ class StoredFiles(Files):
                 client_options={"allow_http": True, **ANSWER},
                 retry_config={"max_retries": RETRIES, "retry_timeout": RETRIES * ANSWER["timeout"]},
             )
+
+    def has(self, directory: str) -> bool:
+        """Whether anything is below a prefix."""
+        with self._errors():
+            prefix = posixpath.join(self._path, directory)
+            found = self._objects.list_with_delimiter(self._store, prefix)
+        return bool(found["objects"] or found["common_prefixes"])
+
+    def write(self, name: str, text: str) -> None:
+        """Put an object in place of one of that name."""
+        with self._errors():
+            self._objects.put(self._store, posixpath.join(self._path, name), text.encode())
+
+    def delete(self, name: str) -> None:
+        """Delete an object, if it is there."""
+        with self._errors(), suppress(FileNotFoundError):
+            self._objects.delete(self._store, posixpath.join(self._path, name))
 
     def _paths(self, directory: str) -> list[str]:
         with self._errors():

@@ -94,6 +94,10 @@ class QueryProgress:
             raise _not_ours(self.checkpoint, "names no query")
         return str(json.loads(text)["id"])
 
+    def has_state(self) -> bool:
+        """Whether operators of the query keep state."""
+        return self._files.has("state")
+
     def planned(self, batch_id: int) -> Planned:
         """Return what Spark planned for a batch, which need not be the last one.
 

@@ -7,19 +7,21 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
 
 from noted_time import NotedTimeError, Rejected
 from noted_time.kafka.noted_topic import noted_topic_of
-from noted_time.reading import TableHistory, is_committed, to_commit
+from noted_time.reading import TableHistory, committed_part, to_commit
 from noted_time.tables.opened import split_url
-from noted_time.values import VALID_THROUGH, Claim
+from noted_time.values import NO_NAMES, VALID_THROUGH, Claim, checked_name
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.marks.released import is_of_log, is_of_marks
 from spark_integration.tables.formats import OpenTable, open_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from spark_integration.tables.memory import DIRECTORY, Memory, memory_of
 
 log = logging.getLogger("noted_time.spark")
 
@@ -28,6 +30,7 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 SNAPSHOT_PROPERTY = "snapshot-property."
 SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
+NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch could prove this one"
 NOT_COVERED = (
     "{} of the query's sources have no marks, so nobody vouches for their rows: read them with "
     "noted-time, or, if their rows never change what is complete (a table that is looked up), say "
@@ -45,7 +48,9 @@ class TableClaims:
     joins. `static_sources` is the number of sources without marks whose rows change nothing.
 
     With a `controller_url` each claim names the missing writers, if the controller answers within a
-    second. With `start_over` the query takes the name over from another one.
+    second. With `start_over` the query takes the name over from another one, once. `strict` says
+    that the watermark is 1 ms below the time of the marks, where the offset log does not: for marks
+    as a topic. It counts for queries without state only.
 
     Raises `InvalidName` for a name and `Rejected` for a checkpoint that cannot be read, and for the
     start of a window.
@@ -59,11 +64,12 @@ class TableClaims:
     token: str | None = field(default=None, repr=False)
     static_sources: int = 0
     start_over: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
-        from noted_time.values import checked_name  # noqa: PLC0415 - read once
-
         checked_name("table claim", self.name)
+        if self.name in NO_NAMES:
+            raise Rejected(f"no table claim may be named {self.name!r}: choose another name")
         if self.time_of.endswith("window.start"):
             raise Rejected(
                 f"time_of={self.time_of!r} is the start of a window, whose rows come when it ends: "
@@ -77,10 +83,17 @@ class TableClaims:
     def of(self, batch_id: int) -> BatchClaim:
         """Return the claim of a micro-batch, the same whenever the batch runs again.
 
-        Raises `Rejected` if the query has sources without marks, or takes the greatest of several
-        watermarks.
+        Raises `Rejected` if the query has sources without marks, takes the greatest of several
+        watermarks, or is not that of the checkpoint.
         """
         planned = self._progress.planned(batch_id)
+        running = running_query()
+        if running.id not in {"", planned.query_id}:
+            raise Rejected(
+                f"checkpoint_location={self.checkpoint_location!r} is that of query "
+                f"{planned.query_id}, and this is query {running.id}: give TableClaims the "
+                "checkpointLocation of the query that calls it"
+            )
         if planned.watermark_policy != "min":
             raise Rejected(
                 "spark.sql.streaming.multipleWatermarkPolicy=max: rows of the slower source come "
@@ -89,11 +102,28 @@ class TableClaims:
         uncovered = sum(not each for each in covered(planned.offsets))
         if uncovered > self.static_sources:
             raise Rejected(NOT_COVERED.format(uncovered, uncovered))
-        watermark = planned.watermark_ms
-        complete_to = None if watermark is None else watermark - self.delay_ms
         where = {"query": planned.query_id, "batch": planned.batch_id, **read_to(planned)}
-        claim = Claim(self.name, complete_to, self.time_of, **where)
-        return BatchClaim(self, replace(claim, missing=self._missing(claim)))
+        complete_to, plan = self._complete_to(planned), plan_of(planned)
+        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **where)
+        return BatchClaim(self, replace(claim, missing=self._missing(claim)), running.run)
+
+    def _complete_to(self, planned: Planned) -> int | None:
+        """Return to what a batch completes the table: the lower itself, if that is known.
+
+        Spark emits a window once the watermark has reached its end, so with state it is the
+        watermark. Without, all rows below the lower are there, and nothing waits for it.
+        """
+        watermark = planned.watermark_ms
+        if watermark is None:
+            return None
+        if not self._progress.has_state():
+            before = self._progress.planned(planned.batch_id - 1)
+            watermark += self.strict or lower_of(before.offsets) == watermark + 1
+        return watermark - self.delay_ms
+
+    def memory(self, table: str) -> Memory:
+        """Return what the query keeps of the batches that it writes to a table."""
+        return memory_of(self.checkpoint_location, self.name, table)
 
     def is_last(self, batch_id: int) -> bool:
         """Whether a batch was planned for the claim alone: nothing was read, and no mark is new."""
@@ -128,13 +158,16 @@ class TableClaims:
 class BatchClaim:
     """The claim of one micro-batch, for the writes of that batch.
 
-    The methods name a table by its URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. Then the
-    claim follows the last one of the name, and is withheld with a warning if that one has ended.
-    Without the table nothing is known of it, and readers judge by its history alone.
+    The methods name a table by its URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. The claim
+    is withheld, with a warning, if the last one of the name has ended, or if the table does not
+    show all earlier batches of the query. Raises `Rejected` if the table has a later batch of the
+    query, or this one with other content, and if one run writes a part of a batch twice.
     """
 
     claims: TableClaims
     claim: Claim
+    run: str = ""
+    _looked: dict[str, TableHistory] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def complete_to(self) -> int | None:
@@ -147,7 +180,9 @@ class BatchClaim:
         """Return the options of a write to Delta: the claim, and a transaction of its own.
 
         If a batch writes to a table several times, each write names its `part`, and the claim goes
-        with the `last` one. `metadata` is the user's own, a JSON object.
+        with the `last` one. Without the table there is no claim. What takes options has to be
+        written: the next batch finds out, and the claim ends. `metadata` is the user's own, a JSON
+        object.
         """
         claim = self.claim
         transaction = f"noted-time:{claim.name}:{claim.query}:{part}"
@@ -176,21 +211,26 @@ class BatchClaim:
 
     def is_committed(self, table: str, *, part: str = "") -> bool:
         """Whether this part of the batch is in the table already, by an earlier run."""
-        return is_committed(self.open(table).history(), replace(self.claim, part=part))
+        self._looked[table] = history = self.open(table).history()
+        return self._committed(table, history, replace(self.claim, part=part)) is not None
 
     def commit(self, table: str) -> None:
         """Commit the claim without rows, after writes of this batch that do not carry it.
 
-        Changes of rows, as by MERGE, belong inside `writing`, or they end the claim.
+        Wrap changes of rows, such as MERGE, in `writing`; otherwise they end the claim.
         """
-        opened = self.open(table)
-        if not is_committed(opened.history(), replace(self.claim, part="commit")):
-            opened.commit(self.options(table, part="commit"))
+        if not self.is_committed(table, part="commit"):
+            self.open(table).commit(self.options(table, part="commit"))
 
     @contextmanager
     def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:
         """Mark what the session writes meanwhile as this batch's, without a claim: for MERGE."""
-        record, _ = self._record(table, part, last=False)
+        opened = self.open(table)
+        claim = replace(self.claim, part=part, complete_to=None, id=token_hex(8))
+        history, memory = opened.history(), self.claims.memory(table)
+        known = memory.batches(self.run)
+        committed_part(history, claim, known)
+        record = to_commit(history, claim, known, start_over=self.claims.start_over)
         record = replace(record, merges=True)
         delta = USER_METADATA, json.dumps({record.key: record.to_json()})
         iceberg = f"{SESSION_PROPERTY}{record.key}", record.to_json()
@@ -203,47 +243,123 @@ class BatchClaim:
         finally:
             for key, former in before.items():
                 spark.conf.unset(key) if former is None else spark.conf.set(key, former)
+        # a MERGE that changes no row need not commit, so it is kept only if it has
+        if any(
+            record.id == each.id for c in opened.history().commits for each in c.claims.values()
+        ):
+            self._keep(table, record)
 
     def open(self, table: str) -> OpenTable:
         """Return the table, opened once for all batches."""
         tables = self.claims.tables
         return tables[table] if table in tables else tables.setdefault(table, open_table(table))
 
-    def _record(
-        self, table: str | None, part: str, *, last: bool
-    ) -> tuple[Claim, TableHistory | None]:
-        """Return the record, and the history of the table that it follows."""
-        claim = replace(self.claim, part=part)
+    def _committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
+        """Return the record of this part that an earlier run committed, and keep it."""
+        known = self.claims.memory(table).batches(self.run)
+        found = committed_part(history, claim, known, run=self.run)
+        if found is not None:
+            self._keep(table, found)
+        return found
+
+    def _record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
+        """Return the record, which is kept before it is written, and the history it follows."""
+        claim = replace(self.claim, part=part, id=token_hex(8))
         if not last:
             claim = replace(claim, complete_to=None)
-        if table is None:
-            return claim, None
-        opened = self.open(table)
-        history, last_seen = opened.history(), opened.last(claim)
-        found = to_commit(history, claim, last=last_seen, start_over=self.claims.start_over)
+        history = self._looked.pop(table, None) or self.open(table).history()
+        found = self._committed(table, history, claim)
+        if found is not None:
+            return found, history
+        known = self.claims.memory(table).batches(self.run)
+        found = to_commit(history, claim, known, start_over=self.claims.start_over)
+        if unkept := self._keep(table, found):
+            found = replace(found, complete_to=None, ended=unkept)
         if found.ended:
             log.warning(
-                "%s: the rows of batch %d are written without a claim, since that of %r has ended: "
-                "%s. Look at what happened; if the table is right, run `noted-time claim accept %s "
-                "--comment …`",
-                *(table, claim.batch, claim.name, found.ended, table),
+                "%s: the rows of batch %d are written without a claim under %r: %s. Look at what "
+                "happened; if the table is right, run `noted-time claim accept %s --name %s`",
+                *(table, claim.batch, claim.name, found.ended, table, claim.name),
             )
         return found, history
+
+    def _keep(self, table: str, record: Claim) -> str:
+        """Keep a record beside the checkpoint; returns why that is not possible, `""` if it is."""
+        try:
+            self.claims.memory(table).keep(record, self.run)
+        except (OSError, NotedTimeError) as error:
+            return NOT_KEPT.format(DIRECTORY, self.claims.checkpoint_location, error)
+        return ""
 
     def _records(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
         """Return what the commit is to carry: the record, and what Iceberg's own sink writes.
 
         The latter only if the claims of all expected names hold, as for other readers.
         """
+        if table is None:
+            return {}
         claim, history = self._record(table, part, last=last)
         records = {claim.key: claim.to_json()}
-        if history is not None and claim.complete_to is not None:
+        if claim.complete_to is not None:
             times = {**claim.names, claim.name: claim.complete_to}
-            found = {name for each in history.commits for name in each.claims} | times.keys()
-            expects = history.expects or (found if len(found) == 1 else ())
-            if expects and times.keys() >= set(expects):
-                records[VALID_THROUGH] = str(min(times[name] for name in expects))
+            expects = history.expects or (times if len(times) == 1 else ())
+            known = [times.get(name) for name in expects]
+            least = min((time for time in known if time is not None), default=None)
+            if least is not None and None not in known:
+                records[VALID_THROUGH] = str(least)
         return records
+
+
+class Running(NamedTuple):
+    """The query in whose `foreachBatch` this is called, and its run; empty outside of one."""
+
+    id: str = ""
+    run: str = ""
+
+
+def running_query() -> Running:
+    """Return the query that calls, by Spark's local properties; raises `Rejected` over Connect."""
+    spark = SparkSession.getActiveSession()
+    context = getattr(spark, "sparkContext", None) if spark is not None else None
+    if context is None:
+        return Running()
+    names = ("sql.streaming.queryId", "spark.jobGroup.id")
+    return Running(*(context.getLocalProperty(name) or "" for name in names))
+
+
+def plan_of(planned: Planned) -> str:
+    """Return what names the content of a batch: its ends, without the count of starts.
+
+    >>> first = Planned("q", 7, 50, "min", ({"0": 5},))
+    >>> plan_of(first) == plan_of(first), len(plan_of(first))
+    (True, 16)
+    """
+    offsets = [*map(_read, planned.offsets)]
+    text = json.dumps([offsets, planned.watermark_ms], sort_keys=True)
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def lower_of(offsets: Sequence[Any]) -> int | None:
+    """Return the lower that the sources of ours let in, the least; `None` if one tells none.
+
+    >>> lower_of([{"noted_marks": "a", "token": "t", "mark": {"lower": 50}}, {"a": {"0": 5}}])
+    50
+    >>> lower_of([{"a": {"0": 5}}, {"a.noted": {"0": 2}}]) is None
+    True
+    """
+    lowers: list[int | None] = []
+    follows = False
+    for each in offsets:
+        if is_of_log(each):
+            lowers += [mark["lower"] for name, mark in each["marks"].items() if "/" not in name]
+        elif is_of_marks(each):
+            streams = each.get("streams") or {"": each}
+            lowers += [admitted["mark"]["lower"] for admitted in streams.values()]
+        elif not follows and each is not None:
+            return None
+        follows = is_of_marks(each)
+    known = [lower for lower in lowers if lower is not None]
+    return min(known) if known and known == lowers else None
 
 
 def _read(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds

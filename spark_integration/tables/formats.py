@@ -18,14 +18,13 @@ from pyspark.sql import SparkSession
 
 from noted_time import Rejected
 from noted_time.reading import Commit, TableHistory
-from noted_time.tables.listed import delta_commit, history_of
-from noted_time.tables.opened import opened, split_url
+from noted_time.tables.delta_log import DeltaLog
+from noted_time.tables.listed import MAIN, delta_commit, history_of
+from noted_time.tables.opened import split_url
 from noted_time.values import expected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from noted_time.values import Claim
 
 log = logging.getLogger("noted_time.spark")
 
@@ -45,6 +44,9 @@ NEWER = 50
 """The number of versions that it asks for at first, beyond those that it knows."""
 
 NO_TABLE = ("TABLE_NOT_FOUND", "MISSING_DELTA_TABLE", "PATH_DOES_NOT_EXIST", "TABLE_OR_VIEW")
+STAGED = (
+    "spark.wap.id stages snapshots, so no claim can follow another: use a branch, spark.wap.branch"
+)
 NO_CONNECTOR = (
     "the Spark session has no connector for Iceberg with the catalog {!r}: start it with "
     "iceberg-spark-runtime for its release of Spark; there is none for Spark {}"
@@ -70,9 +72,6 @@ def open_table(url: str) -> OpenTable:
 class OpenTable(ABC):
     """One table of a query."""
 
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, str], int] = {}
-
     @abstractmethod
     def history(self) -> TableHistory:
         """Return the commits of the table as they are now, none if there is no table yet.
@@ -88,44 +87,49 @@ class OpenTable(ABC):
     def commit(self, options: Options) -> None:
         """Commit what the options say, without rows."""
 
-    def last(self, claim: Claim) -> int | None:
-        """Return the last commit of the query under its name that this process has seen."""
-        return self._last.get((claim.name, claim.query))
-
-    def _remember(self, history: TableHistory) -> TableHistory:
-        for commit in history.commits:
-            for name, claim in commit.claims.items():
-                self._last[name, claim.query] = commit.id
-        return history
-
 
 class DeltaTable(OpenTable):
     """A table of Delta, by the session's connector."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        super().__init__()
         self._spark, self._location = spark, location
-        self._known: dict[int, Commit] = {}
-        self._expects: tuple[str, ...] = ()
+        self._log = DeltaLog(location)
+        self._known: dict[int, tuple[Mapping[str, Any], Commit]] = {}
 
     @property
     def _name(self) -> str:
         return f"delta.`{self._location.replace('`', '``')}`"
 
     def history(self) -> TableHistory:
-        """Return the versions that are kept: at first all, then those that are new."""
+        """Return the versions that are kept, by deltalake if it can, which is 20 times as fast."""
+        if find_spec("deltalake") and "://" not in self._location:
+            return self._log.history() if self._log.exists() else TableHistory(())
+        return self._described()
+
+    def _described(self) -> TableHistory:
+        """Return the versions that the connector lists: at first all, then those that are new.
+
+        A version that is not as it was before is of another state: then all are asked for again.
+        """
         newest = max(self._known, default=None)
         rows = self._rows(NEWER if self._known else None)
-        if newest is not None and min((row["version"] for row in rows), default=0) > newest + 1:
-            rows = self._rows(None)
-        new = {each.id: each for each in map(delta_commit, rows) if each.id not in self._known}
-        if any(each.change != "append" for each in new.values()) or not self._known:
-            self._expects = self._expected() if new else ()
-        self._known |= new
+        if newest is not None:
+            is_next = min((row["version"] for row in rows), default=0) <= newest
+            known = {version: row for version, (row, _) in self._known.items()}
+            is_same = all(known.get(row["version"], row) == row for row in rows)
+            if not (is_next and is_same):
+                rows = self._rows(None)
+                self._known.clear()
+        for row in rows:
+            if row["version"] not in self._known:
+                self._known[row["version"]] = row, delta_commit(row)
         for version in sorted(self._known)[:-KEPT]:
             del self._known[version]
-        commits = [self._known[version] for version in sorted(self._known)]
-        return self._remember(TableHistory(commits, (), self._expects))
+        if not rows:
+            return TableHistory(())
+        (detail,) = self._spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
+        commits = [commit for _, (_, commit) in sorted(self._known.items())]
+        return TableHistory(commits, expected(detail["properties"]), detail["id"], is_numbered=True)
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows; a batch that is in the table already makes no commit."""
@@ -136,8 +140,6 @@ class DeltaTable(OpenTable):
         self.append(self._spark.read.format("delta").load(self._location).limit(0), options)
 
     def _rows(self, limit: int | None) -> list[Mapping[str, Any]]:
-        if find_spec("deltalake") and "://" not in self._location:
-            return _library_rows(self._location, limit)
         try:
             bound = "" if limit is None else f" LIMIT {limit}"
             found = self._spark.sql(f"DESCRIBE HISTORY {self._name}{bound}").collect()
@@ -147,33 +149,17 @@ class DeltaTable(OpenTable):
             raise
         return [row.asDict() for row in found]
 
-    def _expected(self) -> tuple[str, ...]:
-        (detail,) = self._spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
-        return expected(detail["properties"])
-
-
-def _library_rows(location: str, limit: int | None) -> list[Mapping[str, Any]]:
-    """Return the rows of a local table's history by deltalake, which is 20 times as fast."""
-    import deltalake  # noqa: PLC0415 - an extra
-
-    if not deltalake.DeltaTable.is_deltatable(location):
-        return []
-    return list(deltalake.DeltaTable(location).history(limit))
-
 
 class DeltaLibrary(OpenTable):
     """A table of Delta by deltalake, through which the rows pass as batches of Arrow."""
 
     def __init__(self, location: str) -> None:
-        super().__init__()
         self._location = location
+        self._log = DeltaLog(location)
 
     def history(self) -> TableHistory:
         """Return all versions that are kept."""
-        import deltalake  # noqa: PLC0415 - an extra
-
-        is_there = deltalake.DeltaTable.is_deltatable(self._location)
-        return self._remember(opened(f"delta:{self._location}") if is_there else TableHistory(()))
+        return self._log.history() if self._log.exists() else TableHistory(())
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows, one partition at a time in memory."""
@@ -215,28 +201,38 @@ class IcebergTable(OpenTable):
     """A table of Iceberg, by the session's connector."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
-        super().__init__()
         self._spark, self._name = spark, name
+        table, _, branch = name.rpartition(".branch_")
+        self._table, self._branch = (table, branch) if table else (name, "")
 
     def history(self) -> TableHistory:
-        """Return the snapshots that are kept, and which of them the table is at."""
+        """Return the snapshots that are kept of the branch that is written to.
+
+        Raises `Rejected` if snapshots are staged, which are of no branch.
+        """
         try:
-            self._spark.catalog.refreshTable(self._name)  # each session keeps a table for a while
-            snapshots = self._spark.table(f"{self._name}.snapshots")
-            refs = self._spark.table(f"{self._name}.refs").selectExpr("name AS ref", "snapshot_id")
+            self._spark.catalog.refreshTable(self._table)  # each session keeps a table for a while
+            snapshots = self._spark.table(f"{self._table}.snapshots")
+            refs = self._spark.table(f"{self._table}.refs").selectExpr("name AS ref", "snapshot_id")
             rows = snapshots.join(refs, "snapshot_id", "left").collect()
-            given = self._spark.sql(f"SHOW TBLPROPERTIES {self._name}").collect()
+            given = self._spark.sql(f"SHOW TBLPROPERTIES {self._table}").collect()
         except (PySparkException, Py4JError) as error:
             if any(each in str(error) for each in NO_TABLE):
                 return TableHistory(())
             raise
-        expects = expected({row["key"]: row["value"] for row in given})
-        return self._remember(history_of([row.asDict() for row in rows], expects=expects))
+        if self._spark.conf.get("spark.wap.id", None) is not None:
+            raise Rejected(STAGED)
+        branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN
+        found = [row.asDict() for row in rows]
+        at = branch if any(row["ref"] == branch for row in found) else None
+        return history_of(
+            found, expects=expected({row["key"]: row["value"] for row in given}), at=at
+        )
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows to the table, which is created with the first ones."""
         writer = rows.writeTo(self._name).options(**options)
-        writer.append() if self._spark.catalog.tableExists(self._name) else writer.create()
+        writer.append() if self._spark.catalog.tableExists(self._table) else writer.create()
 
     def commit(self, options: Options) -> None:
         """Append no rows, which makes a snapshot all the same."""

@@ -7,6 +7,8 @@ import time as clocks
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.utils import is_remote
+
 from noted_time import Rejected
 from noted_time.values import duration_ms
 from spark_integration.tables.claims import BatchClaim, TableClaims
@@ -37,6 +39,11 @@ class NotedTable:
         self._every_s = duration_ms(claim_every) / 1000
         self._committed_at = float("-inf")
         self._complete_to: int | None = None
+        if is_remote():
+            raise Rejected(
+                "NotedTable needs a classic session: over Spark Connect a query cannot be asked "
+                "which checkpoint is its own"
+            )
         open_table(table)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:

@@ -105,7 +105,7 @@ def test_what_a_commit_says_is_shown_likewise(run: Commands, tmp_path: Path) -> 
     """Also in JSON, which stays JSON."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0)
-    orders.record(Claim("web", TEN, EVIL, "r", 0, missing=(EVIL,)))
+    orders.record(Claim("web", TEN, EVIL, "r", 0, id="w", table=orders.table, missing=(EVIL,)))
     shown = run("claim", "show", orders.url, "--name", "web")
     plain = run("claim", "show", orders.url, "--name", "web", "--json")
 

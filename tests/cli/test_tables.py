@@ -106,10 +106,18 @@ def test_an_overwritten_table_is_complete_to_nothing(run: Commands, orders: Orde
 def test_an_operator_accepts_what_ended_a_claim(run: Commands, orders: Orders) -> None:
     """The last claim holds again, and nothing is left to accept."""
     orders.overwrite()
-    accepted = run("claim", "accept", orders.url, "--comment", "backfill, checked: Ada")
+    looked = run("claim", "accept", orders.url)
+    words = ("claim", "accept", orders.url, "--at", "2", "--comment", "backfill, checked: Ada")
+    accepted = run(*words)
     shown = run("claim", "show", orders.url, "--json").json
-    again = run("claim", "accept", orders.url, "--comment", "backfill, checked: Ada")
+    again = run(*words)
 
+    assert looked.status == 1
+    assert looked.out == (
+        f"{orders.url}: orders: ended by WRITE (Overwrite) in version 2\n"
+        "  2  WRITE (Overwrite)\n"
+        f"if the table is right:  noted-time claim accept {orders.url} --at 2 --comment …\n"
+    )
     assert accepted.out.endswith("orders is complete to 2013-01-01T10:02:00Z again\n")
     assert shown["claims"]["orders"]["accepted"] == "backfill, checked: Ada"
     assert (again.status, again.out) == (1, "")

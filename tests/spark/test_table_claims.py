@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
 from noted_time.reading import NoClaim
-from noted_time.tables import complete_to, standing
+from noted_time.tables import accept, complete_to, standing
 from noted_time.values import EXPECTS, VALID_THROUGH, Claim
 from spark_integration import NotedTable, TableClaims
 from spark_integration.checkpoint.query_progress import Planned
@@ -259,7 +259,98 @@ def test_a_query_whose_table_was_deleted_claims_nothing_of_the_new_one(
     found = standing(table.url)
     assert table.rows == ["d"]
     assert isinstance(found, NoClaim)
-    assert found.why.startswith("flights: it was empty before batch 2")
+    assert found.why.startswith("flights: batch 1 is not in the table")
+
+
+def test_a_query_without_state_claims_the_lower_itself(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """Spark's watermark is a millisecond less, and no operator waits for it."""
+    table.run(read(written, feeds_claims=True, strict=True))
+
+    assert table.last().complete_to == 2001
+
+
+def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """A checkpoint that was moved without `noted-time/` proves nothing of the batches before."""
+    table.run(read(written, feeds_claims=True))
+    shutil.rmtree(table.checkpoint / "noted-time")
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+    lost = standing(table.url)
+    accept(table.url, "looked: Ada", at=table.open().version())
+    written.append(0, (4000, "e"))
+    written.note(4001)
+    table.run(read(written, feeds_claims=True))
+
+    assert isinstance(lost, NoClaim)
+    assert "nothing at its checkpoint says" in lost.why
+    assert table.last().complete_to == 4001
+    assert table.rows == ["a", "b", "c", "d", "e"]
+
+
+def test_a_checkpoint_that_was_put_back_is_refused(
+    read: Reads, written: NotedStream, table: Table, tmp_path: Path
+) -> None:
+    """Its batch would be passed over, and its rows lost."""
+    table.run(read(written, feeds_claims=True))
+    shutil.copytree(table.checkpoint, tmp_path / "copy")
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+    shutil.rmtree(table.checkpoint)
+    shutil.copytree(tmp_path / "copy", table.checkpoint)
+    written.append(1, (9600, "e"))
+
+    with pytest.raises(Exception, match="the checkpoint is older than the table"):
+        table.run(read(written, feeds_claims=True))
+
+
+def test_a_table_that_was_put_back_claims_nothing(
+    read: Reads, written: NotedStream, table: Table, tmp_path: Path
+) -> None:
+    """The rows of the batches since are lost."""
+    table.run(read(written, feeds_claims=True))
+    shutil.copytree(table.path, tmp_path / "copy")
+    written.append(0, (3000, "d"))
+    written.note(3001)
+    table.run(read(written, feeds_claims=True))
+    shutil.rmtree(table.path)
+    shutil.copytree(tmp_path / "copy", table.path)
+    written.append(0, (4000, "e"))
+    written.note(4001)
+    table.run(read(written, feeds_claims=True))
+
+    assert table.rows == ["a", "b", "c", "e"]
+    assert isinstance(standing(table.url), NoClaim)
+
+
+def test_the_checkpoint_of_another_query_is_refused(
+    read: Reads, written: NotedStream, table: Table, tmp_path: Path
+) -> None:
+    """Its watermark would be claimed for the rows of this one."""
+    table.run(read(written, feeds_claims=True))
+    table.output.checkpoint = tmp_path / "another"
+
+    with pytest.raises(Exception, match="is that of query"):
+        table.run(read(written, feeds_claims=True))
+
+
+def test_a_batch_that_is_written_twice_without_parts_is_refused(
+    read: Reads, written: NotedStream, table: Table
+) -> None:
+    """The second write would be passed over."""
+
+    def twice(rows: DataFrame, batch_id: int) -> None:
+        for even in (True, False):
+            NotedTable(table.url, table.claims())(rows.where(F.lit(even)), batch_id)
+
+    table.output._take = twice  # type: ignore[assignment, method-assign]
+    with pytest.raises(Exception, match="give each write a part="):
+        table.output.catch_up(read(written, feeds_claims=True))
 
 
 def test_rows_without_the_column_of_the_claim_are_refused(

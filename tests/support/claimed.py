@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from noted_time.reading import Remembered, TableHistory, to_commit
+from noted_time.tables.opened import opened
 from noted_time.values import Claim
 
 TEN = 1_357_034_400_000
@@ -20,13 +22,25 @@ class Orders:
     def __init__(self, directory: Path) -> None:
         self.path = str(directory / "orders")
         self.url = f"delta:{self.path}"
+        self._last: tuple[Remembered, ...] = ()
 
     def claim(
         self, complete_to: int, batch: int, *missing: str, stream: str = "", asked: bool = True
     ) -> None:
         """Append rows with a claim, which asked who is missing or did not."""
         named = missing if asked else None
-        self.record(Claim("orders", complete_to, "time", "q", batch, missing=named, stream=stream))
+        claim = Claim(
+            "orders", complete_to, "time", "q", batch, id=f"r{batch}", missing=named, stream=stream
+        )
+        exists = DeltaTable.is_deltatable(self.path)
+        record = to_commit(opened(self.url) if exists else TableHistory(()), claim, self._last)
+        self._last = (Remembered(batch, {"": record}),)
+        self.record(record)
+
+    @property
+    def table(self) -> str:
+        """The table's own id."""
+        return str(DeltaTable(self.path).metadata().id)
 
     def record(self, claim: Claim) -> None:
         """Append rows with this record."""

@@ -1,136 +1,345 @@
-"""A table in memory that knows its rows, and what is truly complete in it."""
+"""A table, a query and its checkpoint in memory, with all that befalls them, and what is true.
+
+The source of a query is a list of times; what a batch read is a span of places in it. From each
+place on no time is below the lower of that place, so no row is late, and a claim of T is true if
+the table has every place with a time below T.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from noted_time.reading import Change, Commit, TableHistory, is_committed, to_commit
-from noted_time.values import Claim
+from noted_time.reading import Change, Commit, Remembered, TableHistory, accepted, to_commit
+from noted_time.reading import committing as rules
+from noted_time.values import Claim, Rejected
 
-Row = tuple[str, int, int]
-"""The query's name, the time, and a number of its own."""
+Row = tuple[str, int]
+"""The name of the query, and the place in its source."""
 
-STEP = 10
+LENGTH = 60
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class State:
+    """A table as it is at one moment: what leads to it, of which some is not kept, and its rows."""
+
+    table: str = ""
+    commits: tuple[Commit, ...] = ()
+    rows: frozenset[Row] = frozenset()
+    kept_from: int = 0
+    hidden: frozenset[int] = frozenset()
+
+    def history(self, *, is_numbered: bool) -> TableHistory:
+        """Return what a reader finds."""
+        kept = [c for c in self.commits[self.kept_from :] if c.id not in self.hidden]
+        return TableHistory(kept, (), self.table, is_numbered)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that was planned: the places it reads, and the time that it completes."""
+
+    begin: int
+    end: int
+    complete_to: int | None
+
+    @property
+    def plan(self) -> str:
+        """What names its content."""
+        return f"{self.begin}-{self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a query has planned and finished, and what it keeps of its last batches."""
+
+    planned: tuple[Batch, ...] = ()
+    finished: int = 0
+    memory: tuple[Remembered, ...] = ()
+
+    def keeping(self, record: Claim) -> Checkpoint:
+        """Return it with a record that is about to be written."""
+        others = [each for each in self.memory if each.batch != record.batch]
+        kept = [*others, Remembered(record.batch, {record.part: record})]
+        return replace(self, memory=tuple(sorted(kept, key=lambda each: each.batch)[-2:]))
+
+
 class Query:
-    """A query with batches of rows: what it gave so far, and what it promised with each batch."""
+    """A query under a name, which may be started over as another one."""
 
-    name: str
-    id: str
-    times: list[int | None] = field(default_factory=list)
-    """The `complete_to` of each batch planned."""
-    rows: list[frozenset[Row]] = field(default_factory=list)
-    owed: set[Row] = field(default_factory=set)
-    """The rows given, but those that were late by contract."""
-    last: int | None = None
-    """The last commit, as the running committer remembers it."""
+    def __init__(self, name: str, chance: Random) -> None:
+        self.name, self.chance = name, chance
+        self.times = sorted(chance.randrange(100) for _ in range(LENGTH))
+        for place in range(LENGTH - 1):
+            if chance.random() < 0.4:
+                after = min(place + chance.randrange(1, 5), LENGTH - 1)
+                self.times[place], self.times[after] = self.times[after], self.times[place]
+        self.generation = 0
+        self.checkpoint = Checkpoint()
+        self.saved = [self.checkpoint]
+        self.reached: dict[str, int] = {}
+        self.excused: dict[str, set[int]] = {}
+        self.start_over = False
 
-    def plan(self, random: Random) -> None:
-        """Add a batch; rows below the time of the batch before it are late by contract."""
-        known = [time for time in self.times if time is not None]
-        floor = known[-1] if known else 0
-        batch = len(self.times)
-        times = [floor + random.randrange(-STEP, 2 * STEP) for _ in range(random.randrange(3))]
-        rows = frozenset((self.name, time, 100 * batch + n) for n, time in enumerate(times))
-        self.owed |= {row for row in rows if row[1] >= floor}
-        self.rows.append(rows)
-        rises = floor + random.randrange(STEP)
-        self.times.append(None if batch == 0 else rises)
+    @property
+    def id(self) -> str:
+        """The id of the query."""
+        return f"{self.name}{self.generation}"
 
-    def claim(self) -> Claim:
-        """Return the claim of the last batch planned."""
-        return Claim(self.name, self.times[-1], "time", self.id, len(self.times) - 1)
+    def lower(self, place: int) -> int:
+        """Return below which time no row comes from a place on."""
+        return min(self.times[place:], default=1000)
+
+    def plan(self) -> Batch:
+        """Return the batch that runs: the last one that was planned, if it is not finished."""
+        known = self.checkpoint
+        if len(known.planned) == known.finished:
+            begin = known.planned[-1].end if known.planned else 0
+            end = min(begin + self.chance.randrange(3), LENGTH)
+            batch = Batch(begin, end, self.lower(end) if known.planned else None)
+            self.checkpoint = replace(known, planned=(*known.planned, batch))
+        return self.checkpoint.planned[-1]
+
+    def begin_again(self) -> None:
+        """Take a new checkpoint, and the name over."""
+        self.generation, self.start_over = self.generation + 1, True
+        self.checkpoint, self.saved = Checkpoint(), [Checkpoint()]
 
 
 @dataclass
-class ModelTable:
-    """Commits with their rows; `status` is what each name may claim there, by full knowledge."""
+class World:
+    """One table, its queries, and everything that is done to them."""
 
-    commits: dict[int, Commit] = field(default_factory=dict)
-    rows: dict[int, frozenset[Row]] = field(default_factory=lambda: {0: frozenset()})
-    status: dict[int, dict[str, int | None]] = field(default_factory=lambda: {0: {}})
-    ended: dict[int, frozenset[str]] = field(default_factory=lambda: {0: frozenset()})
-    head: int = 0
-    expired: set[int] = field(default_factory=set)
-
-    def chain(self) -> list[Commit]:
-        """Return the commits that lead to the head, oldest first."""
-        found, at = [], self.head
-        while at:
-            found.append(self.commits[at])
-            at = self.commits[at].parent or 0
-        return found[::-1]
+    chance: Random
+    is_numbered: bool
+    queries: list[Query]
+    state: State = field(default_factory=State)
+    saved: list[State] = field(default_factory=list)
+    ids: int = 0
+    is_calm: bool = False
+    rows_at: dict[int, frozenset[Row]] = field(default_factory=dict)
+    pending: list[tuple[Query, Claim, Batch]] = field(default_factory=list)
 
     def history(self) -> TableHistory:
-        """Return what is still kept of them."""
-        chain = [each for each in self.chain() if each.id not in self.expired]
-        ids = {each.id for each in self.chain()}
-        strays = [c for c in self.commits.values() if c.id not in ids | self.expired]
-        return TableHistory(chain, strays, last_number=len(self.commits))
+        """Return what a reader finds now."""
+        return self.state.history(is_numbered=self.is_numbered)
 
-    def commit(self, change: Change, rows: Iterable[Row], *claims: Claim, on: int = -1) -> int:
-        """Add a commit on the head, or beside it `on` another one."""
-        parent, number = (self.head if on < 0 else on), len(self.commits) + 1
-        records = {claim.name: claim for claim in claims}
-        made = Commit(number, parent or None, change, change, records, number)
-        self.commits[number] = made
-        before = self.rows[parent]
-        self.rows[number] = before | frozenset(rows) if change != "other" else frozenset(rows)
-        status, ended = dict(self.status[parent]), set(self.ended[parent])
-        if change == "other":
-            ended |= status.keys()
-        for claim in claims:
-            status.setdefault(claim.name, None)
-        self.status[number], self.ended[number] = status, frozenset(ended)
-        if on < 0:
-            self.head = number
-        return number
+    def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
+        """Add a commit; `rows` are added, or all there are if it changes rows."""
+        before, self.ids = self.state, self.ids + 1
+        parent = before.commits[-1].id if before.commits else None
+        number = len(before.commits) if self.is_numbered else 1000 + self.ids
+        made = Commit(number, parent, change, change, {each.name: each for each in claims})
+        found = frozenset(rows) if change == "other" else before.rows | frozenset(rows)
+        table = before.table if before.commits else f"t{self.ids}"
+        commits = (*before.commits, made)
+        self.state = replace(before, table=table, commits=commits, rows=found)
+        self.rows_at[number] = found
 
-    def commit_batch(self, query: Query, seen: TableHistory) -> None:
-        """Commit the last batch of a query, by a committer that saw the history `seen`."""
-        claim = query.claim()
-        if is_committed(self.history(), claim):  # as the table's own transactions find it
+    def new_id(self) -> str:
+        """Return an id that nothing has."""
+        self.ids += 1
+        return f"r{self.ids}"
+
+    def run(self, query: Query) -> None:
+        """Run a batch of a query, which may be cut off anywhere, and others may come between."""
+        batch, number = query.plan(), len(query.checkpoint.planned) - 1
+        if self.chance.random() < 0.1:
             return
-        claim = to_commit(seen, claim, last=query.last)
-        query.last = self.commit("append", query.rows[-1], claim)
-        looked_at = seen.version or 0
-        if query.name not in self.ended[looked_at] and not self.lacks(query):
-            self.status[self.head][query.name] = query.times[-1]
-        else:
-            self.ended[self.head] |= {query.name}
+        claim = Claim(
+            query.name,
+            batch.complete_to,
+            "time",
+            query.id,
+            number,
+            id=self.new_id(),
+            plan=batch.plan,
+        )
+        try:
+            if self.look(query, claim):
+                return
+        except Rejected:
+            if self.chance.random() < 0.5:
+                query.begin_again()
+            return
+        record = self.last
+        if self.chance.random() < 0.1:
+            return
+        if self.chance.random() < 0.15:
+            self.disturb()
+        fate = self.chance.random()
+        if fate < 0.05:  # a driver that comes back later, beside the next one
+            self.pending.append((query, record, batch))
+            return
+        if fate >= 0.08:  # else options that are not written
+            self.write(query, record, batch)
+        query.reached[record.query] = max(query.reached.get(record.query, 0), batch.end)
+        if self.chance.random() < 0.9:
+            query.checkpoint = replace(query.checkpoint, finished=number + 1)
 
-    def lacks(self, query: Query) -> bool:
-        """Whether a commit of the query is not among the ancestors, or its rows were changed."""
-        chain = self.chain()
-        made = {n for n, c in self.commits.items() if query.name in c.claims}
-        if made - {each.id for each in chain}:
+    def look(self, query: Query, claim: Claim) -> bool:
+        """Look at the table, and keep the record that is to be written; True if it is there."""
+        history, memory = self.history(), query.checkpoint.memory
+        found = rules.committed_part(history, claim, memory)
+        if found is not None:
+            query.checkpoint = query.checkpoint.keeping(found)
+            query.checkpoint = replace(query.checkpoint, finished=claim.batch + 1)
             return True
-        first = next(at for at, each in enumerate(chain) if query.name in each.claims)
-        return any(each.change == "other" for each in chain[first:])
+        self.last = to_commit(history, claim, memory, start_over=query.start_over)
+        query.checkpoint = query.checkpoint.keeping(self.last)
+        return False
 
-    def claimed(self, query: Query) -> int | None:
-        """Return what may be claimed at the head for a query, by full knowledge."""
-        is_ended = query.name in self.ended[self.head]
-        return None if is_ended else self.status[self.head].get(query.name)
+    def write(self, query: Query, record: Claim, batch: Batch) -> None:
+        """Commit a batch; a table's own transactions have each batch once."""
+        known = [c.claims.get(query.name) for c in self.state.commits]
+        if self.is_numbered and any(
+            k is not None and (k.query, k.batch) == (record.query, record.batch) and not k.accepted
+            for k in known
+        ):
+            return
+        query.reached[record.query] = max(query.reached.get(record.query, 0), batch.end)
+        self.commit("append", ((query.name, p) for p in range(batch.begin, batch.end)), record)
 
-    def is_true(self, query: Query, complete_to: int) -> bool:
-        """Whether the head has all rows that the query owes below a time."""
-        return {row for row in query.owed if row[1] < complete_to} <= self.rows[self.head]
+    def disturb(self) -> None:
+        """Do something in the name of nobody."""
+        fate, state = self.chance.random(), self.state
+        if fate < 0.25 or not state.commits:
+            self.commit("append", [("", self.ids)])
+        elif fate < 0.45:
+            self.commit("none", ())
+        elif fate < 0.65:
+            kept = sorted(state.rows)
+            self.commit("other", self.chance.sample(kept, self.chance.randrange(len(kept) + 1)))
+        elif fate < 0.75:
+            name = self.chance.choice(self.queries).name
+            self.commit("append", (), Claim(name, None, unreadable="holds no claim"))
+        elif not self.is_numbered:
+            self.roll_back()
+        elif not self.is_calm:
+            self.put_back()
 
+    def roll_back(self) -> None:
+        """Go back to a snapshot that is kept."""
+        kept = self.state.commits[self.state.kept_from :]
+        place = self.state.commits.index(self.chance.choice(kept))
+        self.state = replace(
+            self.state,
+            commits=self.state.commits[: place + 1],
+            rows=self.rows_at[self.state.commits[place].id],
+        )
 
-def restarted(query: Query) -> None:
-    """Have the query's committer forget what it knew."""
-    query.last = None
+    def put_back(self) -> None:
+        """Put the table back as it was at a moment before."""
+        if self.saved:
+            self.state = self.chance.choice(self.saved)
 
+    def expire(self) -> None:
+        """Forget the oldest commits."""
+        kept = range(self.state.kept_from, len(self.state.commits))
+        if kept:
+            self.state = replace(self.state, kept_from=self.chance.choice(kept))
 
-def expire(table: ModelTable, random: Random) -> None:
-    """Expire some of the oldest commits, never the head, and some beside its ancestors."""
-    chain = [each.id for each in table.chain()][:-1]
-    kept = [each for each in chain if each not in table.expired]
-    table.expired |= set(kept[: random.randrange(len(kept) + 1)]) if kept else set()
-    ids = {each.id for each in table.chain()}
-    table.expired |= {each for each in table.commits if each not in ids and random.random() < 0.5}
+    def accept(self) -> None:
+        """Look at the table, and vouch for it; others may come between."""
+        history = self.history()
+        if history.version is None:
+            return
+        rows, looked = self.state.rows, {q.name: (q, dict(q.reached)) for q in self.queries}
+        if self.chance.random() < 0.3:
+            self.is_calm = True  # a number is of one commit while a person looks
+            fates: list[Callable[[], None]] = [self.disturb, self.expire]
+            fates.append(lambda: self.run(self.queries[0]))
+            self.chance.choice(fates)()
+            self.is_calm = False
+        try:
+            records = accepted(self.history(), "looked", at=history.version)
+        except Rejected:
+            return
+        records = [replace(each, id=self.new_id()) for each in records]
+        if self.chance.random() < 0.3:
+            self.disturb()
+        self.commit("append", (), *records)
+        for record in records:
+            query, reached = looked[record.name]
+            places = range(reached.get(record.query, 0))
+            missing = {place for place in places if (query.name, place) not in rows}
+            query.excused[record.query] = query.excused.get(record.query, set()) | missing
+
+    def act(self, *, is_benign: bool) -> None:
+        """Do one thing."""
+        query = self.chance.choice(self.queries)
+        if self.chance.random() < 0.55:
+            self.run(query)
+        elif is_benign:
+            self.commit(self.chance.choice(["append", "none"]), ())
+        else:
+            fates: dict[Callable[[], None], int] = {
+                self.disturb: 10,
+                self.put_back: 5,
+                self.make_again: 4,
+                self.expire: 5,
+                self.accept: 6,
+                self.leave_gap: 2,
+                self.come_late: 5,
+                lambda: self.put_checkpoint_back(query): 8,
+            }
+            self.chance.choices([*fates], [*fates.values()])[0]()
+        self.save()
+
+    def put_checkpoint_back(self, query: Query) -> None:
+        """Put the checkpoint back as it was, or lose what is kept in it."""
+        if self.chance.random() < 0.6:
+            query.checkpoint = self.chance.choice(query.saved)
+        else:
+            query.checkpoint = replace(query.checkpoint, memory=())
+
+    def make_again(self) -> None:
+        """Make the table again, to which others write."""
+        self.state = State()
+        for _ in range(self.chance.randrange(8)):
+            self.commit("append", [("", self.ids)])
+
+    def leave_gap(self) -> None:
+        """Hide a commit in the middle of a history of numbers."""
+        if self.is_numbered and len(self.state.commits) > 2:
+            hidden = self.chance.choice(self.state.commits[1:-1]).id
+            self.state = replace(self.state, hidden=self.state.hidden | {hidden})
+
+    def come_late(self) -> None:
+        """Have a driver commit that was stopped before, beside the next one."""
+        if self.pending:
+            self.write(*self.pending.pop())
+
+    def save(self) -> None:
+        """Keep this moment, to be put back."""
+        self.saved.append(self.state)
+        for query in self.queries:
+            query.saved.append(query.checkpoint)
+
+    def names(self) -> set[str]:
+        """Return the names of which something is kept."""
+        kept = [
+            c for c in self.state.commits[self.state.kept_from :] if c.id not in self.state.hidden
+        ]
+        needs_table = self.is_numbered
+        records = [
+            r
+            for c in kept
+            for r in c.claims.values()
+            if r.id
+            and r.table
+            in (
+                {self.state.table}
+                if needs_table and c.parent is not None
+                else {"", self.state.table}
+            )
+        ]
+        return {name for r in records for name in (r.name, *r.names)}
+
+    def lacks(self, query: Query, holder: str, complete_to: int) -> Sequence[int]:
+        """Return the places below a time that the table lacks, unless somebody vouched for them."""
+        places = (p for p, time in enumerate(query.times) if time < complete_to)
+        excused = query.excused.get(holder, set())
+        return [p for p in places if p not in excused and (query.name, p) not in self.state.rows]

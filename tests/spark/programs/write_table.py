@@ -25,7 +25,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights.starting import connected, started
 from noted_time.reading import TableHistory
-from noted_time.values import Claim
 from spark_integration import NotedTable, TableClaims
 from spark_integration.tables.formats import OpenTable, Options, open_table
 from tests.support.spark_sessions import start_spark, wait_for_end
@@ -68,10 +67,6 @@ class Trapped(OpenTable):
     def commit(self, options: Options) -> None:
         """Commit without rows."""
         self._table.commit(options)
-
-    def last(self, claim: Claim) -> int | None:
-        """Return the last commit that this process has seen."""
-        return self._table.last(claim)
 
     def _next(self) -> Path:
         """Return the file of the next commit: ``0…07.json``, or ``v7.metadata.json``."""

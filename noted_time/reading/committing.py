@@ -1,0 +1,192 @@
+"""What a committer may claim: only what its table shows to be there, batch by batch.
+
+A history does not say that an older state was put back, that the table was made again, or that a
+batch was never written. So a committer keeps what it is about to commit beside the checkpoint of
+its query, and claims only while the table has what it kept. Absence of evidence is no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from noted_time.reading.claims import EXPIRED, NO_WATERMARK, Standing, TableHistory
+from noted_time.values import NAMES_KEPT, Claim, Rejected
+
+NO_MEMORY = (
+    "nothing at its checkpoint says that the batches before batch {} were written to this table"
+)
+MADE_AGAIN = "the table was made again after batch {}"
+LOST = (
+    "batch {} is not in the table: it was rolled back, an older state was put back, or it was "
+    "never written"
+)
+PERHAPS_LOST = "whether batch {} is in the table is not known: its commit has expired, or is lost"
+IN_TABLE = (
+    "batch {} of this query is in the table already, {}: the checkpoint is older than the table; "
+    "{}take a new checkpoint with start_over=True"
+)
+TWICE = "batch {} was written to this table under the name {!r} before: give each write a part="
+MANY_NAMES = "the table has claims under {} names, of which a commit can carry {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What a committer kept of a batch before it wrote it: the record of each part, by its name.
+
+    `runs` are the runs of the query that kept them.
+    """
+
+    batch: int
+    records: Mapping[str, Claim]
+    runs: Mapping[str, str] = field(default_factory=dict)
+
+
+def committed_part(
+    history: TableHistory, claim: Claim, memory: Sequence[Remembered] = (), *, run: str = ""
+) -> Claim | None:
+    """Return the record of this part of the batch if it is in the table already, by an earlier run.
+
+    Raises `Rejected` if the table has a later batch of the query, or other content of this one: the
+    checkpoint is older than the table. And if this `run` of the query wrote the part before, which
+    would then be passed over.
+    """
+    own = [
+        (commit, record)
+        for commit in history.commits
+        for name, record in history.records(commit).items()
+        if (name, record.query) == (claim.name, claim.query) and not record.accepted
+    ]
+    newest = max((record.batch for _, record in own), default=-1)
+    same = [(commit, record) for commit, record in own if record.batch == claim.batch]
+    if newest > claim.batch or any(r.id and r.plan != claim.plan for _, r in same):
+        later = next(commit for commit, record in own if record.batch >= claim.batch)
+        what = f"and batch {newest}" if newest > claim.batch else "with other content"
+        before = f"roll it back to snapshot {later.parent}, or " if not history.is_numbered else ""
+        raise Rejected(IN_TABLE.format(claim.batch, what, before * (later.parent is not None)))
+    found = next((record for _, record in same if record.part == claim.part), None)
+    runs = {each.runs.get(claim.part, "") for each in memory if each.batch == claim.batch}
+    if found is not None and run in runs - {""} and not found.merges:
+        raise Rejected(TWICE.format(claim.batch, claim.name))
+    return found
+
+
+def to_commit(
+    history: TableHistory,
+    claim: Claim,
+    memory: Sequence[Remembered],
+    *,
+    start_over: bool = False,
+) -> Claim:
+    """Return the record with what the table knows: what it comes after, and the other names.
+
+    `memory` is what the committer kept of the last batches. If the last claim of the name has
+    ended, or batches of the query may not be in the table, the record claims nothing and says why.
+    Raises `Rejected` if the name is another query's, unless it is to `start_over` under it, which
+    counts once for a query, and if the table has more names than a record can carry.
+    """
+    standings = history.standings()
+    before = standings.get(claim.name, Standing())
+    names = {name: each.complete_to for name, each in standings.items() if name != claim.name}
+    if len(names) >= NAMES_KEPT:
+        raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))
+    holder = before.claim.query if before.claim is not None else ""
+    starts = holder not in {"", claim.query}
+    if starts and not (start_over and _is_new(history, claim, memory)):
+        raise Rejected(
+            f"{claim.name!r} is the name of another query of this table, {holder}, and this is "
+            f"{claim.query}: choose another name, continue the checkpoint of that query, or take "
+            "the name over with start_over=True, which counts once"
+        )
+    why = _lost(history, claim, memory)
+    if not why and not starts and (before.is_ended or before.why == EXPIRED):
+        why = before.why
+    return replace(
+        claim,
+        table=history.table,
+        complete_to=None if why else claim.complete_to,
+        ended=why,
+        starts=starts,
+        after=before.at if before.claim is not None else None,
+        after_id=before.claim.id if before.claim is not None else "",
+        names=names,
+        seen=history.version,
+    )
+
+
+def _is_new(history: TableHistory, claim: Claim, memory: Sequence[Remembered]) -> bool:
+    """Whether a query has neither written to the table under this name, nor begun to before."""
+    records = [history.records(each).get(claim.name) for each in history.commits]
+    is_known = any(record is not None and record.query == claim.query for record in records)
+    return not is_known and all(each.batch >= claim.batch for each in memory)
+
+
+def _lost(history: TableHistory, claim: Claim, memory: Sequence[Remembered]) -> str:
+    """Return why rows that the query committed may not be in the table, `""` if all are."""
+    before = [each for each in memory if each.batch < claim.batch]
+    last = max(before, key=lambda each: each.batch, default=None)
+    if last is None and claim.batch > 0:
+        return NO_MEMORY.format(claim.batch)
+    known = {record.id for each in history.commits for record in history.records(each).values()}
+    now = [each for each in memory if each.batch == claim.batch and claim.complete_to is not None]
+    for each in [*([last] if last is not None else []), *now]:
+        for part, record in each.records.items():
+            if record.table and history.table and record.table != history.table:
+                return MADE_AGAIN.format(each.batch)
+            if record.id not in known and (each.batch, part) != (claim.batch, claim.part):
+                lost = LOST if history.is_whole else PERHAPS_LOST
+                return lost.format(each.batch)
+    return ""
+
+
+def accepted(
+    history: TableHistory, comment: str, names: Iterable[str] = (), *, at: int
+) -> list[Claim]:
+    """Return the records by which an operator vouches for a table as it was at the commit `at`.
+
+    Each states the last time that was claimed under its name by then; it holds if nothing but what
+    inherits a claim comes between that commit and its own. Raises `Rejected` if no claim of these
+    names, or of all, had ended by then, and if `at` is not a commit of the table.
+    """
+    places = {commit.id: place for place, commit in enumerate(history.commits)}
+    if at not in places:
+        raise Rejected(f"version {at} does not lead to the table's present state")
+    looked = replace(history, commits=history.commits[: places[at] + 1])
+    found = looked.standings()
+    wanted = {name: found[name] for name in tuple(names) or found if name in found}
+    holds = {name for name, each in history.standings().items() if each.complete_to is not None}
+    ended = [
+        each for name, each in wanted.items() if each.complete_to is None and name not in holds
+    ]
+    lost = [each.claim for each in ended if each.claim is not None and each.why != NO_WATERMARK]
+    if not lost:
+        raise Rejected(f"no claim had ended by version {at}: there is nothing to accept")
+    records = [looked.records(commit) for commit in looked.commits]
+    ids = [claim.id for each in records for claim in each.values() if claim.id]
+    return [
+        Claim(
+            claim.name,
+            _last_time(records, claim),
+            claim.time_of,
+            claim.query,
+            claim.batch,
+            claim.part,
+            plan=claim.plan,
+            stream=claim.stream,
+            domain=claim.domain,
+            table=history.table,
+            after=at,
+            after_id=ids[-1] if ids else "",
+            seen=at,
+            names=dict.fromkeys(found.keys() - {claim.name}),
+            accepted=comment,
+        )
+        for claim in lost
+    ]
+
+
+def _last_time(records: Sequence[Mapping[str, Claim]], claim: Claim) -> int | None:
+    """Return the last time that the query of a record claimed."""
+    own = (each[claim.name] for each in reversed(records) if claim.name in each)
+    times = (each.complete_to for each in own if each.query == claim.query)
+    return next((time for time in times if time is not None), None)

@@ -1,0 +1,99 @@
+"""The log of a Delta table, commit by commit, as its files have it.
+
+Delta's own list of a history passes over a commit that says nothing of itself, which is legal, and
+numbers the others by their position. The names of the files do not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any
+
+from noted_time.reading import TableHistory
+from noted_time.tables.listed import history_of
+from noted_time.values import Rejected, Unreachable, expected
+
+LOG = "_delta_log"
+AT_ONCE = 16
+BY_CATALOG = "commits that a catalog manages"
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+
+
+class DeltaLog:
+    """The log of one table, which is read again only where it has changed.
+
+    A version is known by its file's size and time, too: after a restore from a backup another
+    commit may have its number.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._known: dict[int, tuple[object, Mapping[str, Any]]] = {}
+
+    def history(self, at: int | str | None = None) -> TableHistory:
+        """Return all commits that are kept, up to the version `at`.
+
+        Raises `Rejected` if there is no such table, `Unreachable` if it cannot be read now, and
+        `ModuleNotFoundError` without deltalake.
+        """
+        deltalake = import_module("deltalake")
+        exceptions = import_module("deltalake.exceptions")
+        try:
+            table = deltalake.DeltaTable(self._location)
+            self._look()
+        except exceptions.TableNotFoundError as error:
+            raise Rejected(f"there is no Delta table at {self._location!r}") from error
+        except (exceptions.DeltaError, OSError) as error:
+            reason = f"the Delta table at {self._location!r} cannot be read: {error}"
+            raise Unreachable(reason) from error
+        rows = [row for _, row in self._known.values()]
+        if table.version() > max(self._known, default=-1):
+            rows.append({"version": table.version(), "operation": BY_CATALOG})
+        metadata = table.metadata()
+        names = expected(metadata.configuration)
+        return history_of(rows, expects=names, at=at, table=str(metadata.id))
+
+    def exists(self) -> bool:
+        """Whether there is a table; raises `ModuleNotFoundError` without deltalake."""
+        return bool(import_module("deltalake").DeltaTable.is_deltatable(self._location))
+
+    def _look(self) -> None:
+        fs = import_module("pyarrow.fs")
+        handler = import_module("deltalake.fs").DeltaStorageHandler(self._location)
+        files = fs.PyFileSystem(handler)
+        found = {}
+        for info in files.get_file_info(fs.FileSelector(LOG)):
+            if commit := _COMMIT.fullmatch(info.base_name):
+                found[int(commit[1])] = info
+        kept = {v: known for v, known in self._known.items() if v in found}
+        self._known = {v: k for v, k in kept.items() if k[0] == (found[v].size, found[v].mtime_ns)}
+
+        def row_of(version: int) -> Mapping[str, Any]:
+            with files.open_input_stream(found[version].path) as stream:
+                return {**_commit_info(stream.read()), "version": version}
+
+        new = sorted(found.keys() - self._known.keys())
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for version, row in zip(new, pool.map(row_of, new), strict=True):
+                self._known[version] = ((found[version].size, found[version].mtime_ns), row)
+
+
+def _commit_info(text: bytes) -> Mapping[str, Any]:
+    """Return what a commit says of itself, an empty operation if it says nothing.
+
+    >>> _commit_info(b'{"add": {"path": "a"}}')
+    {'operation': ''}
+    """
+    for line in text.splitlines():
+        if b'"commitInfo"' in line[:64]:
+            try:
+                found = json.loads(line)["commitInfo"]
+                return {**found, "operation": found.get("operation", "")}
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                break
+    return {"operation": ""}

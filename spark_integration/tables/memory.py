@@ -1,0 +1,79 @@
+"""What a query keeps beside its checkpoint of the batches that it is about to commit to a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+
+from noted_time import NotedTimeError, Rejected
+from noted_time.reading import Remembered
+from noted_time.values import Claim
+from spark_integration.checkpoint.files import checkpoint_files
+
+DIRECTORY = "noted-time"
+KEPT = 2
+"""Batches: the one that is written, and the one before, which the table must have then."""
+
+
+class Memory:
+    """The batches of one query under a name that were to be written to a table, the last two.
+
+    They are files of the checkpoint's own file system. A run of the query reads them once, so what
+    it keeps itself counts whatever becomes of the files.
+    """
+
+    def __init__(self, checkpoint: str, name: str, table: str) -> None:
+        self._files = checkpoint_files(checkpoint)
+        self._prefix = f"{sha256(json.dumps([name, table]).encode()).hexdigest()[:16]}."
+        self._run: str | None = None
+        self._known: dict[int, Remembered] = {}
+
+    def batches(self, run: str) -> tuple[Remembered, ...]:
+        """Return the batches that are kept, to a run of the query; what cannot be read is not."""
+        if run != self._run or not run:
+            self._run, self._known = run, {each.batch: each for each in self._read()}
+        return tuple(self._known.values())
+
+    def keep(self, record: Claim, run: str) -> None:
+        """Keep the record of a part of a batch, before it is written.
+
+        Raises `OSError` or a `NotedTimeError` if that is not possible.
+        """
+        before = self._known.get(record.batch, Remembered(record.batch, {}))
+        records = {**before.records, record.part: record}
+        kept = Remembered(record.batch, records, {**before.runs, record.part: run})
+        self._known[record.batch] = kept
+        written = {part: each.to_json() for part, each in records.items()}
+        text = json.dumps({"name": record.name, "runs": kept.runs, "records": written})
+        self._files.write(self._name(record.batch), text)
+        for batch in sorted(self._known)[:-KEPT]:
+            del self._known[batch]
+            self._files.delete(self._name(batch))
+
+    def _name(self, batch: int) -> str:
+        return f"{DIRECTORY}/{self._prefix}{batch}.json"
+
+    def _read(self) -> Iterator[Remembered]:
+        with suppress(OSError, NotedTimeError):
+            for file in self._files.names(DIRECTORY):
+                if file.startswith(self._prefix) and file.endswith(".json"):
+                    with suppress(ValueError, KeyError, TypeError, AttributeError, Rejected):
+                        yield _remembered(json.loads(self._files.read(f"{DIRECTORY}/{file}") or ""))
+
+
+def _remembered(found: Mapping[str, object]) -> Remembered:
+    name, records, runs = str(found["name"]), found["records"], found["runs"]
+    if not (isinstance(records, dict) and isinstance(runs, dict)):
+        raise TypeError(found)
+    claims = {part: Claim.from_json(name, text) for part, text in records.items()}
+    (batch,) = {claim.batch for claim in claims.values()}
+    return Remembered(batch, claims, runs)
+
+
+@cache
+def memory_of(checkpoint: str, name: str, table: str) -> Memory:
+    """Return the memory of a query's name and table, one for all that this process writes there."""
+    return Memory(checkpoint, name, table)
