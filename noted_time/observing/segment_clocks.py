@@ -63,6 +63,18 @@ class SegmentClocks:
         """Whether no segment was active at the last step."""
         return self._idle
 
+    def without_time(self, *, now: int) -> list[int]:
+        """Return the segments that are waited for although they have had no time so far.
+
+        >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
+        >>> clocks.add(1, now=0), clocks.event(0, 100, now=0)
+        ([], [])
+        >>> clocks.without_time(now=9), clocks.without_time(now=10)
+        ([1], [])
+        """
+        without = (segment for segment, each in self._clocks.items() if each.time is None)
+        return sorted(each for each in without if not self._has_expired(self._clocks[each], now))
+
     def add(self, segment: int, *, now: int) -> list[Outcome]:
         """Wait for a segment from now on; one that is known already stays as it is."""
         if segment not in self._clocks:

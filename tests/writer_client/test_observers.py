@@ -282,6 +282,32 @@ def test_a_segment_that_is_empty_so_far_is_waited_for(tmp_path: Path) -> None:
     assert [time for _, time, _ in noted(transport) if time is not None] == [80]
 
 
+def test_explain_names_the_segments_that_are_empty_while_they_are_waited_for(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """Until they have a row, or are idle; a segment that has a time is not named."""
+    served.create(stream, max_time_ahead_ms=None)
+    clock = Now()
+    said: list[list[str]] = []
+    for segment in (1, 2):
+        (tmp_path / stream / f"partition={segment}").mkdir(parents=True)
+    append(tmp_path, stream, 0, 50)
+    with WriterClient(served.url, stream, "observer") as client:
+        noter = event_times(client, tmp_path, clock)
+        for later, *segments in ((0, 0), (1000, 1), (4000, 0), (5000,)):
+            clock.now += later
+            for segment in segments:
+                append(tmp_path, stream, segment, 60)
+            noter.look()
+            client.flush()
+            sentences = served.call("GET", f"/{stream}/explain")["sentences"]
+            said.append([each for each in sentences if "waits for a first time" in each])
+
+    alive = "observer is alive, but waits for a first time in"
+    assert said == [[f"{alive} segment 1, segment 2."], [f"{alive} segment 2."], [], []]
+    assert client.state == "idle"
+
+
 def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
     """A failing clock is not an unreadable log."""
 

@@ -181,6 +181,8 @@ class EventTimeNoter(Observer):
     A segment's clock is its newest time minus `delay_ms`: a row that is further out of order within
     its segment is late. A segment without new rows for `idle_timeout_ms` is no longer waited for
     (0: it always is), even if it is still empty; if no segment is waited for, the observer is idle.
+    An empty one is waited for as long, since its first rows may be as old as any: `explain` names
+    it meanwhile.
 
     The writer notes at least every ten seconds, also while it is idle, so give it a timeout above
     that. Raises `Rejected` if a duration is negative or `poll_ms` below 10.
@@ -204,6 +206,7 @@ class EventTimeNoter(Observer):
         self._clock = clock
         self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
         self._largest: int | None = None
+        self._without_time: list[int] = []
         self._said_at = clock()
         client.join()
 
@@ -221,6 +224,7 @@ class EventTimeNoter(Observer):
         client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
         was_idle, is_idle = client.state == "idle", self._clocks.is_idle
         is_silent = now - self._said_at >= SIGN_OF_LIFE_MS
+        self._name_empty(now)
         if rose or (is_silent and not is_idle):
             self._note(ends, now)
         elif was_idle and not is_idle:
@@ -228,6 +232,14 @@ class EventTimeNoter(Observer):
         if outcomes[-1:] == ["idle"] or (is_silent and is_idle):
             self._said_at = now
             client.idle(ends)
+
+    def _name_empty(self, now: int) -> None:
+        """Have `explain` name the segments whose first time is waited for."""
+        empty = self._clocks.without_time(now=now)
+        if empty != self._without_time:
+            self._without_time = empty
+            names = ", ".join(f"segment {each}" for each in empty)
+            self.client.hold(f"waits for a first time in {names}" if empty else None)
 
     def _note(self, ends: dict[int, int], now: int) -> None:
         self._said_at = now
