@@ -61,7 +61,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
         # A signal handler may flush and close during a call of the same thread. So every wait is on
-        # the condition, which releases the lock however often it was taken.
+        # the condition, which releases the lock however often it was taken. It is taken by itself:
+        # a handler that raises inside the condition's `with` would leave it taken.
         self._changed = threading.Condition(self._lock)
         self._ended = False
         name = f"noted-time writer {self.writer}"
@@ -139,7 +140,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             return
         self._closed = True
         open_clients.discard(self)
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()
             ended = self._changed.wait_for(lambda: self._ended, wait_s)
             self._posting.closed()
@@ -152,7 +153,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         self._check_thread()
         deadline = clocks.monotonic() + timeout_s
         try:
-            with self._changed:
+            with self._lock:
                 ticket = self._outbox.calls
                 self._hurry()
                 self._changed.wait_for(
@@ -164,7 +165,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._notices.tell()
 
     def _hurry(self) -> None:
-        with self._changed:
+        with self._lock:
             self._posting.hurry()
             self._changed.notify_all()
 
@@ -180,16 +181,16 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             while not self._closed:
                 self._send(self._next_batch())
         except BaseException as fault:  # noqa: BLE001 - every later call raises it
-            with self._changed:
+            with self._lock:
                 self._posting.died(fault)
         self._notices.tell()
-        with self._changed:
+        with self._lock:
             self._ended = True
             self._changed.notify_all()
 
     def _next_batch(self) -> Batch:
         """Return what to post next; empty if the thread has to stop or to log something."""
-        with self._changed:
+        with self._lock:
             while not self._closed:
                 wait_s = self._posting.wait_s(clocks.monotonic())
                 if wait_s == 0:
@@ -207,7 +208,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
                 outcome = self._posting.looked_up(answer)
             except Exception as error:  # noqa: BLE001 - it outlives whatever a transport does
                 outcome = error
-            with self._changed:
+            with self._lock:
                 self._posting.settle(batch, outcome, clocks.monotonic())
                 self._changed.notify_all()
         self._notices.tell()

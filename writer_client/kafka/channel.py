@@ -81,7 +81,7 @@ SETTINGS_S = 2.0
 Text = str | bytes | None
 Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 Call = Callable[[float], None]
-Left = TypeVar("Left")
+Answer = TypeVar("Answer")
 
 log = logging.getLogger("noted_time.writer.kafka")
 
@@ -139,7 +139,8 @@ class Channel:
         self.polls = self.served = 0
         """How many times reports were looked for, and how many that were."""
         self._reporting = threading.RLock()
-        """Held by the one thread that has deliveries reported."""
+        """Held by the one thread that has deliveries reported; that is `_reports_in`."""
+        self._reports_in: int | None = None
         self._membership = threading.RLock()
         self._resolving = threading.RLock()
         self._unresolved: Call | None = None
@@ -185,11 +186,11 @@ class Channel:
         self.client.begin(self._look_up)
 
     def _look_up(self, known: Mapping[int, int]) -> Found:
-        """Return the ends; that the topic is another one is raised by every later call."""
+        """Return the ends. If the topic is another one, every later call raises that."""
         try:
             return self._ends.look_up(known)
         except Recreated as error:
-            self.fault = self.fault or error
+            self.fail(error)
             raise
 
     def watch(self) -> None:
@@ -218,7 +219,7 @@ class Channel:
                 self.client.flush(BEGIN_S)
                 self.tracker.rests = False
 
-    def rest(self, until: float, leave: Callable[[], Left]) -> Left:
+    def rest(self, until: float, leave: Callable[[], Answer]) -> Answer:
         """Deliver all events, and `leave`, which asks the controller not to wait.
 
         Every later event joins first; both under the tracker's lock.
@@ -251,6 +252,10 @@ class Channel:
         self.tracker.forgive()
         self.poll(0)
 
+    def fail(self, fault: NotedTimeError) -> None:
+        """Have every later call raise the error, unless there is one that they raise."""
+        self.fault = self.fault or fault
+
     def check(self) -> None:
         """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
         if self.fault is not None:
@@ -262,18 +267,41 @@ class Channel:
             self.tracker.check()
 
     def poll(self, timeout_s: float) -> None:
-        """Have deliveries reported, and note what may leave."""
+        """Have deliveries reported, and note what may leave.
+
+        Without a timeout it leaves them to a thread that has them reported already.
+        """
         self.polls += 1
-        if self._reporting.acquire(blocking=timeout_s > 0):
-            try:
-                self.served += self.kafka.poll(timeout_s)
-            finally:
-                self._reporting.release()
+        if self._reports_in is None or (timeout_s > 0 and not self.is_reporting):
+            self.served += self._have_reported(lambda: self.kafka.poll(timeout_s))
         self._settle()
+
+    @property
+    def is_reporting(self) -> bool:
+        """Whether this thread is inside a delivery callback: it cannot wait for another one."""
+        return self._reports_in == threading.get_ident()
+
+    def _have_reported(self, call: Callable[[], Answer]) -> Answer:
+        """Have deliveries reported by a call of librdkafka's; one thread at a time does so.
+
+        A signal handler may raise at any call. `with` alone takes and releases the lock for sure.
+        """
+        with self._reporting:
+            outer = self._reports_in
+            try:
+                self._reports_in = threading.get_ident()
+                answer = call()
+                if outer is None:
+                    self.tracker.resolve(lambda: len(self.kafka))
+                return answer
+            finally:
+                self._reports_in = outer
 
     def _wait(self, until: float) -> None:
         """Wait until no event is under way; raises `DeliveryFailed`, or `Unreachable` then."""
         while under_way := self.tracker.under_way:
+            if self.is_reporting:
+                raise Rejected("on_delivery runs inside a poll: it cannot wait for deliveries")
             left_s = until - clocks.monotonic()
             if left_s <= 0:
                 raise Unreachable(
@@ -281,8 +309,7 @@ class Channel:
                     "time: they are kept and tried further"
                 )
             try:
-                with self._reporting:
-                    self.kafka.flush(min(left_s, SLICE_S))
+                self._have_reported(partial(self.kafka.flush, min(left_s, SLICE_S)))
             except KafkaException as error:
                 raise self.named(error) from error
             self._settle()
@@ -297,7 +324,7 @@ class Channel:
         except Fenced:
             return  # the client says so whenever it is asked
         except NotedTimeError as error:
-            self.fault = self.fault or error
+            self.fail(error)
         if self.tracker.failed or self._failed_since is not None:
             with suppress(Rejected):  # it cannot note any more
                 self._say(self.tracker.failure, clocks.monotonic())
@@ -443,8 +470,7 @@ class Channel:
         until = clocks.monotonic() + timeout_s
         while True:
             try:
-                with self._reporting:
-                    call(ATTEMPT_S)
+                self._have_reported(partial(call, ATTEMPT_S))
             except KafkaException as error:
                 if not error_of(error).retriable() or clocks.monotonic() > until:
                     raise

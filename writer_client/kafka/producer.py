@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from confluent_kafka import (
@@ -205,7 +206,7 @@ class KafkaNotedProducer(Closing):
         self._closed = False
         self._since_poll = 0
         self._pid = os.getpid()
-        self._wake = threading.Event()
+        self._calls: SimpleQueue[None] = SimpleQueue()  # an event is not safe from signal handlers
         name = f"noted-time producer {writer}"
         self._thread = threading.Thread(target=self._tend, name=name, daemon=True)
         self._thread.start()
@@ -260,7 +261,8 @@ class KafkaNotedProducer(Closing):
         takes for now, or below.
 
         Until the producer has begun, events wait, and the broker alone judges them by the settings
-        of the topic. Raises `BufferError` if too many do.
+        of the topic. Raises `BufferError` if too many do, and in a delivery callback also while the
+        queue is full: keep the event there, and produce it outside.
 
         The first event after `idle` or `finish` joins again, as creating the producer does.
         """
@@ -286,7 +288,8 @@ class KafkaNotedProducer(Closing):
         asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
         if self._produces_in is None:
             kept = value, key, partition, asked, copy(headers), stamp
-            if self._waiting.keep(partial(self._send_kept, *kept, is_now=is_now)):
+            waits = not self._channel.is_reporting
+            if self._waiting.keep(partial(self._send_kept, *kept, is_now=is_now), waits=waits):
                 return
         self._send(value, key, partition, asked, headers, stamp, is_now=is_now)
 
@@ -327,7 +330,8 @@ class KafkaNotedProducer(Closing):
             left_s = until - clocks.monotonic()
             self._channel.poll(max(0.0, min(SLICE_S, left_s)))
             served = self._channel.served - before
-            if served or left_s <= SLICE_S or (timeout < 0 and not len(self)):
+            is_over = left_s <= SLICE_S or (timeout < 0 and not len(self))
+            if served or is_over or self._channel.is_reporting:
                 return served
 
     def __len__(self) -> int:
@@ -379,7 +383,7 @@ class KafkaNotedProducer(Closing):
             self._tracker.note(time)
             self.check()
         if self._tracker.is_waiting:
-            self._wake.set()
+            self._wake()
 
     def flush(self, timeout: float = -1) -> Delivered:
         """Wait until all events are delivered and all notes durable, at most `timeout` seconds.
@@ -404,7 +408,7 @@ class KafkaNotedProducer(Closing):
         now is delivered.
         """
         self._channel.forgive()
-        self._wake.set()
+        self._wake()
 
     def check(self) -> None:
         """Raise what every call raises: `Fenced`, `ClientFailed`, `Rejected`, `DeliveryFailed`."""
@@ -509,10 +513,10 @@ class KafkaNotedProducer(Closing):
             self._channel.ended.set()
             self._waiting.fail()
             open_clients.discard(self)
-            self._wake.set()
+            self._wake()
             self.client.end(max(0.0, until - clocks.monotonic()))
             closed = Rejected(f"the producer of writer {self.client.writer!r} is closed")
-            self._channel.fault = self._channel.fault or closed
+            self._channel.fail(closed)
 
     def end_soon(self) -> None:
         """Post what waits at once; the process is about to end."""
@@ -524,6 +528,11 @@ class KafkaNotedProducer(Closing):
             self.close(timeout_s)
         except NotedTimeError as error:
             log.warning("%s", error)
+
+    def belong_elsewhere(self) -> None:
+        """Refuse every later call, in a child of the process that created the producer."""
+        elsewhere = f"the producer of writer {self.client.writer!r} belongs to another process"
+        self._channel.fail(Rejected(f"{elsewhere}: create one here, under a name of its own"))
 
     def _time_of(self, event_time: Time | None) -> int:
         """Return an event's time, that of the clock for `None`; raises `Rejected` without one."""
@@ -545,29 +554,43 @@ class KafkaNotedProducer(Closing):
         is_now: bool,
     ) -> None:
         """Give an event to librdkafka."""
-        epoch, stamp = self._count(stamp, is_now=is_now)
-        deliver: OnDelivery = epoch.on_delivery
-        if asked is not None:
-            deliver = _both(deliver, asked)
+        call, placing = object(), self._tracker.placing
         try:
-            while True:
-                try:
-                    self._produce(
-                        self.topic, value, key, partition, deliver, deliver, stamp, headers
-                    )
-                    break
-                except BufferError:
-                    self._channel.poll(SLICE_S)
-        except KafkaException as error:
-            self._tracker.refused(epoch)
-            raise self._channel.named(error) from error
-        except BaseException:
-            self._tracker.refused(epoch)
-            raise
+            placing.add(call)
+            epoch, stamp = self._count(stamp, is_now=is_now)
+            deliver: OnDelivery = epoch.on_delivery
+            if asked is not None:
+                deliver = _both(deliver, asked)
+            self._place(epoch, value, key, partition, deliver, deliver, stamp, headers)
+        finally:
+            placing.discard(call)
         self._since_poll += 1
         if self._since_poll >= POLL_EVERY:
             self._since_poll = 0
             self._channel.poll(0)
+
+    def _place(self, epoch: Epoch, *event: Any) -> None:  # noqa: ANN401 - Confluent's
+        """Give an event to librdkafka, which takes it, unless the call itself raises.
+
+        After any other error, such as that of a signal handler, `DeliveryTracker.resolve` finds out
+        whether it did.
+        """
+        while True:
+            try:
+                self._produce(self.topic, *event)
+            except BufferError:
+                if self._channel.is_reporting:  # no report comes before this one ends
+                    self._tracker.refused(epoch)
+                    raise
+                self._channel.poll(SLICE_S)
+            except KafkaException as error:
+                self._tracker.refused(epoch)
+                raise self._channel.named(error) from error
+            except (TypeError, ValueError):
+                self._tracker.refused(epoch)
+                raise
+            else:
+                return
 
     def _count(self, stamp: int, *, is_now: bool) -> tuple[Epoch, int]:
         """Count an event once the writer has joined, and return its epoch and its time."""
@@ -616,8 +639,7 @@ class KafkaNotedProducer(Closing):
                 self._begin()
             except Unreachable as error:
                 self._put_off(error)
-                self._wake.clear()
-                self._wake.wait(RETRY_S)
+                self._sleep(RETRY_S)
             except Exception as error:  # noqa: BLE001 - every call raises it
                 failed = ClientFailed(f"the producer of writer {self.client.writer!r}: {error}")
                 fault = error if isinstance(error, NotedTimeError) else failed
@@ -626,7 +648,7 @@ class KafkaNotedProducer(Closing):
                         "writer %r does not begin, and %d calls that waited are dropped: %s",
                         *(self.client.writer, len(self._waiting), fault),
                     )
-                self._channel.fault = self._channel.fault or fault
+                self._channel.fail(fault)
                 self._waiting.fail()
                 self.client.end(0.0)
                 return
@@ -653,6 +675,7 @@ class KafkaNotedProducer(Closing):
         """Wait until the producer has begun; raises why it has not, at last `Unreachable`."""
         if self._waiting.is_over:
             return
+        self.check()
         self._waiting.wait(max(0.0, until - clocks.monotonic()))
         self.check()
         if not self._waiting.is_over:
@@ -667,7 +690,8 @@ class KafkaNotedProducer(Closing):
             self._send(*event, is_now=is_now)
         except Exception as error:  # noqa: BLE001 - it was accepted
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
-            self._produced().failed(error)
+            with self._tracker.lock:
+                self._produced().failed(error)
 
     def _note_kept(self, time: int) -> None:
         """Note a time that has waited; a refusal is raised later."""
@@ -689,14 +713,23 @@ class KafkaNotedProducer(Closing):
         self._next_beat = clocks.monotonic() + (self._auto.period_ms / 1000 if self._auto else 0.0)
         while not self._closed:
             polls = self._channel.polls
-            self._wake.clear()
-            self._wake.wait(self._pause_s())
+            self._sleep(self._pause_s())
             try:
                 if self._channel.polls == polls and not self._closed:
                     self._channel.poll(0)
                 self._note_clock(clocks.monotonic())
             except Exception:  # noqa: BLE001 - the clock's, or of a callback in the configuration
                 log.exception("writer %r", self.client.writer)
+
+    def _wake(self) -> None:
+        """Have the thread look at once."""
+        if self._calls.empty():
+            self._calls.put(None)
+
+    def _sleep(self, timeout_s: float) -> None:
+        """Wait for `_wake`, at most that long; those during the last look count."""
+        with suppress(Empty):
+            self._calls.get(timeout=timeout_s)
 
     def _pause_s(self) -> float:
         pause_s = WAITING_S if self._tracker.is_waiting else IDLE_S
@@ -716,6 +749,17 @@ class KafkaNotedProducer(Closing):
             time, last = self._auto.now_ms() - self._auto.delay_ms, self._tracker.time
             self.client.clock_behind(0 if last is None else last - time)
             self._tracker.note(time if last is None else max(time, last))
+
+
+def _refuse_in_child() -> None:
+    """Have all calls refused in a forked child: librdkafka's threads are the parent's."""
+    for each in open_clients:
+        if isinstance(each, KafkaNotedProducer):
+            each.belong_elsewhere()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_refuse_in_child)
 
 
 def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:

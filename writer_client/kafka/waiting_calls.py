@@ -26,11 +26,11 @@ class WaitingCalls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def keep(self, call: Callable[[], object]) -> bool:
+    def keep(self, call: Callable[[], object], *, waits: bool = True) -> bool:
         """Have a call wait; returns `False` if it may be made at once.
 
         Raises `BufferError` if there are too many. While those that wait are made, this waits for
-        them.
+        them, or raises `BufferError` as well if it may not.
         """
         with self._lock:
             if self._making in (None, threading.get_ident()) and not self.is_over:
@@ -38,6 +38,8 @@ class WaitingCalls:
                     raise BufferError(f"{self._most} calls wait until the producer has begun")
                 self._calls.append(call)
                 return True
+        if not (waits or self.is_over):
+            raise BufferError("the calls that waited for the begin are being made")
         self._ended.wait()
         return False
 

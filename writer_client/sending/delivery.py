@@ -157,6 +157,8 @@ class DeliveryTracker:
         self.phase = Phase.CLEAR
         self.rests = False
         """Whether the writer left: `produced` refuses events until that is reset, after a join."""
+        self.placing: set[object] = set()
+        """The calls that are about to count an event, or to give one to the producer."""
         self._doubtful = self._open
         self._noted: int | None = None
         self._left: int | None = None
@@ -201,6 +203,21 @@ class DeliveryTracker:
         """Take back an event that the producer did not accept."""
         with self.lock:
             epoch.sent -= 1
+
+    def resolve(self, queued: Callable[[], int]) -> None:
+        """Resolve the events of which no report will come, if none is `queued` in the producer.
+
+        A signal handler raised inside the call that produced such an event, or inside its report:
+        it was never taken, or it lies at an unknown offset. No report may be under way in another
+        thread.
+        """
+        with self.lock:
+            if self.placing or not self.under_way or queued():  # in this order
+                return
+            for epoch in self._epochs:
+                left = epoch.sent - epoch.arrived - epoch.failures
+                epoch.sent -= left
+                epoch.is_unplaced = epoch.is_unplaced or left > 0
 
     @property
     def under_way(self) -> int:
@@ -251,7 +268,10 @@ class DeliveryTracker:
         with self.lock:
             epochs = self._epochs
             while self.is_waiting and epochs[0].arrived == epochs[0].sent:
-                self._settle(epochs.popleft())
+                epoch = epochs[0]
+                self._settle(epoch)
+                if epochs[0] is epoch:  # a signal handler may have called this meanwhile, or raise
+                    epochs.popleft()
             self._late_below = self._bound()
 
     def _last_noted(self) -> int | None:

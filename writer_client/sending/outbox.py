@@ -152,7 +152,8 @@ class Outbox:
         process may note under the writer's name, so its next note covers all that another one
         noted.
         """
-        self._look_ups.append(look_up)
+        if look_up not in self._look_ups[len(self.beginning) :]:  # a later look is as good as two
+            self._look_ups.append(look_up)
         return self.join({})
 
     def join(self, position: Mapping[int, int]) -> int:

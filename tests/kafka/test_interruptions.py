@@ -1,0 +1,158 @@
+"""The producer in delivery callbacks, under signals, and in a forked child, on a real broker."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from noted_time import Rejected
+from tests.kafka.conftest import Start
+from tests.support.kafka import Broker
+from tests.support.kafka_judge import judged
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+
+NOON = 1_357_041_600_000
+PROGRAMS = Path(__file__).parent / "programs"
+SERVICES = int(os.environ.get("NOTED_TIME_SERVICES", "4"))
+"""How many services are terminated."""
+
+
+def run(program: str, *words: str) -> "subprocess.Popen[str]":
+    """Start one of the programs."""
+    command = [sys.executable, str(PROGRAMS / program), *words]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True)
+
+
+def test_events_that_failed_are_produced_again_from_their_callbacks_through_an_outage(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Longer than events live, with a full queue: the callback cannot wait there, and keeps."""
+    count, refused, again = 300, threading.Event(), deque[tuple[str, int]]()
+    quick = {"message.timeout.ms": 1000, "queue.buffering.max.messages": 50}
+    producer = start(config=quick, on_failure="hold")
+
+    def send(value: str, time: int) -> None:
+        deliver = partial(sent, value, time)
+        producer.produce(value=value, event_time=time, on_delivery=deliver)
+
+    def sent(value: str, time: int, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            try:
+                send(value, time)
+            except BufferError:
+                refused.set()
+                again.append((value, time))
+
+    def produce() -> None:
+        for n in range(count):
+            send(str(n), NOON + n)
+        producer.note_time(NOON + count)
+
+    broker.stop()
+    producing = threading.Thread(target=produce)
+    producing.start()
+    assert refused.wait(60)
+    broker.start()
+    while producing.is_alive() or len(producer) or again:
+        producer.poll(0.1)
+        while again:
+            send(*again.popleft())
+    producer.forgive()
+
+    assert producer.flush(60).lower == NOON + count
+    verdict = judged(broker, topic, controller=served)
+    assert {each.value for each in broker.records(topic)} == {b"%d" % n for n in range(count)}
+    assert verdict.violations == ()
+
+
+def test_a_callback_cannot_wait_for_other_deliveries(start: Start) -> None:
+    """It would wait for its own end."""
+    producer, said = start(config={"linger.ms": 50}), list[str]()
+
+    def deliver(*_: object) -> None:
+        said.append(str(producer.poll()))
+        try:
+            producer.flush()
+        except Rejected as error:
+            said.append(str(error))
+
+    producer.produce(value="a", event_time=NOON, partition=0, on_delivery=deliver)
+    producer.produce(value="b", event_time=NOON, partition=0)
+    producer.flush(60)
+
+    assert said == ["0", "on_delivery runs inside a poll: it cannot wait for deliveries"]
+
+
+def test_a_signal_handler_may_raise_inside_any_call(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """The count of events stays right, notes leave, and none goes beyond what it covers."""
+    with run("interrupted.py", broker.address, topic, served.url, "400") as program:
+        said = program.communicate(timeout=120)
+
+    assert (said, program.returncode) == (("0 True\n", ""), 0)
+    assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_a_service_that_is_terminated_finishes_its_writer(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """Wherever the signal meets it, soon, and with its own status."""
+    chance, ends = random.Random(), []
+    for number in range(SERVICES):
+        with run("service.py", broker.address, topic, served.url, str(number)) as service:
+            assert service.stdout is not None
+            assert service.stdout.readline() == "begun\n"
+            time.sleep(0.1 * chance.random())
+            service.send_signal(signal.SIGTERM)
+            _, errors = service.communicate(timeout=60)
+        state = served.get(f"{topic}/writers/{number}")["state"]
+        ends.append((service.returncode, errors, state))
+
+    assert ends == [(0, "", "finished")] * SERVICES
+
+
+def test_a_forked_child_cannot_use_its_parents_producer(start: Start, tmp_path: Path) -> None:
+    """Every call is refused at once; librdkafka would take events there and never send them."""
+    for number, wait in enumerate((10.0, 0)):
+        producer, said = start(f"berlin-{number}", wait=wait), tmp_path / f"said-{number}"
+        calls: list[Callable[[], object]] = [
+            partial(producer.produce, value="a", event_time=NOON),
+            partial(producer.note_time, NOON),
+            producer.flush,
+            producer.poll,
+        ]
+        child = os.fork()
+        if not child:
+            try:
+                said.write_text("".join(map(outcome, calls)))
+            finally:
+                os._exit(0)
+        wait_until(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))  # noqa: B023 - called at once
+        expected = f"the producer of writer 'berlin-{number}' belongs to another process"
+        assert said.read_text().count(expected) == len(calls)
+        producer.produce(value="a", event_time=NOON)
+        producer.flush(60)
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """Return what a call raises."""
+    try:
+        return f"{call()}\n"
+    except Rejected as error:
+        return f"{error}\n"
