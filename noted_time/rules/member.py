@@ -207,7 +207,7 @@ class Track:
         return max(silent_since + own, terms.hold_until or 0)
 
     def out_at(self, timeout_ms: int) -> int | None:
-        """Return when it is excluded if it stays silent and holds by then; a leader never is."""
+        """Return when it is excluded if it stays silent and holds by then."""
         if self.is_waited_for:
             return self.times_out_at(timeout_ms)
         overtaken = self.overtaken

@@ -33,10 +33,8 @@ HEARD_MS = 60_000
 MOST_SUPPOSED = 100
 """Maximum number of holders that a dry run leaves out together."""
 
-ABANDONED = (
-    "Every writer that has not finished is excluded: the watermark advances again when one of them "
-    "notes a later time."
-)
+ABANDONED = "It advances when one of them notes a later time."
+"""What follows where every writer that has not finished is excluded."""
 
 
 def sentences(  # noqa: PLR0913 - what an explanation is made of
@@ -58,14 +56,17 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     """
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _states(stream, decision)
-    yield _decided(stream.record.name, domain if len(domains) > 1 else None, decision, lower)
+    who = stream.record.name if len(domains) == 1 else f"{stream.record.name} ({domain})"
+    is_left = isinstance(decision, Quiet) and states["excluded"] > 0
+    is_left = is_left and not states["live"] + states["idle"]
+    yield _left(stream, who, lower) if is_left else _decided(who, decision, lower)
     if reader is not None:
         yield _waiting_reader(reader, decision)
     if isinstance(decision, Hold):
         yield _holding(stream, decision, now, lower)
         yield from _held(stream, decision, now)
     yield from _others(states, decision, domain if len(domains) > 1 else None)
-    if isinstance(decision, Quiet) and states["excluded"] and not states["live"] + states["idle"]:
+    if is_left:
         yield ABANDONED
     if isinstance(decision, Hold):
         yield _until(stream, domain, decision, foreseen, now)
@@ -78,8 +79,24 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
         yield _would(would, lower)
 
 
-def _decided(name: str, domain: str | None, decision: Decision, lower: int | None) -> str:
-    who, at = name if domain is None else f"{name} ({domain})", _at(lower)
+def _left(stream: StreamState, who: str, lower: int | None) -> str:
+    """Return that nobody is left to advance a stream: its writers are silent, or were excluded."""
+    census = stream.aggregator.domains.census.members
+    examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))
+    out = [each for each in examined if each.counted_as == "excluded" and each.exclusion]
+    heard = max((each.heard_at for each in out if each.heard_at is not None), default=None)
+    are_silent = all(each.exclusion.reason == "timed_out" for each in out if each.exclusion)
+    many = census["excluded"] > 1
+    last = "" if heard is None else f"{', the last' if many else ''} since {shown_time(heard)}"
+    are = f"silent{last}" if are_silent else "excluded"
+    all_of_them = f"all {census['excluded']} writers are" if many else "its only writer is"
+    if census["finished"]:
+        all_of_them = f"all but {counted(census['finished'], 'finished writer')} are"
+    return f"{who} stands {_at(lower)}: {all_of_them} {are}; nothing advances it."
+
+
+def _decided(who: str, decision: Decision, lower: int | None) -> str:
+    at = _at(lower)
     match decision:
         case Hold():
             return f"{who} holds {at}: it waits for {counted(decision.holders, 'writer')}."

@@ -6,6 +6,7 @@ import pytest
 
 from controller.aggregation.shown import sentences
 from controller.aggregation.shown.sentences import ABANDONED
+from controller.service.maintenance import exclude_the_silent
 from noted_time.rules import decisions
 from noted_time.values import shown_time
 from tests.support.controllers import GivenTime, serve_for
@@ -285,6 +286,20 @@ async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller
     resting = await said(call)
 
     assert (ABANDONED in abandoned, ABANDONED in resting) == (True, False)
+
+
+async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
+    call: Caller, time: GivenTime
+) -> None:
+    """The first sentence says so, and since when."""
+    await note(call, lima=NINE_25, osaka=NINE_25)
+    heard = shown_time(time.wall)
+    serve_for(call.controller, time, 90_000)
+    await call.controller._committer.submit(exclude_the_silent)
+
+    first = f"s stands at {shown_time(NINE_25)}: all 2 writers are silent, the last since {heard}"
+    assert (await said(call))[:1] == [f"{first}; nothing advances it."]
+    assert ABANDONED in await said(call)
 
 
 async def test_an_idle_observer_one_that_ended_while_idle_and_one_excluded_are_told_apart(
