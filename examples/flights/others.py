@@ -55,6 +55,7 @@ class Others:
     compactions: int = 0
     reason: str = ""
     accepted: str = ""
+    looked_at: int = 0
     gap: pa.Table = field(default_factory=SCHEMA.empty_table)
 
     @property
@@ -104,6 +105,7 @@ class Others:
     def _repair(self) -> None:
         """Write the rows again that the overwrite removed, and vouch for the table."""
         write_deltalake(self.location, self.gap, mode="append")
+        self.looked_at = DeltaTable(self.location).version()
         self.accepted = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", "noted_time", *self._words],
             cwd=self.path.parent,
@@ -114,7 +116,8 @@ class Others:
 
     @property
     def _words(self) -> tuple[str, ...]:
-        return ("claim", "accept", f"delta:{self.path.name}", "--comment", COMMENT)
+        at = str(self.looked_at)
+        return ("claim", "accept", f"delta:{self.path.name}", "--at", at, "--comment", COMMENT)
 
     @property
     def command(self) -> str:

@@ -46,13 +46,13 @@ FIELDS = {
 }
 TYPES = {name: types for types, names in FIELDS.items() for name in names.split()}
 
-_NAMED = """behind conditions created cut dropped final_cut from lags last late lower_without marks
+_NAMED = """behind conditions created cut dropped final_cut from lags late lower_without marks
     members position readers sealed segments states times to windows"""
 KEYED = frozenset(_NAMED.split())
 """Fields whose objects have names or numbers for keys: of domains, segments, writers, readers."""
 
 BY_KEY = (int, dict, list)
-ANY_KEYS = ("was", "is")
+ANY_KEYS = ("was", "is", "last")
 WORDS = {int: "an int64", bool: "true or false", str: "a string", list: "a list", dict: "an object"}
 
 
