@@ -18,7 +18,7 @@ from noted_time.tables.listed import history_of
 from noted_time.values import Rejected, Unreachable, expected
 
 LOG = "_delta_log"
-AT_ONCE = 16
+FILES_AT_ONCE = 16
 BY_CATALOG = "commits that a catalog manages"
 
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -78,7 +78,7 @@ class DeltaLog:
                 return {**_commit_info(stream.read()), "version": version}
 
         new = sorted(found.keys() - self._known.keys())
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
             for version, row in zip(new, pool.map(row_of, new), strict=True):
                 self._known[version] = ((found[version].size, found[version].mtime_ns), row)
 

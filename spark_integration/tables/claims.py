@@ -318,7 +318,7 @@ class Running(NamedTuple):
 
 
 def running_query() -> Running:
-    """Return the query that calls, by Spark's local properties; raises `Rejected` over Connect."""
+    """Return the query that calls, by Spark's local properties, which Connect has not."""
     spark = SparkSession.getActiveSession()
     context = getattr(spark, "sparkContext", None) if spark is not None else None
     if context is None:

@@ -14,7 +14,7 @@ from noted_time.values import Claim
 from spark_integration.checkpoint.files import checkpoint_files
 
 DIRECTORY = "noted-time"
-KEPT = 2
+BATCHES_KEPT = 2
 """Batches: the one that is written, and the one before, which the table must have then."""
 
 
@@ -49,7 +49,7 @@ class Memory:
         written = {part: each.to_json() for part, each in records.items()}
         text = json.dumps({"name": record.name, "runs": kept.runs, "records": written})
         self._files.write(self._name(record.batch), text)
-        for batch in sorted(self._known)[:-KEPT]:
+        for batch in sorted(self._known)[:-BATCHES_KEPT]:
             del self._known[batch]
             self._files.delete(self._name(batch))
 

@@ -91,7 +91,7 @@ def _left(stream: StreamState, who: str, lower: int | None) -> str:
     are = f"silent{last}" if are_silent else "excluded"
     all_of_them = f"all {census['excluded']} writers are" if many else "its only writer is"
     if census["finished"]:
-        all_of_them = f"all but {counted(census['finished'], 'finished writer')} are"
+        all_of_them = "all writers that have not finished are"
     return f"{who} stands {_at(lower)}: {all_of_them} {are}; nothing advances it."
 
 
