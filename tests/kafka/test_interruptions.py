@@ -109,6 +109,29 @@ def test_a_signal_handler_may_raise_inside_any_call(
     assert judged(broker, topic, controller=served).violations == ()
 
 
+def test_what_a_signal_handler_raises_before_a_report_reaches_the_program(start: Start) -> None:
+    """The signal comes while librdkafka waits: its handler runs as soon as a callback begins."""
+    producer, main = start(config={"linger.ms": 100}), threading.get_ident()
+    raised: list[BaseException] = []
+    producer.produce(value="first", event_time=NOON, partition=0)
+    producer.flush(60)
+    for handler in (lambda *_: sys.exit(3), signal.default_int_handler):
+        before = signal.signal(signal.SIGUSR1, handler)
+        threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGUSR1)).start()
+        producer.produce(value="a", event_time=NOON, partition=0)
+        try:
+            producer.poll(10)
+        except (SystemExit, KeyboardInterrupt, SystemError) as error:
+            raised.append(error)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+    assert list(map(repr, raised)) == ["SystemExit(3)", "KeyboardInterrupt()"]
+    assert [each.__context__ for each in raised] == [None, None]
+    producer.note_time(NOON + 1)
+    assert producer.finish(60).lower == NOON + 1
+
+
 def test_a_service_that_is_terminated_finishes_its_writer(
     broker: Broker, served: Served, topic: str
 ) -> None:

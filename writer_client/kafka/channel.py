@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping
@@ -290,7 +291,7 @@ class Channel:
             outer = self._reports_in
             try:
                 self._reports_in = threading.get_ident()
-                answer = call()
+                answer = _as_raised(call)
                 if outer is None:
                     self.tracker.resolve(lambda: len(self.kafka))
                 return answer
@@ -620,6 +621,30 @@ def error_of(error: KafkaException) -> KafkaError:
     """Return what librdkafka says."""
     found: KafkaError = error.args[0]
     return found
+
+
+class _Reporting(Exception):
+    """See `_as_raised`."""
+
+
+def _as_raised(call: Callable[[], Answer]) -> Answer:
+    """Make a call of librdkafka's, which raises what callbacks and signal handlers raise in it.
+
+    Before Python 3.12 confluent-kafka garbles an exception of which Python has not yet created the
+    object, such as that of `sys.exit` or Ctrl-C in a handler that runs as a callback begins. While
+    another exception is handled, Python creates it at once.
+    """
+    if sys.version_info >= (3, 12):
+        return call()
+    try:
+        raise _Reporting  # noqa: TRY301 - only to be handled
+    except _Reporting as reporting:
+        try:
+            return call()
+        except BaseException as error:
+            if error.__context__ is reporting:
+                error.__context__ = reporting.__context__
+            raise
 
 
 def _bytes(part: Text) -> int:
