@@ -11,7 +11,10 @@ RECORDS_KEPT_MS = 90 * DAY_MS
 """How long entries of ledgers and changes by operators are kept."""
 
 FORGOTTEN_AT_ONCE = 5000
-"""Maximum number of writers of a stream that are forgotten at a time: a commit of some 50 ms."""
+"""Maximum number of writers of a stream that are forgotten at a time: a commit of some 50 ms.
+
+If there are more, the next part follows a tick later, or they would pile up.
+"""
 
 
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -17,9 +18,10 @@ from controller.store.port import Store, StoreUnavailable
 from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
-    from controller.service.committer import Committer, Work
+    from controller.service.committer import Committer
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
@@ -33,6 +35,7 @@ MOST_LOGGED = 100
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
     """Submit what is due to the committer, ten times a second, until cancelled."""
     kept_at = forgot_at = records_forgot_at = clocks.read().steady
+    is_more = False
     while True:
         await asyncio.sleep(TICK_S)
         now = clocks.read()
@@ -47,17 +50,20 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
             await _try(committer, keep_clock)
         if now.steady - forgot_at >= FORGET_EVERY_MS:
             forgot_at = now.steady
+            is_more = True
             await _try(committer, retention.forget_old_marks)
-            await _try(committer, forget_departed)
             await _try(committer, forget_unused_groups)
+        if is_more:
+            is_more = await _try(committer, forget_departed) or False
         if now.steady - records_forgot_at >= FORGET_RECORDS_EVERY_MS:
             records_forgot_at = now.steady
             await _try(committer, retention.forget_old_records)
 
 
-async def _try(committer: Committer, work: Work) -> None:
+async def _try(committer: Committer, work: Callable[[OwnedStreams, Draft], T]) -> T | None:
     with contextlib.suppress(StoreUnavailable, NotedTimeError):  # the next tick tries again
-        await committer.submit(work)
+        return await committer.submit(work)
+    return None
 
 
 def exclude_the_silent(streams: OwnedStreams, draft: Draft) -> None:
@@ -102,9 +108,15 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
     )
 
 
-def forget_departed(streams: OwnedStreams, draft: Draft) -> None:
-    """Forget the writers that have been gone for longer than their stream remembers them."""
+def forget_departed(streams: OwnedStreams, draft: Draft) -> bool:
+    """Forget the writers that have been gone for longer than their stream remembers them.
+
+    Returns whether there may be more of them than are forgotten at a time.
+    """
+    is_more = False
     for stream in streams:
         forgotten = retention.forget_departed(stream, draft)
         if forgotten:
             log.info("writers_forgotten", stream=stream.record.name, count=len(forgotten))
+        is_more = is_more or len(forgotten) == retention.FORGOTTEN_AT_ONCE
+    return is_more

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.aggregation import operations
+from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS
 from controller.service import maintenance
 from controller.service.controller import Controller
@@ -488,6 +488,20 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
         await deliver(controller, Note("a", 7))
 
         assert (names(controller), marks_of(controller)[-1].lower) == (["a"], 7)
+
+
+async def test_writers_that_left_in_crowds_go_as_soon_as_a_few(
+    store: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many leave in a minute, they do not pile up: the next part goes a tick later."""
+    monkeypatch.setattr(retention, "FORGOTTEN_AT_ONCE", 2)
+    async with serving(store, time, writer_retention_ms=30_000) as controller:
+        pods = [f"pod-{number}" for number in range(5)]
+        await deliver(controller, Note("a"), *map(Note, pods))
+        await deliver(controller, *(Note(pod, state="finished") for pod in pods))
+        serve_for(controller, time, maintenance.FORGET_EVERY_MS)
+
+        await until(lambda: names(controller) == ["a"])
 
 
 async def test_downtime_forgets_no_writer(store: Watched, time: GivenTime) -> None:
