@@ -135,7 +135,7 @@ class Views:
         streams, now = self._streams(), self._clocks.read()
         buckets = frozenset(streams.clocks)
         found = [
-            Ranked(*standing_of(stream, stream.service_ms(now), sort), stream)
+            Ranked(*standing_of(stream, now, sort), stream)
             async for stream in in_slices([*streams])
             if is_shown(stream.record.name)
         ]

@@ -157,6 +157,9 @@ class Aggregator:
         member, numbers = self.member(note.writer), self.domains.numbers
         number = numbers[self._admission.domain_of(note)]
         lower, exclusion = self._accepted[number].lower, member.track(number).exclusion
+        missing = self.domains.by_number[number].absences.missing
+        if exclusion and exclusion.reason == "timed_out" and note.writer not in missing:
+            exclusion = None  # no mark went on without it
         lost = member.session.lost if note.takes_over else ()
         answer = Accepted(lower, exclusion, took_over=tuple(each.id for each in lost) or None)
         if note.state != "live" or note.time is not None:

@@ -124,7 +124,8 @@ def reports_of(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]
 class Accepted:
     """The note counts; `lower` is that of its domain's last mark, `None` before the first.
 
-    `exclusion` is set while time advances without the writer. If it joined, `timeout_ms` is the
+    `exclusion` is set while time advances without the writer, not if it was silent and no mark went
+    on without it. If it joined, `timeout_ms` is the
     timeout in force, and `position` and `times` (the last of each domain) are all that it noted, if
     it named a position before: a restarted writer continues from there. If it `takes_over`,
     `took_over` are the sessions that lost the name.

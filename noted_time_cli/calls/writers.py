@@ -64,7 +64,7 @@ WRITERS: Columns = {
     "state": _state,
     "times": lambda row: " ".join(f"{k}={shown_time(v)}" for k, v in row["times"].items()),
     "position": lambda row: shown_position(row["position"]),
-    "noted at": lambda row: shown_time(row["noted_at"]),
+    "noted at": lambda row: "never" if row.get("is_expected") else shown_time(row["noted_at"]),
     "holding since": lambda row: shown_time(row["holding_since"]),
     "held by an operator until": _hold,
     "session": _session,
@@ -126,10 +126,12 @@ def remove(
     """
     path = writer_path(stream, writer)
     for turn in count(1):
-        noted_at = call.ask("GET", path)["noted_at"]
+        row = call.ask("GET", path)
+        noted_at = row["noted_at"]
         for line in _dry_run(call, stream, writer):
             say(line)
-        say(f"{writer} noted last at {shown_time(noted_at)}.")
+        last = "never noted" if row.get("is_expected") else f"noted last at {shown_time(noted_at)}"
+        say(f"{writer} {last}.")
         confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
         try:

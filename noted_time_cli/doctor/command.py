@@ -154,7 +154,7 @@ def _stream(call: Caller, name: str) -> Generator[Finding, None, Answered | None
         raise UnexpectedAnswer(f"the controller answered oddly: {len(domains)} domains")
     for domain in domains:
         explained = call.ask("GET", stream_path(name, "explain"), query={"domain": domain})
-        yield from stream_rules.time_domain(name, domain, explained, page["states"])
+        yield from stream_rules.time_domain(name, domain, explained)
         hints |= {(each["writer"], each["hint"]): each for each in explained["hints"]}
     yield from stream_rules.writers_of(stream, page, list(hints.values())[:MOST_HINTS])
     return stream, page["writers"]

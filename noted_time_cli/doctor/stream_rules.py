@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from controller.aggregation.shown.sentences import ABANDONED, NAMED, REASON_WORDS, listed
+from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
+from controller.aggregation.shown.silence import AGAIN
 from noted_time.values import HOUR_MS, UNIX_MS, shown_duration, shown_seconds, shown_time
 from noted_time_cli.doctor.verdict import Finding, judged
 
@@ -61,12 +62,12 @@ def stream_settings(stream: Json) -> list[Finding]:
     return judged("stream", found, f"{says}{at or ''}")
 
 
-def time_domain(stream: str, domain: str, explained: Json, states: Json) -> list[Finding]:
-    """Judge a domain by its explanation, and by how many writers are in which state."""
+def time_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
+    """Judge a domain by its explanation."""
     fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
-    is_left = states.get("excluded") and not (states.get("live") or states.get("idle"))
+    is_silent = explained.get("silence") in ("missing", "silent")
     faults = (
-        (is_left, f"{fact} {ABANDONED}", f"start the writers again; {more}"),
+        (is_silent, f"{fact} {AGAIN}", f"start the writers again; {more}"),
         (explained["lower"] is None, fact, f"start the writers; {more}"),
     )
     return judged(f"domain {domain}", faults, fact)

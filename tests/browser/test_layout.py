@@ -124,19 +124,26 @@ def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
     assert upright(lower) <= upright(plot.locator("path.lag")), "no step where lower steps"
 
 
-def test_a_stream_whose_writers_are_all_excluded_is_an_alarm(
+def test_a_silent_stream_whose_watermark_went_on_without_a_writer_is_an_alarm(
     visiting: Visiting, empty: Served
 ) -> None:
-    """Not quiet: it comes first in the list, and both views show what is wrong."""
+    """Not quiet: it comes first in the list, and both views show what is wrong.
+
+    Of a writer that never came both columns say so.
+    """
     for name in ("a", "b", "c"):
-        empty.make(name, writer_timeout_ms=10 if name == "b" else HOUR_MS)
+        made = {"writer_timeout_ms": 10, "expected_writers": ["e"]} if name == "b" else {}
+        empty.make(name, **{"writer_timeout_ms": HOUR_MS, **made})
         empty.post(name, {"writer": "w", "time": wall_ms() - MINUTE_MS, "position": {"0": 1}})
     visit = visiting(empty.url)
     visit.open()
-    expect(visit.rows("Streams").first).to_contain_text("all writers excluded")
+    expect(visit.rows("Streams").first).to_contain_text("silent")
     expect(visit.rows("Streams").first.locator(".pill.bad").first).to_be_visible()
 
-    expect(visit.open_stream("b")).to_contain_text("has not finished is excluded")
+    expect(visit.open_stream("b")).to_contain_text("all 2 writers are silent")
+    expect(visit.rows("Writers").filter(has_text="never")).to_contain_text(
+        re.compile("never.*never")
+    )
 
 
 def test_a_writer_that_lives_and_cannot_note_says_why(visiting: Visiting, empty: Served) -> None:

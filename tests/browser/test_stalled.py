@@ -111,7 +111,7 @@ def test_the_list_counts_all_streams_by_how_they_are(visit: Visit, stalled: Stal
     """The worst first; a search counts those that it finds."""
     visit.open()
     counts = visit.page.locator("[data-role=conditions]")
-    expect(counts).to_have_text(re.compile(r"^(\d+ with all writers excluded)?\d+ held"))
+    expect(counts).to_have_text(re.compile(r"^(\d+ silent, writers missing)?\d+ held"))
     visit.page.get_by_role("searchbox", name="Search streams").fill(stalled.name)
 
     expect(counts).to_have_text("1 held")

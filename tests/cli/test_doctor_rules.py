@@ -185,22 +185,22 @@ def test_writers_with_the_same_fault_share_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lower", "states", "outcome"),
+    ("lower", "silence", "outcome"),
     [
-        (NOON, {"live": 1}, "ok"),
-        (NOON, {"finished": 3}, "ok"),
-        (None, {}, "wrong"),
-        (NOON, {"excluded": 2, "finished": 1}, "wrong"),
-        (NOON, {"excluded": 2, "idle": 1}, "ok"),
+        (NOON, None, "ok"),
+        (None, None, "wrong"),
+        (NOON, "missing", "wrong"),
+        (NOON, "silent", "wrong"),
+        (NOON, "ended", "ok"),
     ],
 )
-def test_a_domain_is_wrong_without_a_mark_or_if_every_writer_is_excluded(
-    lower: int | None, states: dict[str, int], outcome: str
+def test_a_domain_is_wrong_without_a_mark_or_if_its_stream_fell_silent(
+    lower: int | None, silence: str | None, outcome: str
 ) -> None:
     """Otherwise it says what was decided."""
-    explained = {"sentences": ["flights holds."], "lower": lower}
+    explained = {"sentences": ["flights holds."], "lower": lower, "silence": silence}
 
-    (found,) = stream_rules.time_domain("flights", "default", explained, states)
+    (found,) = stream_rules.time_domain("flights", "default", explained)
 
     assert (found.check, found.outcome) == ("domain default", outcome)
 

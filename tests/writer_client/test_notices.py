@@ -78,6 +78,28 @@ def test_an_excluded_writer_is_notified_in_every_way(
     assert f"({reason}: " in warnings[0]
 
 
+def test_a_silent_writer_without_which_no_time_went_on_is_not_notified(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is excluded, but nothing is late; it is told once another writer's time has passed."""
+    excluded: list[Exclusion] = []
+    with client_of(served, stream, timeout_ms=1, on_excluded=excluded.append) as client:
+        client.note_time(5, {0: 10})
+        client.flush()
+        row = f"/{stream}/writers/slow"
+        eventually(lambda: served.call("GET", row)["state"], "excluded")
+        client.join()
+        alone, state = client.flush(), client.state
+        go_on_without(served, stream)
+        client.note_time(6, {0: 10})
+        passed = client.flush()
+
+    assert (alone.excluded, state) == (None, "live")
+    assert excluded == [passed.excluded]
+    assert is_because(passed.excluded, "timed_out")
+    assert caplog.text.count("is excluded") == 1
+
+
 def test_a_writer_that_joins_below_the_lower_is_notified(served: Served, stream: str) -> None:
     """If the stream does not let late joiners hold time back."""
     served.create(stream, returning_writer="exclude")

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 from controller.aggregation.draft import Moment
 from controller.aggregation.shown.idleness import resting
 from controller.aggregation.shown.sentences import sentences
+from controller.aggregation.shown.silence import Silence, silence_of
 from controller.aggregation.shown.suspect_notes import Hint, hints
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Hold, Mark
@@ -50,7 +51,8 @@ class Explanation:
     `lower_without` is the lower that the stream would have without each of them; `by_itself` is
     when (Unix ms) and where the watermark moves if none of them notes, null if it does not or too
     many writers would be excluded by then. `hints` name ten
-    writers whose notes look wrong. `reader` is what a reader at the position asked for waits for.
+    writers whose notes look wrong. `silence` is what the silence of the stream costs, null if it is
+    not silent. `reader` is what a reader at the position asked for waits for.
     `sentences` put it in words: first what was decided, last the result of the dry run.
     """
 
@@ -65,6 +67,7 @@ class Explanation:
     by_itself: Forecast | None
     would: Would | None
     hints: Sequence[Hint]
+    silence: Silence | None
     reader: ReaderPlace | None
     sentences: Sequence[str]
 
@@ -73,15 +76,15 @@ class Explanation:
 class WriterRow:
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
-    For a member that never noted, `noted_at` is since when it has been expected. Until `held_until`
-    an operator keeps it from timing out: `held_by` and `held_for` say who, and why. `silent_ms` is
-    how long a live one has noted nothing while a controller served; `is_silent`: that is half its
-    timeout, or more. At `out_at` it is excluded if it is silent until then and holds the watermark
-    by then; null if no other writer noted a later time. `session` is the process that has its name,
-    `held` is why it lives and does not note, and `observes` whether its last note says that it does
-    (false until it notes after the controller took the stream over).
-    `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
-    holder of the domain asked for.
+    For a member that never noted (`is_expected`), `noted_at` is since when it has been expected.
+    Until `held_until` an operator keeps it from timing out: `held_by` and `held_for` say who, and
+    why. `silent_ms` is how long a live one has noted nothing while a controller served;
+    `is_silent`: that is half its timeout, or more. At `out_at` it is excluded if it is silent until
+    then and holds the watermark by then; null if it is ahead and no other noted a later time.
+    `session` is the process that has its name, `held` is why it lives and does not note, and
+    `observes` whether its last note says that it does (false until it notes after the controller
+    took the stream over). `times_out_in_ms` and `lower_without`, the lower that there would be
+    without it, are those of a holder of the domain asked for.
     """
 
     # moments on the service clock are computed from now, so time without a controller does not
@@ -91,6 +94,7 @@ class WriterRow:
     times: Mapping[str, int]
     position: Mapping[int, int]
     noted_at: int
+    is_expected: bool
     holding_since: int | None
     excluded: ExcludedSince | None
     timeout_ms: int | None
@@ -210,6 +214,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         by_itself=foreseen and replace(foreseen, at=foreseen.at + stream.unix_shift(now)),
         would=would,
         hints=found,
+        silence=silence_of(stream, now.wall),
         reader=reader,
         sentences=tuple(said),
     )
@@ -297,6 +302,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         times=record.times,
         position=record.position,
         noted_at=record.heard_at or expected_at or record.noted_at + shift,
+        is_expected=expected_at is not None,
         holding_since=since,
         excluded=record.exclusion,
         timeout_ms=terms.timeout_ms,

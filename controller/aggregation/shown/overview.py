@@ -9,6 +9,7 @@ from typing import Literal
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.shown.inspection import EXAMINED, times_out_in_ms
+from controller.aggregation.shown.silence import Silence, silence_of
 from controller.aggregation.stream import StreamState
 from controller.store.port import StreamSummary
 from noted_time import MarkHistory
@@ -17,11 +18,11 @@ from noted_time.values import DecisionName
 
 Sort = Literal["trouble", "name"]
 
-Rank = tuple[bool, bool, int, bool, str]
+Rank = tuple[bool, bool, int, int, str]
 """The place of a stream among the others: a lower one comes first."""
 
-Condition = Literal["abandoned", "held", "unmarked", "advancing", "quiet", "sealed"]
-"""How a stream is: no writer is left to advance it, one has held it for ten seconds or more, …"""
+Condition = Silence | Literal["held", "unmarked", "advancing", "quiet", "sealed"]
+"""How a stream is: silent, or a writer has held it for ten seconds or more, …"""
 
 STEP_MS = 10_000
 """Times of holding are compared in steps of this, or rows would move all the time."""
@@ -60,21 +61,20 @@ class Members:
     finished: int
     excluded: int
 
-    @property
-    def are_abandoned(self) -> bool:
-        """Whether all that have not finished are excluded: none is left to advance time."""
-        return self.excluded > 0 and not (self.live or self.idle)
-
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A stream; if its owner did not answer, as the database knows it."""
+    """A stream; if its owner did not answer, as the database knows it, also without its `silence`.
+
+    `silence` is null if the stream is not silent.
+    """
 
     name: str
     id: str
     answered: bool
     writers: Members | None
     domains: tuple[DomainRow, ...]
+    silence: Silence | None = None
 
 
 def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
@@ -82,21 +82,22 @@ def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
     if sort == "name":
         return rank_by_name(row.name)
     held_ms = max((each.held_for_ms or 0 for each in row.domains), default=0)
-    return _rank(row.name, held_ms, row.writers or Members(0, 0, 0, 0))
+    return _rank(row.name, held_ms, row.silence, row.writers.excluded if row.writers else 0)
 
 
-def standing_of(stream: StreamState, service_ms: int, sort: Sort) -> tuple[Rank, Condition]:
+def standing_of(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
     """Return the place of a stream in memory, and how it is, in a few microseconds."""
     began = [track.began for each in stream.histories if (track := _longest(stream, each))]
+    service_ms = stream.service_ms(now)
     held_ms = service_ms - min(began, default=service_ms)
-    members = Members(**stream.aggregator.domains.census.members)
-    name = stream.record.name
-    rank = rank_by_name(name) if sort == "name" else _rank(name, held_ms, members)
+    name, silence = stream.record.name, silence_of(stream, now.wall)
+    number = stream.aggregator.domains.census.members["excluded"]
+    rank = rank_by_name(name) if sort == "name" else _rank(name, held_ms, silence, number)
     condition: Condition = "quiet"
     if stream.final_cut is not None:
         condition = "sealed"
-    elif members.are_abandoned:
-        condition = "abandoned"
+    elif silence is not None:
+        condition = silence
     elif held_ms >= STEP_MS:
         condition = "held"
     elif began or any(map(stream.aggregator.may_advance, stream.histories)):
@@ -106,19 +107,23 @@ def standing_of(stream: StreamState, service_ms: int, sort: Sort) -> tuple[Rank,
 
 def rank_by_name(name: str) -> Rank:
     """Return the place of a stream by its name; before all others, as without an answer."""
-    return False, False, 0, False, name
+    return False, False, 0, 0, name
 
 
-def _rank(name: str, held_ms: int, members: Members) -> Rank:
-    """Put a stream first whose writers are all excluded: nothing vouches for its time any more."""
-    return True, not members.are_abandoned, -(held_ms // STEP_MS), not members.excluded, name
+def _rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
+    """Put a silent stream first if a writer is missing, and last if nothing is late for a day."""
+    group = 2 if silence == "ended" else 0 if excluded else 1
+    return True, silence != "missing", -(held_ms // STEP_MS), group, name
 
 
 def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
     """Return the row of a stream in memory."""
     domains = tuple(_domain_of_stream(stream, domain, now) for domain in stream.histories)
     members = Members(**stream.aggregator.domains.census.members)
-    return StreamRow(stream.record.name, stream.id, answered=True, writers=members, domains=domains)
+    silence, name = silence_of(stream, now.wall), stream.record.name
+    return StreamRow(
+        name, stream.id, answered=True, writers=members, domains=domains, silence=silence
+    )
 
 
 def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:

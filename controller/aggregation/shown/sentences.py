@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
+from controller.aggregation.shown.silence import excluded, headline, remedies, silence_of
 from controller.aggregation.shown.suspect_notes import EXAMINED, Hint
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
@@ -33,9 +34,6 @@ HEARD_MS = 60_000
 MOST_SUPPOSED = 100
 """Maximum number of holders that a dry run leaves out together."""
 
-ABANDONED = "It advances when one of them notes a later time."
-"""What follows where every writer that has not finished is excluded."""
-
 
 def sentences(  # noqa: PLR0913 - what an explanation is made of
     stream: StreamState,
@@ -57,17 +55,19 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _states(stream, decision)
     who = stream.record.name if len(domains) == 1 else f"{stream.record.name} ({domain})"
-    is_left = isinstance(decision, Quiet) and states["excluded"] > 0
-    is_left = is_left and not states["live"] + states["idle"]
-    yield _left(stream, who, lower) if is_left else _decided(who, decision, lower)
+    silence = silence_of(stream, now.wall)
+    if silence is None:
+        yield _decided(who, decision, lower)
+    else:
+        yield f"{who} stands {_at(lower)}: {headline(stream)}"
     if reader is not None:
         yield _waiting_reader(reader, decision)
     if isinstance(decision, Hold):
         yield _holding(stream, decision, now, lower)
         yield from _held(stream, decision, now)
     yield from _others(states, decision, domain if len(domains) > 1 else None)
-    if is_left:
-        yield ABANDONED
+    if silence is not None:
+        yield from remedies(stream, silence)
     if isinstance(decision, Hold):
         yield _until(stream, domain, decision, foreseen, now)
         yield from _held_by_operators(stream, decision, now)
@@ -77,22 +77,6 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     yield from (f"{hint.writer} {hint.detail}" for hint in hints)
     if would is not None:
         yield _would(would, lower)
-
-
-def _left(stream: StreamState, who: str, lower: int | None) -> str:
-    """Return that nobody is left to advance a stream: its writers are silent, or were excluded."""
-    census = stream.aggregator.domains.census.members
-    examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))
-    out = [each for each in examined if each.counted_as == "excluded" and each.exclusion]
-    heard = max((each.heard_at for each in out if each.heard_at is not None), default=None)
-    are_silent = all(each.exclusion.reason == "timed_out" for each in out if each.exclusion)
-    many = census["excluded"] > 1
-    last = "" if heard is None else f"{', the last' if many else ''} since {shown_time(heard)}"
-    are = f"silent{last}" if are_silent else "excluded"
-    all_of_them = f"all {census['excluded']} writers are" if many else "its only writer is"
-    if census["finished"]:
-        all_of_them = "all writers that have not finished are"
-    return f"{who} stands {_at(lower)}: {all_of_them} {are}; nothing advances it."
 
 
 def _decided(who: str, decision: Decision, lower: int | None) -> str:
@@ -259,8 +243,7 @@ def _excluded(stream: StreamState, now: int) -> str:
     number = stream.aggregator.domains.census.members["excluded"]
     if not number:
         return "No writer is excluded."
-    examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))
-    members = islice((each for each in examined if each.counted_as == "excluded"), NAMED)
+    members = islice(excluded(stream), NAMED)
     named = [
         f"{each.writer} ({REASON_WORDS[each.exclusion.reason]} "
         f"{shown_seconds(now - each.exclusion.since)} ago)"

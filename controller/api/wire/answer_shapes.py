@@ -211,7 +211,7 @@ class OverviewPage(msgspec.Struct):
 
     `total` counts them, `unanswered` those whose owner did not answer, and `conditions` all others
     by how they are: `held` for ten seconds or more, `unmarked` (without a mark yet), `advancing`,
-    `quiet`, `sealed`, or `abandoned`, with all writers excluded that have not finished.
+    `quiet`, `sealed`, or silent: `missing`, `silent` or `ended`, as the `silence` of their rows.
     """
 
     now: int

@@ -138,7 +138,7 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
     row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
     row |= {"session": None, "held": None, "observes": False, "held_by": None, "held_for": None}
     row |= {"silent_ms": 300, "is_silent": False, "out_at": None}
-    row |= {"times_out_in_ms": None, "lower_without": None}
+    row |= {"times_out_in_ms": None, "lower_without": None, "is_expected": False}
     z = row | {"writer": "z", "holding_since": WALL}
     z |= {"times_out_in_ms": 59_700, "lower_without": 12, "out_at": WALL + 60_000}
     a = row | {"writer": "a", "times": {"default": 12}, "position": {"0": 4}}
@@ -291,6 +291,7 @@ async def test_explain_names_the_writers_time_waits_for(call: Caller, time: Give
         },
         "would": None,
         "hints": [],
+        "silence": None,
         "reader": None,
         "sentences": answer["sentences"],
     }

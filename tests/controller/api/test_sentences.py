@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.aggregation.shown import sentences
-from controller.aggregation.shown.sentences import ABANDONED
+from controller.aggregation.shown import silence
+from controller.aggregation.shown.silence import AGAIN, NOTHING_LATE
 from controller.service.maintenance import exclude_the_silent
 from noted_time.rules import decisions
 from noted_time.values import shown_time
@@ -269,7 +269,7 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a stream with very many writers only the first are examined."""
-    monkeypatch.setattr(sentences, "EXAMINED", 1)
+    monkeypatch.setattr(silence, "EXAMINED", 1)
     await note(call, osaka=HALF_PAST_TEN, lima=NINE_25)
     await call.client.delete(f"{S}/writers/lima")
 
@@ -285,7 +285,8 @@ async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller
     await call.note({"writer": "osaka", "state": "idle"})
     resting = await said(call)
 
-    assert (ABANDONED in abandoned, ABANDONED in resting) == (True, False)
+    assert (AGAIN in abandoned, AGAIN in resting) == (True, False)
+    assert NOTHING_LATE not in abandoned  # one was removed
 
 
 async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
@@ -299,7 +300,24 @@ async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
 
     first = f"s stands at {shown_time(NINE_25)}: all 2 writers are silent, the last since {heard}"
     assert (await said(call))[:1] == [f"{first}; nothing advances it."]
-    assert ABANDONED in await said(call)
+    assert (await said(call))[2:4] == [NOTHING_LATE, AGAIN]
+
+
+async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing_is_late(
+    call: Caller, time: GivenTime
+) -> None:
+    """Neither does one whose expected writer never came, of which nobody has heard."""
+    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
+    await call.put("/v1/streams/t", {"expected_writers": ["lima"]})
+    for _ in range(2):
+        serve_for(call.controller, time, 90_000)
+        await call.controller._committer.submit(exclude_the_silent)
+    never = (await call.get("/v1/streams/t/explain")).json()["sentences"]
+    (row,) = (await call.get("/v1/streams/t/writers")).json()["writers"]
+
+    assert (AGAIN in await said(call), NOTHING_LATE in await said(call)) == (True, False)
+    first = "t stands before its first mark: its only writer has never noted; nothing advances it."
+    assert (never[0], row["is_expected"]) == (first, True)
 
 
 async def test_an_idle_observer_one_that_ended_while_idle_and_one_excluded_are_told_apart(

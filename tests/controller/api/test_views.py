@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from controller.aggregation.shown.overview import LAG_EVERY_MS, LAGS
+from controller.service.maintenance import exclude_the_silent
 from tests.support.controllers import GivenTime, serve_for, until
 from tests.support.http import Caller, problem
 
@@ -48,6 +49,7 @@ async def test_a_stalled_stream_shows_its_holders_and_since_when(
     domain |= {"held_for_ms": 5 * MINUTE, "times_out_in_ms": 55 * MINUTE, "lag": lag}
     writers = {"live": 2, "idle": 0, "finished": 1, "excluded": 0}
     row = {"name": "s", "id": stream_id, "answered": True, "writers": writers, "domains": [domain]}
+    row |= {"silence": None}
     counts = {"total": 1, "unanswered": 0, "conditions": {"held": 1}}
     assert (LAG_EVERY_MS, answer) == (
         2 * MINUTE,
@@ -102,7 +104,7 @@ async def test_streams_are_counted_by_how_they_are(call: Caller, time: GivenTime
     counts = (await call.get("/v1/overview", limit=1)).json()["conditions"]
 
     assert counts == {
-        "abandoned": 1,
+        "silent": 1,
         "held": 1,
         "unmarked": 1,
         "advancing": 1,
@@ -365,23 +367,31 @@ async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: Give
     assert (row["writers"]["excluded"], domain["decision"], domain["holders"]) == (1, "quiet", 0)
 
 
-async def test_a_stream_whose_writers_are_all_excluded_comes_first(
+async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after_a_day(
     call: Caller, time: GivenTime
 ) -> None:
-    """Before one that is held longest: nothing vouches for its time any more."""
-    await made(call, "abandoned", "finished", "held", "resting", writer_timeout_ms=600_000)
-    await call.put("/v1/streams/abandoned", {"writer_timeout_ms": 1000})
-    await call.put("/v1/streams/resting", {"writer_timeout_ms": 1000})
-    await note(call, "abandoned", {"writer": "a", "time": 1}, {"writer": "b"})
-    await note(call, "abandoned", {"writer": "b", "state": "finished"})
+    """Before one that is held longest: nothing vouches for its time, and rows may be late."""
+    await made(call, "passed", "absent", "lone", "finished", "held", writer_timeout_ms=10**12)
+    await call.put("/v1/streams/absent", {"expected_writers": ["e"]})
+    for name in ("absent", "lone", "passed"):
+        await call.put(f"/v1/streams/{name}", {"writer_timeout_ms": 1000})
+    await note(call, "passed", {"writer": "a", "time": 1}, {"writer": "b", "time": 2})
+    await note(call, "lone", {"writer": "a", "time": 1})
     await note(call, "finished", {"writer": "a"}, {"writer": "a", "state": "finished"})
-    await note(call, "held", {"writer": "a", "time": 1})
-    await note(call, "resting", {"writer": "a", "time": 1}, {"writer": "b"})
-    await note(call, "resting", {"writer": "b", "state": "idle"})
-    serve_for(call.controller, time, 60_000)
-    streams = [
-        call.controller.stream(each).aggregator.domains.census for each in ("abandoned", "resting")
-    ]
-    await until(lambda: all(each.members["excluded"] for each in streams))
+    await note(call, "held", {"writer": "a", "time": 1}, {"writer": "b", "time": 2})
+    for _ in range(2):  # first those that were overtaken, then the last
+        serve_for(call.controller, time, 60_000)
+        await call.controller._committer.submit(exclude_the_silent)
+    today = await named(call)
+    shown = (await call.get("/v1/overview")).json()
+    serve_for(call.controller, time, 24 * 60 * MINUTE)
 
-    assert await named(call, limit=4) == ["abandoned", "held", "resting", "finished"]
+    assert today == ["absent", "passed", "held", "lone", "finished", "s"]
+    silences = {row["name"]: row["silence"] for row in shown["streams"]}
+    assert {name: each for name, each in silences.items() if each} == {
+        **dict.fromkeys(("absent", "passed"), "missing"),
+        "lone": "silent",
+    }
+    assert shown["conditions"] == {"missing": 2, "held": 1, "silent": 1, "quiet": 2}
+    assert await named(call) == ["absent", "passed", "held", "finished", "s", "lone"]
+    assert (await call.get("/v1/streams/lone/explain")).json()["silence"] == "ended"

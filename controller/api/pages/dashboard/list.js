@@ -3,7 +3,7 @@
 import { access, base } from "./api.js";
 import { h, svg } from "./elements.js";
 import {
-  andOthers, button, cell, condition, heading, isHeld, pages, pill, searchBox, section, soft, table, tr, when,
+  andOthers, button, cell, condition, CONDITIONS, heading, isHeld, pages, pill, searchBox, section, soft, table, tr, when,
   writerCounts,
 } from "./parts.js";
 import { address, chosen, PAGE } from "./state.js";
@@ -25,13 +25,12 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
   ];
 }
 
-const KINDS = { abandoned: "bad", held: "warn", unmarked: "", advancing: "ok", quiet: "", sealed: "" };
-const WORDS = { abandoned: "with all writers excluded", unmarked: "without a mark yet" };
+const WORDS = { missing: "silent, writers missing", unmarked: "without a mark yet", ended: "silent for a day" };
 
 /** "3 held, 39 advancing": the worst first. */
 const streamCounts = (counts) => h("span.counts", { "data-role": "conditions" },
-  Object.keys(KINDS).filter((name) => counts[name])
-    .map((name) => pill([`${counted(counts[name])} ${WORDS[name] ?? name}`, KINDS[name]])));
+  Object.keys(CONDITIONS).filter((name) => counts[name])
+    .map((name) => pill([`${counted(counts[name])} ${WORDS[name] ?? name}`, CONDITIONS[name]])));
 
 function streamRow(stream, row, now) {
   const isOne = stream.domains.length === 1;
@@ -42,7 +41,7 @@ function streamRow(stream, row, now) {
     cell("Watermark", when(row.lower)),
     cell("Lag.num.n", isUnix(row.lower) ? lasting(now - row.lower) : "–"),
     cell("Last hour.bare", spark(row.lag)),
-    cell("State.bare", pill(condition(row, stream.writers))),
+    cell("State.bare", pill(condition(row, stream.silence))),
     cell("Held by", isHeld(row)
       && [h("strong", holder), andOthers(holders, "other"), left != null && soft(`, out in ${lasting(left)}`)]),
     cell("Writers.bare", stream.writers && writerCounts(stream.writers)));

@@ -102,14 +102,16 @@ export const HELD_MS = 10_000; // a writer that holds for less is merely the nex
 export const isHeld = ({ decision, held_for_ms: held }) => decision === "hold" && held >= HELD_MS;
 export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
 
-/** Whether every writer that has not finished is excluded, so that nothing is left to advance the watermark. */
-const isAbandoned = (counts) => counts?.excluded > 0 && !counts.live && !counts.idle;
+/** How a stream is, the worst first: silent with a writer missing, without, or for a day. */
+export const CONDITIONS = {
+  missing: "bad", held: "warn", silent: "warn", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
+};
 
-/** How a domain is, in a word, from a row of the overview or an explanation, and the counts of its writers. */
-export function condition(row, counts) {
+/** How a domain is, in a word. */
+export function condition(row, silence) {
   const { decision, lower, held_for_ms: held, times_out_in_ms: left } = row;
   if (decision == null) return ["no answer", "bad"];
-  if (decision === "quiet" && isAbandoned(counts)) return ["all writers excluded", "bad"];
+  if (decision === "quiet" && silence) return ["silent", CONDITIONS[silence]];
   if (decision === "quiet" || decision === "sealed") return [decision];
   if (isHeld(row)) return [`held ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
   return lower == null ? ["no mark yet"] : ["advancing", "ok"];

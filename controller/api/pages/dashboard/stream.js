@@ -38,7 +38,7 @@ function whySection({ explain, writers: { states } }) {
     h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
       h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
     h("div.said", lines.map((line) => h("p", line)),
-      h("p.counts", pill(condition(row, states)),
+      h("p.counts", pill(condition(row, explain.silence)),
         isHeld(row) && soft("since ", when(now - first.held_for_ms)), writerCounts(states)))));
 }
 
