@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -27,13 +28,13 @@ from noted_time.values import shown_time
 from noted_time_cli.app import app
 from tests.kafka.conftest import Start
 from tests.support.calls import Calls
-from tests.support.kafka import Broker
+from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import Verdict, judged
 from tests.support.page import Session
 from tests.support.processes import ServeProcess, environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
-from writer_client import ClockNotes, KafkaNotedProducer
+from writer_client import ClockNotes, IdleAfter, KafkaNotedProducer
 from writer_client.kafka import channel
 from writer_client.sending.clock import unix_ms
 
@@ -51,6 +52,11 @@ def transactional(topic: str) -> dict[str, Any]:
 def give_up() -> None:
     """Raise inside a transaction."""
     raise ZeroDivisionError
+
+
+def sent_at(record: Record) -> int:
+    """Return the time that is the record's value."""
+    return int(record.value or 0)
 
 
 def faultless(broker: Broker, served: Calls, topic: str) -> Verdict:
@@ -477,6 +483,80 @@ def test_an_event_without_a_time_needs_a_clock(start: Start) -> None:
     """That is `auto`."""
     with start() as producer, pytest.raises(Rejected, match="only a producer with auto stamps"):
         producer.produce(value="a", event_time=None)
+
+
+def test_event_times_of_two_domains_are_noted_apart(
+    broker: Broker, served: Served, topic: str, start: Start
+) -> None:
+    """Each mark covers all that it must; an upper is a bound while all times are known."""
+    served.make(topic, domains=["default", "sent", "paid"], mark_interval_ms=0)
+    domains, chance = ["default", "sent"], random.Random(7)
+    bounds = []
+    for number in range(2):
+        with start(domain=domains) as producer:
+            for n in range(300 * number, 300 * number + 300):
+                time, sent = NOON + n + chance.randrange(30), ELEVEN + 5 * n + chance.randrange(90)
+                if n % 2:
+                    times = {"default": time, "sent": sent}
+                    producer.produce(value=str(sent), event_times=times)
+                else:
+                    producer.produce(value=str(sent), event_time=time, event_times={"sent": sent})
+                if n % 10 == 0:
+                    producer.note_time(NOON + n)
+                    producer.note_time(ELEVEN + 5 * n, domain="sent")
+                if n % 25 == 0:
+                    producer.flush(60)
+            producer.produce(value=str(ELEVEN), event_time=NOON + n, event_times={"sent": ELEVEN})
+            assert producer.flush(60).late_rows == 1
+            assert producer.last_time() == producer.time == NOON + n - 9
+            assert producer.last_time("sent") == ELEVEN + 5 * (n - 9)
+        bounds.append([served.all_marks(topic, each)[-1]["upper_is_bound"] for each in domains])
+
+    assert bounds == [[True, True], [True, False]]
+    assert faultless(broker, served, topic).records == 602
+    verdict = judged(broker, topic, controller=served, domain="sent", time_of=sent_at)
+    assert verdict.marks > 10
+    assert [each.record.time for each in verdict.violations] == [ELEVEN] * 2
+
+
+def test_event_times_of_a_domain_that_is_not_named_are_refused(
+    served: Served, topic: str, start: Start
+) -> None:
+    """Before the event is sent, as is a second time of the first domain."""
+    served.make(topic, domains=["default", "sent", "paid"])
+    with start(domain=["default", "sent"]) as producer:
+        for times, said in (
+            ({"paid": NOON}, "no domain 'paid': it is created for 'default', 'sent'"),
+            ({"default": NOON, "sent": NOON}, "event_time is that of 'default': leave one"),
+            ({"sent": 2**63}, "is not an int64"),
+        ):
+            with pytest.raises(Rejected, match=said):
+                producer.produce(value="a", event_time=NOON, event_times=times)
+        with pytest.raises(Rejected, match="no domain 'paid'"):
+            producer.note_time(NOON, domain="paid")
+        assert len(producer) == 0
+
+
+def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start) -> None:
+    """Once nothing is produced or noted, and never in a transaction; an event brings it back."""
+    noted = f"{topic}/writers/berlin"
+
+    def state() -> object:
+        return served.get(noted)["state"]
+
+    with start(config=transactional(topic), auto=IdleAfter(50)) as producer:
+        for part in (0, 1):
+            with producer.transaction():
+                producer.produce(value="a", event_time=NOON + part)
+                sleep(0.2)
+                assert state() == "live"
+            producer.note_time(NOON + part + 1)
+            assert eventually(state, "idle")
+        producer.note_time(NOON + 5)
+        assert producer.flush(60).lower == NOON + 5
+        assert eventually(state, "idle")
+    with pytest.raises(Rejected, match="goes idle after 1 ms or more, not 0"):
+        IdleAfter(0)
 
 
 def test_an_event_of_another_thread_beside_idle_is_waited_for(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import DeliveryFailed, Rejected
-from noted_time.values import Time, unix_ms_of
+from noted_time.values import LateRows, Time, unix_ms_of
 from writer_client import DeliveryTracker
 from writer_client.sending.claims import NOWHERE
 from writer_client.sending.delivery import Epoch, OnFailure
@@ -19,6 +19,7 @@ from writer_client.sending.writer import Writer
 
 OFTEN = ("produce", "produce", "count", "send", "deliver", "deliver", "note", "note")
 SELDOM = ("lose", "begin", "commit", "doubt", "find_committed", "find_aborted", "abort", "forgive")
+DOMAINS = ("ordered", "sent")
 ENDING = ("send", "commit", "doubt", "find_committed", "find_aborted", "abort")
 
 
@@ -28,6 +29,7 @@ class Left(NamedTuple):
     time: int
     position: dict[int, int]
     largest: int | None
+    domain: str | None = None
 
 
 class Noting(Writer[None]):
@@ -54,7 +56,7 @@ class Noting(Writer[None]):
         """Keep the note as well."""
         super().note_time(time, position, domain=domain, max_time=max_time)
         largest = self._outbox.claims.largest(domain)
-        self.left.append(Left(unix_ms_of(time), self.position, largest))
+        self.left.append(Left(unix_ms_of(time), self.position, largest, domain))
 
 
 class Message(NamedTuple):
@@ -76,7 +78,7 @@ class Message(NamedTuple):
 class Event:
     """An event with the epoch that it is reported to, and its place once it was sent."""
 
-    time: int
+    times: Mapping[str, int]
     epoch: Epoch
     place: Message | None = None
 
@@ -91,15 +93,15 @@ class Program:
         self.client = Noting()
         self.raises = bool(seed % 2)
         on_failure: OnFailure = "raise" if self.raises else "hold"
-        self.tracker = DeliveryTracker(self.client, on_failure=on_failure)
+        self.tracker = DeliveryTracker(self.client, domain=DOMAINS, on_failure=on_failure)
         self.chance = random.Random(seed)
         self.ends = [0, 0]
         self.counted: list[Event] = []
         self.under_way: list[Event] = []
         self.log: list[Event] = []
-        self.again: list[int] = []
-        self.lost = 0
-        self.promised = self.checked = 0
+        self.again: list[Mapping[str, int]] = []
+        self.lost = self.checked = 0
+        self.promised = dict.fromkeys(DOMAINS, 0)
         self.before: list[Event] | None = None
         self.doubtful: list[Event] | None = None
 
@@ -120,14 +122,14 @@ class Program:
         return [
             each
             for each in self.log
-            if each.time < note.time
+            if each.times[note.domain or ""] < note.time
             and (each.place is None or each.place.at >= note.position.get(each.place.segment, 0))
         ]
 
-    def count(self, time: int | None = None) -> None:
+    def count(self, times: Mapping[str, int] | None = None) -> None:
         """Count an event, which is sent later."""
-        time = self.promised + self.chance.randrange(5) if time is None else time
-        event = Event(time, self.tracker.produced(time))
+        times = times or {k: t + self.chance.randrange(5) for k, t in self.promised.items()}
+        event = Event(times, self.tracker.produced(times["ordered"], {"sent": times["sent"]}))
         self.counted.append(event)
         self.log.append(event)
 
@@ -145,9 +147,9 @@ class Program:
         while self.counted:
             self.send()
 
-    def produce(self, time: int | None = None) -> None:
+    def produce(self, times: Mapping[str, int] | None = None) -> None:
         """Count an event, and append one."""
-        self.count(time)
+        self.count(times)
         self.send()
 
     def deliver(self) -> None:
@@ -164,20 +166,25 @@ class Program:
             event.epoch.on_delivery("too large", event.place)
             if event in self.log:  # else it was aborted
                 self.log.remove(event)
-                self.again.append(event.time)
+                self.again.append(event.times)
                 self.lost += 1
 
     def repeat(self) -> None:
         """Produce again what is not in the log."""
         again, self.again = self.again, []
-        for time in again:
-            self.produce(time)
+        for times in again:
+            self.produce(times)
 
-    def note(self) -> None:
-        """Vouch for what was produced, and for nothing that is missing."""
+    def note(self, *domains: str) -> None:
+        """Vouch for what was produced, in one domain or these, and for nothing that is missing."""
         self.repeat()
-        self.promised += self.chance.randrange(8)
-        self.tracker.note(self.promised)
+        for domain in domains or (self.chance.choice(DOMAINS),):
+            self.promised[domain] += self.chance.randrange(8)
+            self.tracker.note(self.promised[domain], domain=domain)
+
+    def note_all(self) -> None:
+        """Vouch in both domains."""
+        self.note(*DOMAINS)
 
     def begin(self) -> None:
         """Begin a transaction, once the outcome of the one before is known."""
@@ -226,7 +233,7 @@ class Program:
     def take_back(self, aborted: list[Event]) -> None:
         """Take events back, which are to be produced again."""
         aborted = [each for each in aborted if each in self.log]
-        self.again += [each.time for each in aborted]
+        self.again += [each.times for each in aborted]
         self.log = [each for each in self.log if each not in aborted]
         self.tracker.abort()
         self.lost = failures(self.tracker)
@@ -258,17 +265,19 @@ def test_what_leaves_covers_what_was_produced_before(acts: list[str], seed: int)
     program = Program(seed)
     for act in acts:
         program.act(act)
-    for act in ("abort", "find_aborted", "forgive", "note", "send_all"):
+    for act in ("abort", "find_aborted", "forgive", "note_all", "send_all"):
         program.act(act)
     while program.under_way:
         program.act("deliver")
 
     left = program.client.left
-    assert left[-1].time == program.promised
-    assert [note.time for note in left] == sorted(note.time for note in left)
     for earlier, later in itertools.pairwise(left):
         assert all(later.position[n] >= offset for n, offset in earlier.position.items())
-    assert all((left[-1].largest or 0) >= event.time for event in program.log)
+    for domain in DOMAINS:
+        notes = [note for note in left if note.domain == domain]
+        assert notes[-1].time == program.promised[domain] == program.tracker.last_time(domain)
+        assert [note.time for note in notes] == sorted(note.time for note in notes)
+        assert all((notes[-1].largest or 0) >= event.times[domain] for event in program.log)
     assert program.client._outbox.late_rows == 0
 
 
@@ -391,3 +400,24 @@ def test_the_ends_are_not_final_while_an_event_is_under_way() -> None:
     tracker.begin()
     with pytest.raises(Rejected, match="a transaction is open"):
         tracker.ends()
+
+
+def test_each_domain_has_notes_largest_times_and_late_rows_of_its_own() -> None:
+    """An event without a time of a domain counts for nothing there."""
+    client = Noting()
+    tracker = DeliveryTracker(client, domain=DOMAINS)
+    tracker.produced(5, {"sent": 70}).delivered(0, 0)
+    tracker.note(60, domain="sent")
+    tracker.produced(8, {"sent": 59}).delivered(0, 1)
+    tracker.produced(9).delivered(0, 2)
+    tracker.note(10)
+    late = {each.note.domain: each.note.late for each in client._outbox.take()}
+
+    assert client.left == [Left(60, {0: 1}, 70, "sent"), Left(10, {0: 3}, 9, "ordered")]
+    assert late == {"sent": (LateRows(1, 59, 59),), "ordered": None}
+    assert (tracker.last_time(), tracker.last_time("sent")) == (10, 60)
+    with pytest.raises(Rejected, match="no domain 'paid': it is created for 'ordered', 'sent'"):
+        tracker.produced(9, {"paid": 5})
+    with pytest.raises(Rejected, match="no domain 'paid'"):
+        tracker.note(5, domain="paid")
+    assert tracker.under_way == 0

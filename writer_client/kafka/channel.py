@@ -11,7 +11,7 @@ import math
 import sys
 import threading
 import time as clocks
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -111,16 +111,17 @@ class Channel:
         topic: str,
         writer: Callable[[], WriterClient],
         *,
-        domain: str | None,
+        domains: Sequence[str] | None,
         on_failure: OnFailure,
     ) -> None:
         """Connect, for the `writer` that is created; `begin` has it join.
 
-        Raises `Rejected` for a configuration that cannot work.
+        The timestamps of events are of the first of the `domains`. Raises `Rejected` for a
+        configuration that cannot work.
         """
         config = checked(config)
         self.kafka = client_of(Producer, {"logger": log, **config})
-        self._ends = TopicEnds(config, topic, domain=domain)
+        self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
         self.limits = EventLimits(self._ends.topic, config)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._settle_in]
         self.produces_in = Phase.CLEAR
@@ -130,7 +131,7 @@ class Channel:
         self.client = writer()
         """The client that notes."""
         self.tracker = DeliveryTracker(
-            self.client, domain=domain, look_again=self._begin, on_failure=on_failure
+            self.client, domain=domains, look_again=self._begin, on_failure=on_failure
         )
         self.fault: NotedTimeError | None = None
         self.ended = threading.Event()
@@ -187,12 +188,18 @@ class Channel:
         self.client.begin(self._look_up)
 
     def _look_up(self, known: Mapping[int, int]) -> Found:
-        """Return the ends. If the topic is another one, every later call raises that."""
+        """Return the ends. If the topic is another one, every later call raises that.
+
+        What was written before the begin has timestamps, and no times of other domains.
+        """
         try:
-            return self._ends.look_up(known)
+            found = self._ends.look_up(known)
         except Recreated as error:
             self.fail(error)
             raise
+        if self._steps and found.max_times:
+            self.tracker.knows_all = False
+        return found
 
     def watch(self) -> None:
         """Look every ten seconds whether the topic is the same, which no delivery tells.
@@ -234,6 +241,14 @@ class Channel:
                         self.tracker.rests = True
                         break
             return leave()
+
+    def rest_if_done(self) -> None:
+        """Do so at once, unless something is under way, open or held."""
+        with self._membership, suppress(NotedTimeError):
+            with self.tracker.lock:
+                self.tracker.ends()
+                self.tracker.rests = True
+            self.client.idle()
 
     def deliver(self, until: float) -> None:
         """Deliver all events, once it is known whether the last transaction was committed."""

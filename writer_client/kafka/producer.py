@@ -38,6 +38,7 @@ from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
 from writer_client.kafka.channel import SLICE_S, Channel, Headers, Text, log
 from writer_client.kafka.waiting_calls import WaitingCalls
+from writer_client.sending.claims import checked_domains
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import Epoch, OnFailure, Phase, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
@@ -53,6 +54,9 @@ RETRY_S = 1.0
 
 OWN_QUEUE = 100_000
 """librdkafka's own `queue.buffering.max.messages`, if it is not set."""
+
+LIVE = ("live", "excluded")
+"""The states of a writer for which the watermark waits, or will again."""
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
@@ -72,6 +76,20 @@ class ClockNotes:
     def now_ms(self) -> int:
         """Return the clock in Unix ms."""
         return unix_ms_of(self.clock())
+
+
+@dataclass(frozen=True, slots=True)
+class IdleAfter:
+    """A producer goes idle after that many ms in which nothing was produced or noted.
+
+    Raises `Rejected` if that is less than 1.
+    """
+
+    ms: int
+
+    def __post_init__(self) -> None:
+        if self.ms < 1:
+            raise Rejected(f"a producer goes idle after 1 ms or more, not {self.ms}")
 
 
 class Delivered(int):
@@ -143,25 +161,28 @@ class KafkaNotedProducer(Closing):
         writer: str,
         *,
         stream: str | None = None,
-        domain: str | None = None,
+        domain: str | Sequence[str] | None = None,
         timeout_ms: int | None = None,
         token: str | None = None,
         on_excluded: Callable[[Exclusion], object] | None = None,
         on_failure: OnFailure = "raise",
-        auto: ClockNotes | None = None,
+        auto: ClockNotes | IdleAfter | None = None,
         wait: float | None = channels.BEGIN_S,
     ) -> None:
         """Join the stream, which is by default that of the topic's name.
 
-        `domain` is the one that event times are of, by default the only one of the stream; the
-        writer vouches for no other. `timeout_ms`, `token` and `on_excluded` are `WriterClient`'s.
+        `domain` is the one that event times are of, by default the only one of the stream. It may
+        be several: event times are of the first then, and `event_times` of the others. The writer
+        vouches for no other. `timeout_ms`, `token` and `on_excluded` are `WriterClient`'s.
 
         After an event was not delivered, every call raises `DeliveryFailed` until `forgive()`. With
         `on_failure="hold"`, for programs that handle failures in `on_delivery`, events and notes
         are accepted as before, and a warning names the failure each minute. In both cases notes are
         held, and the controller is shown that the writer lives and why it does not note.
 
-        With `auto` a clock is noted, never beyond an event that was produced and not delivered.
+        `auto` is what the producer does by itself. With `ClockNotes` it notes a clock, never beyond
+        an event that was produced and not delivered. With `IdleAfter` it goes idle, as by `idle`,
+        once nothing was produced or noted for that long, and no event or transaction is open.
 
         It has begun on return, unless Kafka or the controller did not answer for `wait` seconds: a
         warning says so then. With `wait=0` it returns at once, with `wait=None` it waits for ever.
@@ -171,6 +192,7 @@ class KafkaNotedProducer(Closing):
         """
         if isinstance(wait, bool):
             raise Rejected("wait is a number of seconds, 0 for at once, or None for ever")
+        domains = checked_domains((domain,) if isinstance(domain, str) else domain)
         config = dict(config)
         self.topic = topic
         self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
@@ -183,14 +205,14 @@ class KafkaNotedProducer(Closing):
                 writer,
                 token=token,
                 timeout_ms=timeout_ms,
-                domains=None if domain is None else (domain,),
+                domains=domains,
                 on_excluded=on_excluded,
             )
             open_clients.discard(client)  # it is closed after what was produced is delivered
             return client
 
         self._channel = channel = Channel(
-            config, topic, writing, domain=domain, on_failure=on_failure
+            config, topic, writing, domains=domains, on_failure=on_failure
         )
         self.client = channel.client
         """The client that notes: its state, the stream's lower, the position noted."""
@@ -201,8 +223,11 @@ class KafkaNotedProducer(Closing):
         most = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
         self._waiting = WaitingCalls(most or sys.maxsize)
         self._refused: NotedTimeError | None = None
-        self._auto = auto
+        self._auto = auto if isinstance(auto, ClockNotes) else None
         self._next_beat = 0.0
+        self._idle_after_s = auto.ms / 1000 if isinstance(auto, IdleAfter) else None
+        self._notes = 0
+        self._done, self._done_at = (0, 0), 0.0
         self._closed = False
         self._since_poll = 0
         self._pid = os.getpid()
@@ -224,12 +249,16 @@ class KafkaNotedProducer(Closing):
 
     @property
     def time(self) -> int | None:
-        """The last time noted, also by a former process: notes may not go back behind it.
+        """The last time noted of the first domain; see `last_time`."""
+        return self.last_time()
+
+    def last_time(self, domain: str | None = None) -> int | None:
+        """Return the last time noted, also by a former process: notes may not go back behind it.
 
         It waits until the producer has begun, at most ten seconds; raises `Unreachable` then.
         """
         self._wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
-        return self._tracker.time
+        return self._tracker.last_time(domain)
 
     # Events
 
@@ -245,13 +274,15 @@ class KafkaNotedProducer(Closing):
         headers: Headers | None = None,
         *,
         event_time: Time | None = None,
+        event_times: Mapping[str, Time] | None = None,
     ) -> None:
         """Produce an event; waits only while librdkafka's queue is full.
 
         `topic` is the producer's, and may be left out by keyword. `event_time` is needed, and is
         the record's timestamp: `timestamp` is another name for it, in Unix ms. With `auto`,
         without it the event is stamped with the clock, or with the last time noted where the clock
-        is behind that: such an event is never late.
+        is behind that: such an event is never late. `event_times` are the event's times of other
+        domains that the producer is created for; the first domain's may be among them instead.
 
         `on_delivery(error, message)`, or `callback`, is called with the outcome; what it raises is
         logged. Raises, before anything is sent, `Fenced` if another process took over,
@@ -271,6 +302,8 @@ class KafkaNotedProducer(Closing):
                 f"the first argument of `produce` is the topic, here {self.topic!r} and no other: "
                 "pass the event as value="
             )
+        if event_times:
+            event_time, event_times = self._divided(event_time, event_times)
         if timestamp:
             event_time = _agreed(timestamp, event_time)
         stamp = event_time if type(event_time) is int else self._time_of(event_time)
@@ -287,11 +320,11 @@ class KafkaNotedProducer(Closing):
             limits.check(stamp, value, key, headers)
         asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
         if self._produces_in is None:
-            kept = value, key, partition, asked, copy(headers), stamp
+            kept = value, key, partition, asked, copy(headers), stamp, event_times
             waits = not self._channel.is_reporting
             if self._waiting.keep(partial(self._send_kept, *kept, is_now=is_now), waits=waits):
                 return
-        self._send(value, key, partition, asked, headers, stamp, is_now=is_now)
+        self._send(value, key, partition, asked, headers, stamp, event_times, is_now=is_now)
 
     def produce_batch(
         self,
@@ -303,8 +336,8 @@ class KafkaNotedProducer(Closing):
     ) -> int:
         """Produce events; each has `value`, `key`, `partition`, `callback`, all as for `produce`.
 
-        It has `event_time` or `timestamp` as well. Returns how many; raises as `produce` does, at
-        the first event that is refused: those before it are produced.
+        It has `event_time` or `timestamp`, and `event_times`, as well. Returns how many; raises as
+        `produce` does, at the first event that is refused: those before it are produced.
         """
         for message in messages:
             self.produce(
@@ -315,6 +348,7 @@ class KafkaNotedProducer(Closing):
                 message.get("callback") or callback or on_delivery,
                 timestamp=message.get("timestamp", 0),
                 event_time=message.get("event_time"),
+                event_times=message.get("event_times"),
             )
         return len(messages)
 
@@ -366,21 +400,23 @@ class KafkaNotedProducer(Closing):
             "time out by message.timeout.ms"
         )
 
-    def note_time(self, time: Time) -> None:
+    def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that all events with a time below `time` were produced by now; returns at once.
 
-        The note leaves once they are delivered, in a transaction once it is committed: of several
+        `domain` is the first that the producer is created for, or another one of those. The note
+        leaves once they are delivered, in a transaction once it is committed: of several
         notes in one, the last. Raises `InvalidNote` if time goes back (also behind what a former
         process noted, see `time`), `DeliveryFailed` (see `on_failure`), and `Fenced`. What is
         refused of a note that waited for the begin is logged, and raised by the next call that is
         no `produce`.
         """
-        if self._auto is not None:
+        if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
-        time = unix_ms_of(time)
-        if self._waiting.is_over or not self._waiting.keep(partial(self._note_kept, time)):
-            self._tracker.note(time)
+        time, self._notes = unix_ms_of(time), self._notes + 1
+        note = partial(self._note_kept, time, domain)
+        if self._waiting.is_over or not self._waiting.keep(note):
+            self._tracker.note(time, domain)
             self.check()
         if self._tracker.is_waiting:
             self._wake()
@@ -542,6 +578,17 @@ class KafkaNotedProducer(Closing):
             raise Rejected("event_time is missing: only a producer with auto stamps events")
         return self._auto.now_ms()
 
+    def _divided(
+        self, event_time: Time | None, event_times: Mapping[str, Time]
+    ) -> tuple[Time | None, Mapping[str, Time]]:
+        """Return an event's time of the first domain, and those of others; raises `Rejected`."""
+        self._tracker.check_times(event_times)
+        others = dict(event_times)
+        own = others.pop(self._tracker.domain or "", None)
+        if own is not None and event_time is not None:
+            raise Rejected(f"event_time is that of {self._tracker.domain!r}: leave one of them out")
+        return event_time if own is None else own, others
+
     def _send(  # noqa: PLR0913, PLR0917 - what an event has
         self,
         value: Text,
@@ -550,6 +597,7 @@ class KafkaNotedProducer(Closing):
         asked: OnDelivery | None,
         headers: Headers | None,
         stamp: int,
+        others: Mapping[str, Time] | None,
         *,
         is_now: bool,
     ) -> None:
@@ -557,7 +605,7 @@ class KafkaNotedProducer(Closing):
         call, placing = object(), self._tracker.placing
         try:
             placing.add(call)
-            epoch, stamp = self._count(stamp, is_now=is_now)
+            epoch, stamp = self._count(stamp, others, is_now=is_now)
             deliver: OnDelivery = epoch.on_delivery
             if asked is not None:
                 deliver = _both(deliver, asked)
@@ -592,13 +640,15 @@ class KafkaNotedProducer(Closing):
             else:
                 return
 
-    def _count(self, stamp: int, *, is_now: bool) -> tuple[Epoch, int]:
+    def _count(
+        self, stamp: int, others: Mapping[str, Time] | None, *, is_now: bool
+    ) -> tuple[Epoch, int]:
         """Count an event once the writer has joined, and return its epoch and its time."""
         while True:
             try:
                 if is_now:
-                    return self._tracker.stamped(lambda: stamp)
-                return self._produced(stamp), stamp
+                    return self._tracker.stamped(lambda: stamp, others)
+                return self._produced(stamp, others), stamp
             except Resting:
                 self._channel.join_again()
 
@@ -693,10 +743,10 @@ class KafkaNotedProducer(Closing):
             with self._tracker.lock:
                 self._produced().failed(error)
 
-    def _note_kept(self, time: int) -> None:
+    def _note_kept(self, time: int, domain: str | None) -> None:
         """Note a time that has waited; a refusal is raised later."""
         try:
-            self._tracker.note(time)
+            self._tracker.note(time, domain)
         except NotedTimeError as error:
             log.warning("%s", error)
             self._refused = self._refused or error
@@ -704,7 +754,7 @@ class KafkaNotedProducer(Closing):
     # The thread
 
     def _tend(self) -> None:
-        """Look for deliveries while no event is produced, and note the clock.
+        """Look for deliveries while no event is produced, and note the clock, or go idle.
 
         It leaves them to a thread that produces: each report that is served here would wait for
         that thread to pass the interpreter's lock.
@@ -718,6 +768,7 @@ class KafkaNotedProducer(Closing):
                 if self._channel.polls == polls and not self._closed:
                     self._channel.poll(0)
                 self._note_clock(clocks.monotonic())
+                self._go_idle(clocks.monotonic())
             except Exception:  # noqa: BLE001 - the clock's, or of a callback in the configuration
                 log.exception("writer %r", self.client.writer)
 
@@ -732,7 +783,8 @@ class KafkaNotedProducer(Closing):
             self._calls.get(timeout=timeout_s)
 
     def _pause_s(self) -> float:
-        pause_s = WAITING_S if self._tracker.is_waiting else IDLE_S
+        idle_s = min(IDLE_S, self._idle_after_s or IDLE_S)
+        pause_s = WAITING_S if self._tracker.is_waiting else idle_s
         if self._auto is None:
             return pause_s
         return max(0.0, min(pause_s, self._next_beat - clocks.monotonic()))
@@ -749,6 +801,17 @@ class KafkaNotedProducer(Closing):
             time, last = self._auto.now_ms() - self._auto.delay_ms, self._tracker.time
             self.client.clock_behind(0 if last is None else last - time)
             self._tracker.note(time if last is None else max(time, last))
+
+    def _go_idle(self, now: float) -> None:
+        """Go idle if nothing was produced or noted for long enough, and nothing is open."""
+        if self._idle_after_s is None:
+            return
+        done = self._tracker.rows, self._notes
+        is_busy = self._tracker.under_way or self._tracker.phase is not Phase.CLEAR
+        if is_busy or done != self._done:
+            self._done, self._done_at = done, now
+        elif now >= self._done_at + self._idle_after_s and self.client.state in LIVE:
+            self._channel.rest_if_done()
 
 
 def _refuse_in_child() -> None:

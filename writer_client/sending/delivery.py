@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import dropwhile
 from typing import Any, Literal
@@ -57,8 +57,31 @@ class Phase(Enum):
     """Whether the last one was committed is unknown."""
 
 
+class EventTimes:
+    """The largest of some events' times of one domain, and those events that are late."""
+
+    __slots__ = ("largest", "late")
+
+    def __init__(self) -> None:
+        self.largest = NEVER
+        self.late = LateHours()
+
+    def add(self, time: Time, late_below: int) -> None:
+        """Count an event that is about to be produced."""
+        self.largest = max(self.largest, unix_ms_of(time, up=True))
+        least = unix_ms_of(time)
+        if least < late_below:
+            self.late.add(LateRows(1, least, least))
+
+    def join(self, other: EventTimes) -> None:
+        """Add those of another, which has no late ones then."""
+        self.largest = max(self.largest, other.largest)
+        for each in other.late.take():
+            self.late.add(each)
+
+
 class Epoch:
-    """The events between two notes, or those of one transaction.
+    """The events between two notes, or those of one transaction; `times` and `notes` by domain.
 
     `on_delivery` is the callback for its events with confluent's clients: one object for all, as
     one for each would keep the garbage collector busy (0.6 µs an event). With other clients, call
@@ -72,11 +95,11 @@ class Epoch:
         "ends",
         "failures",
         "is_unplaced",
-        "largest",
-        "late",
-        "note",
+        "notes",
         "on_delivery",
+        "own",
         "sent",
+        "times",
     )
 
     def __init__(self, tracker: DeliveryTracker) -> None:
@@ -84,10 +107,15 @@ class Epoch:
         self._tracker = tracker
         self.sent = self.arrived = self.failures = 0
         self.ends: dict[int, int] = {}
-        self.largest = NEVER
-        self.late = LateHours()
-        self.note: int | None = None
+        self.own = EventTimes()
+        """The times of the domain that `event_time` is of."""
+        self.times = {tracker.domain: self.own}
+        self.notes: dict[str | None, int] = {}
         self.is_unplaced = False
+
+    def times_of(self, domain: str | None) -> EventTimes:
+        """Return the times of a domain, to add to them."""
+        return self.times.setdefault(domain, EventTimes())
 
     def _report(self, error: object | None, message: Any) -> None:  # noqa: ANN401 - confluent's
         """Record what confluent's client reports of an event."""
@@ -136,20 +164,29 @@ class DeliveryTracker:
     event was delivered at an unknown offset, or below one that was noted: another thread was first,
     or the log is another one. It has to `begin` the client again, before anything else is noted.
     Without it, an event at an unknown offset counts as failed.
+
+    `domain` names the time domain, or several: the first is the one that is meant where none is
+    named.
     """
 
     def __init__(
         self,
         client: Writer[Any],
         *,
-        domain: str | None = None,
+        domain: str | Sequence[str] | None = None,
         look_again: Callable[[], object] | None = None,
         on_failure: OnFailure = "hold",
     ) -> None:
         self.lock = threading.RLock()
         """Held by each call; while it is held, no other thread produces or notes."""
         self._client = client
-        self._domain = domain
+        self._domains: tuple[str | None, ...] = (
+            (domain,) if domain is None or isinstance(domain, str) else tuple(domain)
+        )
+        self.domain = self._domains[0]
+        """The domain that is meant where none is named."""
+        self.knows_all = True
+        """Whether the times of all events below the position are known, also of other domains."""
         self._look_again = look_again
         self.raises = on_failure == "raise"
         self._open = Epoch(self)
@@ -160,35 +197,61 @@ class DeliveryTracker:
         self.placing: set[object] = set()
         """The calls that are about to count an event, or to give one to the producer."""
         self._doubtful = self._open
-        self._noted: int | None = None
-        self._left: int | None = None
+        self._noted: dict[str | None, int] = {}
+        self._left: dict[str | None, int] = {}
         self.failed, self._reason = 0, ""
         self._settled = Epoch(self)
         self._counted = 0
-        self._late_below = self._bound()
+        self._late_below = self._bound(self.domain)
 
     # Events
 
-    def produced(self, event_time: int | None = None) -> Epoch:
+    def produced(
+        self, event_time: int | None = None, others: Mapping[str, Time] | None = None
+    ) -> Epoch:
         """Count an event that is about to be produced, and return the epoch that it belongs to.
 
-        `event_time` in ms counts for the largest event time of the next note. An event below a time
-        noted before, or below the stream's lower, is counted as late. Raises `Resting` while the
-        writer `rests`.
+        `event_time` in ms counts for the largest event time of the next note, and `others` for that
+        of other domains. An event below a time noted before, or below the stream's lower, is
+        counted as late. Raises `Resting` while the writer `rests`, and as `check_times`.
         """
         with self.lock:
             if self.rests:
                 raise Resting(f"writer {self._client.writer!r} is idle or finished: join first")
+            if others:
+                self.check_times(others)
             epoch = self._open
             epoch.sent += 1
             if event_time is not None:
-                if event_time > epoch.largest:  # noqa: PLR1730 - `max` would take twice as long
-                    epoch.largest = event_time
+                own = epoch.own
+                if event_time > own.largest:  # noqa: PLR1730 - `max` would take twice as long
+                    own.largest = event_time
                 if event_time < self._late_below:
-                    epoch.late.add(LateRows(1, event_time, event_time))
+                    own.late.add(LateRows(1, event_time, event_time))
+            if others:
+                for domain, time in others.items():
+                    epoch.times_of(domain).add(time, self._bound(domain))
         return epoch
 
-    def stamped(self, clock: Callable[[], int]) -> tuple[Epoch, int]:
+    def check_times(self, times: Mapping[str, Time]) -> None:
+        """Raise `Rejected` for times of domains that are not the tracker's, or outside int64."""
+        for domain, time in times.items():
+            self._named(domain)
+            check_int64("event time", unix_ms_of(time))
+
+    def _named(self, domain: str | None) -> str | None:
+        """Return a domain, the first if none is named."""
+        if domain is None or domain in self._domains:
+            return domain or self.domain
+        known = ", ".join(map(repr, self._domains)) if self.domain else "one without a name"
+        raise Rejected(
+            f"writer {self._client.writer!r} has no domain {domain!r}: it is created for {known}; "
+            "name all in domain="
+        )
+
+    def stamped(
+        self, clock: Callable[[], int], others: Mapping[str, Time] | None = None
+    ) -> tuple[Epoch, int]:
         """Count an event of the present, and return its epoch and its time.
 
         That is the clock's, or the last time noted while the clock is behind it: so no event that
@@ -197,7 +260,7 @@ class DeliveryTracker:
         with self.lock:
             now, last = clock(), self.time
             stamp = now if last is None else max(now, last)
-            return self.produced(stamp), stamp
+            return self.produced(stamp, others), stamp
 
     def refused(self, epoch: Epoch) -> None:
         """Take back an event that the producer did not accept."""
@@ -229,10 +292,15 @@ class DeliveryTracker:
 
     @property
     def time(self) -> int | None:
-        """The last time noted, whether it has left or not, also by an earlier process."""
+        """The last time noted of the first domain; see `last_time`."""
+        return self.last_time()
+
+    def last_time(self, domain: str | None = None) -> int | None:
+        """Return the last time noted, whether it has left or not, also by an earlier process."""
+        domain = self._named(domain)
         with self.lock:
-            known = self._client.known_time(self._domain)
-            times = (self._open.note, self._last_noted(), known)
+            known = self._client.known_time(domain)
+            times = (self._open.notes.get(domain), self._last_noted(domain), known)
         return max((time for time in times if time is not None), default=None)
 
     @property
@@ -241,26 +309,26 @@ class DeliveryTracker:
         with self.lock:
             return len(self._epochs) > 1 and self.phase is Phase.CLEAR and not self.failed
 
-    def note(self, time: Time) -> None:
-        """Promise that all events with a time below `time` were produced by now.
+    def note(self, time: Time, domain: str | None = None) -> None:
+        """Promise that all events with a time of `domain` below `time` were produced by now.
 
         Of several notes in a transaction the last counts, and covers all of its events. Raises
-        `InvalidNote` if time goes back.
+        `InvalidNote` if time goes back, and `Rejected` for a domain that is not the tracker's.
         """
-        time = unix_ms_of(time)
+        time, domain = unix_ms_of(time), self._named(domain)
         check_int64("time", time)
         with self.lock:
-            last = self.time
+            last = self.last_time(domain)
             if last is not None and time < last:
                 raise InvalidNote(self._client.writer, "invalid_time", last)
             if self.phase is Phase.OPEN:
-                self._open.note = time
+                self._open.notes[domain] = time
                 return
-            self._noted = time
+            self._noted[domain] = time
             if self._open.sent or len(self._epochs) == 1:
-                self._close(time)
+                self._close({domain: time})
             else:
-                self._epochs[-2].note = time
+                self._epochs[-2].notes[domain] = time
             self.settle()
 
     def settle(self) -> None:
@@ -272,27 +340,27 @@ class DeliveryTracker:
                 self._settle(epoch)
                 if epochs[0] is epoch:  # a signal handler may have called this meanwhile, or raise
                     epochs.popleft()
-            self._late_below = self._bound()
+            self._late_below = self._bound(self.domain)
 
-    def _last_noted(self) -> int | None:
+    def _last_noted(self, domain: str | None) -> int | None:
         """Return the last time noted, unless it has left and was refused as too far ahead."""
-        has_left = self._noted == self._left
-        return self._client.noted_time(self._domain) if has_left else self._noted
+        noted = self._noted.get(domain)
+        return self._client.noted_time(domain) if noted == self._left.get(domain) else noted
 
-    def _bound(self) -> int:
+    def _bound(self, domain: str | None) -> int:
         """Return the time below which events are late: readers need not wait for them.
 
         What failed is produced again before the notes that are held for it leave.
         """
-        noted = None if self.failed else self._last_noted()
-        times = (noted, self._client.late_below(self._domain))
+        noted = None if self.failed else self._last_noted(domain)
+        times = (noted, self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NEVER)
 
     def report(self) -> None:
         """Report what was delivered and not noted: late rows are known without a further note."""
         with self.lock:
             if self.phase is Phase.CLEAR:
-                self._close(None)
+                self._close({})
                 self.settle()
                 self._report(self._settled.sent)
 
@@ -310,7 +378,7 @@ class DeliveryTracker:
                 raise Rejected("whether the last transaction was committed is unknown: find out")
             if self.under_way:
                 raise Rejected(f"{self.under_way} events are not delivered yet: flush first")
-            self._close(None)
+            self._close({})
             self.settle()
             ends = self._settled.ends
             self._report(self._settled.sent)
@@ -325,26 +393,25 @@ class DeliveryTracker:
         If the outcome of the last one was unknown, it was committed: call `abort` first if not.
         """
         with self.lock:
-            self._close(None)
+            self._close({})
             self.phase = Phase.OPEN
 
     def commit(self, *, is_certain: bool = True) -> None:
-        """End the transaction; its note leaves when all of its events are delivered.
+        """End the transaction; its notes leave when all of its events are delivered.
 
-        If the outcome `is_certain` not, its note is dropped, and the next one covers its events. It
+        If the outcome `is_certain` not, they are dropped, and the next one covers its events. It
         leaves after `begin`, or a `commit` or `abort` that is certain, says what the outcome was.
         """
         with self.lock:
             if not is_certain:
-                self._doubtful, self._open.note = self._open, None
+                self._doubtful, self._open.notes = self._open, {}
                 self._open = Epoch(self)
                 self._epochs.append(self._open)
                 self.phase = Phase.UNRESOLVED
                 return
             if self.phase is Phase.OPEN:
-                time = self._open.note
-                self._noted = self._noted if time is None else time
-                self._close(time)
+                self._noted |= self._open.notes
+                self._close(self._open.notes)
             self.phase = Phase.CLEAR
             self.settle()
 
@@ -362,7 +429,7 @@ class DeliveryTracker:
             self._epochs[at] = Epoch(self)
             self._open = self._epochs[-1]
             for epoch in list(self._epochs)[at:]:
-                epoch.note = None
+                epoch.notes = {}
             self._noted = self._last_held()
             self.phase = Phase.CLEAR
             self.settle()
@@ -376,7 +443,7 @@ class DeliveryTracker:
                 self._reason = self._reason if self.failed else str(error)
                 epoch.failures += 1
                 self.failed += 1
-                self._late_below = self._bound()
+                self._late_below = self._bound(self.domain)
 
     def unplaced(self, epoch: Epoch) -> None:
         """Count an event that was delivered at an unknown offset; `Epoch.delivered` calls it."""
@@ -405,36 +472,38 @@ class DeliveryTracker:
     def forgive(self) -> None:
         """Forget failures: the events were produced again by now, or never will be.
 
-        All notes since the first failure wait for what was produced until now, in one note. With
+        All notes since the first failure wait for what was produced until now, as one. With
         `on_failure="raise"` they are dropped: note again once the events were produced again.
         """
         with self.lock:
             held = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
-            kept = () if self.raises else held
-            times = [epoch.note for epoch in kept if epoch.note is not None]
+            notes: dict[str | None, int] = {}
             for epoch in held:
+                notes |= {} if self.raises else epoch.notes
                 epoch.sent -= epoch.failures
-                epoch.failures, epoch.note = 0, None
+                epoch.failures, epoch.notes = 0, {}
             self.failed = 0
-            if times and self.phase is Phase.OPEN:
-                self._open.note = times[-1]
-            elif times:
-                self._close(times[-1])
+            if notes and self.phase is Phase.OPEN:
+                self._open.notes = notes
+            elif notes:
+                self._close(notes)
             elif self.raises:
                 self._noted = self._last_held()
             self.settle()
 
-    def _last_held(self) -> int | None:
-        """Return the last time that is held, or has left."""
-        held = (each.note for each in reversed(self._epochs) if each.note is not None)
-        return next(held, self._left)
+    def _last_held(self) -> dict[str | None, int]:
+        """Return the last times that are held, or have left."""
+        held = dict(self._left)
+        for epoch in self._epochs:
+            held |= epoch.notes
+        return held
 
     # How epochs end
 
-    def _close(self, note: int | None) -> None:
+    def _close(self, notes: dict[str | None, int]) -> None:
         """End the open epoch, unless it is empty, and begin the next."""
-        self._open.note = note
-        if self._open.sent or note is not None:
+        self._open.notes = notes
+        if self._open.sent or notes:
             self._open = Epoch(self)
             self._epochs.append(self._open)
 
@@ -445,33 +514,45 @@ class DeliveryTracker:
             self._look_again()
         join_into(settled.ends, epoch.ends)
         settled.sent += epoch.sent
-        settled.largest = max(settled.largest, epoch.largest)
-        for each in epoch.late.take():
-            settled.late.add(each)
-        if epoch.note is not None:
+        for domain, times in epoch.times.items():
+            settled.times_of(domain).join(times)
+        if epoch.notes:
             self._report(settled.sent)
-            self._client.note_time(epoch.note, NOWHERE, domain=self._domain)
-            self._left = epoch.note
+        for domain, time in epoch.notes.items():
+            self._client.note_time(time, NOWHERE, domain=domain)
+            self._left[domain] = time
 
     def _goes_back(self, ends: dict[int, int]) -> bool:
         """Whether the ends are below those of earlier epochs."""
         return bool(behind_of(ends, self._client.position) or behind_of(ends, self._settled.ends))
 
+    @property
+    def rows(self) -> int:
+        """How many events were produced."""
+        with self.lock:
+            return self._settled.sent + sum(each.sent for each in self._epochs)
+
     def count_rows(self) -> None:
         """Report all rows produced to the client, for the error that says it is fenced."""
         with self.lock:
-            self._report_rows(self._settled.sent + sum(each.sent for each in self._epochs))
+            self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
         """Report to the client all that is settled, of which there are that many rows in all.
 
         Positions are joined: threads may send events in another order than they were counted in.
         """
-        settled = self._settled
-        if settled.ends or settled.largest != NEVER:
-            largest = None if settled.largest == NEVER else min(settled.largest, LARGEST_TIME)
-            self._client.wrote(largest, domain=self._domain, position=settled.ends, rows=0)
-            settled.ends, settled.largest = {}, NEVER
+        settled, largest = self._settled, {}
+        for domain, times in settled.times.items():
+            if times.largest != NEVER and (self.knows_all or domain == self.domain):
+                largest[domain] = min(times.largest, LARGEST_TIME)
+            times.largest = NEVER
+        own = largest.pop(self.domain, None)
+        for domain, time in largest.items():  # before the position that they are to bound
+            self._client.wrote(time, domain=domain, rows=0)
+        if settled.ends or own is not None:
+            self._client.wrote(own, domain=self.domain, position=settled.ends, rows=0)
+            settled.ends = {}
         self._report_rows(rows)
 
     def _report_rows(self, rows: int) -> None:
@@ -479,5 +560,6 @@ class DeliveryTracker:
         new, self._counted = max(0, rows - self._counted), max(self._counted, rows)
         if new:
             self._client.wrote(rows=new)
-        for each in self._settled.late.take():
-            self._client.wrote_late(each.rows, each.least, each.most, domain=self._domain)
+        for domain, times in self._settled.times.items():
+            for each in times.late.take():
+                self._client.wrote_late(each.rows, each.least, each.most, domain=domain)
