@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from noted_time.values import Claim
+from noted_time.values import Claim, expected
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -109,9 +109,9 @@ class NoClaim:
 class TableHistory:
     """The commits that lead to a table's present state, oldest first, as far as they are kept.
 
-    `expects` are the names that the table's properties list. `table` is the table's own id, empty
-    where none is told. `is_numbered`: commits are numbered from 0, as Delta's, so a number does not
-    say of which table it is, nor of which state.
+    `properties` are the table's; they may list the names that it `expects`. `table` is the table's
+    own id, empty where none is told. `is_numbered`: commits are numbered from 0, as Delta's, so a
+    number does not say of which table it is, nor of which state.
 
     >>> def of(id, change="append", **claims):
     ...     records = {n: Claim(n, time, "t", "q", 0, id=n) for n, time in claims.items()}
@@ -124,9 +124,14 @@ class TableHistory:
     """
 
     commits: Sequence[Commit]
-    expects: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
     table: str = ""
     is_numbered: bool = False
+
+    @property
+    def expects(self) -> tuple[str, ...]:
+        """The names whose claims must hold together, none if the table does not say."""
+        return expected(self.properties)
 
     @property
     def is_whole(self) -> bool:

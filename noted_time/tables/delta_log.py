@@ -15,7 +15,7 @@ from typing import Any
 
 from noted_time.reading import TableHistory
 from noted_time.tables.listed import history_of
-from noted_time.values import Rejected, Unreachable, expected
+from noted_time.values import Rejected, Unreachable
 
 LOG = "_delta_log"
 FILES_AT_ONCE = 16
@@ -55,8 +55,7 @@ class DeltaLog:
         if table.version() > max(self._known, default=-1):
             rows.append({"version": table.version(), "operation": BY_CATALOG})
         metadata = table.metadata()
-        names = expected(metadata.configuration)
-        return history_of(rows, expects=names, at=at, table=str(metadata.id))
+        return history_of(rows, metadata.configuration, at=at, table=str(metadata.id))
 
     def exists(self) -> bool:
         """Whether there is a table; raises `ModuleNotFoundError` without deltalake."""

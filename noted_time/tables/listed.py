@@ -15,6 +15,8 @@ from noted_time.values import LARGEST, Rejected, claims_in
 
 Row = Mapping[str, Any]
 
+NOT_TOLD: Mapping[str, str] = {}
+
 MAIN = "main"
 USER_METADATA = "userMetadata"
 
@@ -47,8 +49,8 @@ WHERE = (
 
 def history_of(
     rows: Sequence[Row],
+    properties: Mapping[str, str] = NOT_TOLD,
     *,
-    expects: tuple[str, ...] = (),
     at: int | str | None = None,
     table: str = "",
 ) -> TableHistory:
@@ -63,17 +65,17 @@ def history_of(
     50
     """
     if all("version" in row and "operation" in row for row in rows):
-        return _of_versions(rows, expects, at, table)
+        return _of_versions(rows, properties, at, table)
     if not all({"snapshot_id", "parent_id", "operation"} <= row.keys() for row in rows):
         raise Rejected(NOT_A_HISTORY)
     head = _head(rows, at)
     commits = {row["snapshot_id"]: iceberg_commit(row) for row in rows}
     chain = list(_ancestors(head, commits))[::-1]
-    return TableHistory(chain, expects, table)
+    return TableHistory(chain, properties, table)
 
 
 def _of_versions(
-    rows: Sequence[Row], expects: tuple[str, ...], at: int | str | None, table: str
+    rows: Sequence[Row], properties: Mapping[str, str], at: int | str | None, table: str
 ) -> TableHistory:
     """Return the history of a table of Delta; raises `Rejected` for a version that it lacks."""
     commits = sorted((delta_commit(row) for row in rows), key=lambda each: each.id)
@@ -82,7 +84,7 @@ def _of_versions(
         if not str(at).isdecimal() or int(at) > newest:
             raise Rejected(f"there is no version {at!r} of the table: the newest is {newest}")
         commits = [each for each in commits if each.id <= int(at)]
-    return TableHistory(commits, expects, table, is_numbered=True)
+    return TableHistory(commits, properties, table, is_numbered=True)
 
 
 def delta_commit(row: Row) -> Commit:

@@ -12,7 +12,7 @@ from noted_time.extras import needs_extra
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.listed import MAIN, history_of
-from noted_time.values import Rejected, Unreachable, expected
+from noted_time.values import Rejected, Unreachable
 
 FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 
@@ -77,7 +77,7 @@ def iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  #
     ]
     history = history_of(
         rows,
-        expects=expected(table.properties),
+        table.properties,
         at=at if named is None else named.snapshot_id,
         table=str(table.metadata.table_uuid),
     )

@@ -10,6 +10,7 @@ from noted_time.values.claim import (
     Claim,
     claims_in,
     expected,
+    kept_days,
 )
 from noted_time.values.cut import (
     Mark,

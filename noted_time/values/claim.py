@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from noted_time.values.errors import Rejected
 from noted_time.values.settings import NAME
-from noted_time.values.times import MAX_INT64, MIN_INT64
+from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64
 
 PREFIX = "noted-time."
 """What the keys of claims begin with, in the metadata of a commit; the name follows."""
@@ -191,3 +192,16 @@ def expected(properties: Mapping[str, str]) -> tuple[str, ...]:
     """
     names = {name.strip() for name in properties.get(EXPECTS, "").split(",")}
     return tuple(sorted(names - {""}))
+
+
+def kept_days(properties: Mapping[str, str]) -> float | None:
+    """Return for how many days a table says that it keeps its commits, `None` if it does not say.
+
+    >>> kept_days({"delta.logRetentionDuration": "interval 12 hours"})
+    0.5
+    """
+    age_ms = properties.get("history.expire.max-snapshot-age-ms", "")
+    if age_ms.isdecimal():
+        return int(age_ms) / DAY_MS
+    said = re.search(r"(\d+) (week|day|hour)", properties.get("delta.logRetentionDuration", ""))
+    return int(said[1]) * {"week": 7, "day": 1, "hour": 1 / 24}[said[2]] if said else None

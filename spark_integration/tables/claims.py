@@ -17,7 +17,7 @@ from noted_time import NotedTimeError, Rejected
 from noted_time.kafka.noted_topic import noted_topic_of
 from noted_time.reading import TableHistory, committed_part, to_commit
 from noted_time.tables.opened import split_url
-from noted_time.values import NO_NAMES, VALID_THROUGH, Claim, checked_name
+from noted_time.values import NO_NAMES, VALID_THROUGH, Claim, checked_name, kept_days
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.marks.released import is_of_log, is_of_marks
 from spark_integration.tables.formats import OpenTable, open_table
@@ -31,6 +31,11 @@ SNAPSHOT_PROPERTY = "snapshot-property."
 SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch could prove this one"
+LEAST_DAYS = 7
+SHORT = (
+    "%s keeps its commits for %g days: a query that is down or quiet for longer finds none of its "
+    "own and claims nothing more until `noted-time claim accept`. Have the table keep %d days"
+)
 NOT_COVERED = (
     "{} of the query's sources have no marks, so nobody vouches for their rows: read them with "
     "noted-time, or, if their rows never change what is complete (a table that is looked up), say "
@@ -252,7 +257,12 @@ class BatchClaim:
     def open(self, table: str) -> OpenTable:
         """Return the table, opened once for all batches."""
         tables = self.claims.tables
-        return tables[table] if table in tables else tables.setdefault(table, open_table(table))
+        if table not in tables:
+            tables[table] = open_table(table)
+            days = kept_days(tables[table].history().properties)
+            if days is not None and days < LEAST_DAYS:
+                log.warning(SHORT, table, days, LEAST_DAYS)
+        return tables[table]
 
     def _committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
         """Return the record of this part that an earlier run committed, and keep it."""

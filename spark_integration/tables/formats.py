@@ -21,7 +21,6 @@ from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.listed import MAIN, delta_commit, history_of
 from noted_time.tables.opened import split_url
-from noted_time.values import expected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,7 +128,7 @@ class DeltaTable(OpenTable):
             return TableHistory(())
         (detail,) = self._spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
         commits = [commit for _, (_, commit) in sorted(self._known.items())]
-        return TableHistory(commits, expected(detail["properties"]), detail["id"], is_numbered=True)
+        return TableHistory(commits, detail["properties"], detail["id"], is_numbered=True)
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows; a batch that is in the table already makes no commit."""
@@ -225,9 +224,7 @@ class IcebergTable(OpenTable):
         branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN
         found = [row.asDict() for row in rows]
         at = branch if any(row["ref"] == branch for row in found) else None
-        return history_of(
-            found, expects=expected({row["key"]: row["value"] for row in given}), at=at
-        )
+        return history_of(found, {row["key"]: row["value"] for row in given}, at=at)
 
     def append(self, rows: DataFrame, options: Options) -> None:
         """Append rows to the table, which is created with the first ones."""

@@ -246,6 +246,20 @@ def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(
     assert standing(table.url) == NoClaim("landings: no commit has a claim")
 
 
+def test_a_table_that_keeps_its_commits_for_less_than_a_week_is_warned_of(
+    read: Reads, written: NotedStream, table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once by each start of a query; a table that does not say so is passed over."""
+    table.run(read(written, feeds_claims=True))
+    before = caplog.text
+    short = {"delta.logRetentionDuration": "interval 2 days"}
+    table.open().alter.set_table_properties(short, raise_if_not_exists=False)
+    table.run(read(written, feeds_claims=True))
+
+    assert "keeps its commits" not in before
+    assert caplog.text.count("keeps its commits for 2 days") == 1
+
+
 def test_a_query_whose_table_was_deleted_claims_nothing_of_the_new_one(
     read: Reads, written: NotedStream, table: Table
 ) -> None:

@@ -34,7 +34,7 @@ class State:
     def history(self, *, is_numbered: bool) -> TableHistory:
         """Return what a reader finds."""
         kept = [c for c in self.commits[self.kept_from :] if c.id not in self.hidden]
-        return TableHistory(kept, (), self.table, is_numbered)
+        return TableHistory(kept, {}, self.table, is_numbered)
 
 
 @dataclass(frozen=True, slots=True)
