@@ -3,8 +3,8 @@
 import { access, base } from "./api.js";
 import { h, svg } from "./elements.js";
 import {
-  andOthers, button, cell, condition, CONDITIONS, heading, isHeld, pages, pill, searchBox, section, soft, table, tr, when,
-  writerCounts,
+  andOthers, button, cell, condition, CONDITIONS, heading, isHeld, pages, pill, searchBox, section, soft, table, tr,
+  when, writerCounts,
 } from "./parts.js";
 import { address, chosen, PAGE } from "./state.js";
 import { apart, counted, greatest, isUnix, lasting, many, share } from "./values.js";

@@ -57,7 +57,8 @@ function writerRow(row, lower, scale, now) {
     cell("State.bare", pill(writerState(row, holds, now)), row.held && h("div.hint", said(`alive, but ${row.held}`))),
     cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holds))),
     cell("Noted", row.is_expected ? "never" : when(time)),
-    cell("Last heard.n", row.is_expected ? "never" : isUnix(heard) ? h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`) : ""),
+    cell("Last heard.n", row.is_expected ? "never"
+      : isUnix(heard) && h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`)),
     cell("Times out in.n", until > now ? ["held by an operator until ", when(until), held && ` (${held})`]
       : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
     cell("Without it.n", without != null && (without === lower ? soft("no change") : whenBeyond(without, lower))),
