@@ -9,7 +9,6 @@ import typer
 
 from noted_time_cli import demos, relay, spark
 from noted_time_cli.calls import (
-    alignments,
     completing,
     explaining,
     status,
@@ -61,7 +60,7 @@ for panel, commands in {
         app.command(rich_help_panel=panel)(command)
 for panel, groups in {
     RUN: (tokens.app,),
-    CALL: (streams.app, alignments.app),
+    CALL: (streams.app,),
     LOOK: (demos.app,),
     WRITE: (observe,),
     READ: (relay.app, tables.app),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from noted_time.extras import imported
 
 if TYPE_CHECKING:
-    from noted_time.progress.alignment import Align as Align
     from reader_client.asking.changes import ChangedWindows as ChangedWindows
     from reader_client.async_client import AsyncReaderClient as AsyncReaderClient
     from reader_client.client import ReaderClient as ReaderClient
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from reader_client.marks.merging import merged as merged
 
 NAMES = {
-    "Align": ("noted_time.progress.alignment", ""),
     "AsyncReaderClient": ("reader_client.async_client", ""),
     "ChangedWindows": ("reader_client.asking.changes", ""),
     "KafkaNotedConsumer": ("reader_client.kafka.consumer", "kafka"),

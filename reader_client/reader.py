@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar
 
 from noted_time.client import Backoff, own_chance
 from noted_time.progress import BacklogState, Lag, SegmentTimes
-from noted_time.progress.alignment import Align
 from noted_time.reading import Tiling
 from noted_time.values import (
     Mark,
@@ -23,8 +22,6 @@ from noted_time.values import (
     unix_ms_of,
 )
 from reader_client.asking.answers import StreamRead
-from reader_client.asking.questions import Json
-from reader_client.group.aligning import Aligning
 from reader_client.group.reporting import ReaderName, Reporting
 from reader_client.group.waits import Wait, Waits
 from reader_client.marks.cursors import Cursor, WindowCursor
@@ -55,7 +52,6 @@ class Reader(ABC, Generic[Network]):
         keep_last: int = 1_000_000,
         wait_ms: int = 25_000,
         refresh_ms: int = 500,
-        align: str | Align | None = None,
         backoff: Backoff | None = None,
         transport: Network | None = None,
     ) -> None:
@@ -64,10 +60,8 @@ class Reader(ABC, Generic[Network]):
         `url` may be several, separated by commas: one is asked as long as it answers. `token` is
         sent to the controller; by default it is that of the variable NOTED_TIME_TOKEN. `wait_ms`
         (at most 30000) is how long one poll may wait; `refresh_ms` is how often a group's position
-        is asked for when there is nothing to report. `align` is the alignment that `may_read`
-        obeys, by its name or as an `Align`; the reader is its member with its own time, or that of
-        its group. Raises `InvalidName`, or `Rejected` if a URL is invalid, or only one of `group`
-        and `reader` is given.
+        is asked for when there is nothing to report. Raises `InvalidName`, or `Rejected` if a URL
+        is invalid, or only one of `group` and `reader` is given.
         """
         if (group is None) != (reader is None):
             raise Rejected("a reader of a group needs both names: group= and reader=")
@@ -92,12 +86,6 @@ class Reader(ABC, Generic[Network]):
             news=self._news,
             on_stream=self._learn,
         )
-        self._domain_aligned = domains[0] if domains is not None and len(domains) == 1 else None
-        self._aligning: Aligning | None = None
-        if align is not None:
-            asked = align if isinstance(align, Align) else Align(align)
-            names = asked.alignment, asked.member or stream
-            self._aligning = Aligning(*names, self._where_aligned, refresh_s=refresh_ms / 1000)
         self._waits = Waits(self._following, self._reporting, where=url, check=self._check_usable)
         self._open(url, token, transport)
 
@@ -259,40 +247,7 @@ class Reader(ABC, Generic[Network]):
         times = self._times(domain)
         return None if times is None else times.next_segment(among)
 
-    def may_read(self, segment: int) -> bool:
-        """Whether to read on in a segment, by the alignment of `align`; asks no controller.
-
-        False if this reader's time in the segment (the lower of the last mark whose cut it reaches)
-        is above the bound. While the controller is unreachable, the last bound holds for the
-        alignment's timeout. Always true without `align`, and while the bound or the marks are not
-        known yet. Raises refusals of the controller, such as `UnknownAlignment`, if it never sent a
-        bound, and as `get_time_window`.
-        """
-        if self._aligning is None:
-            return True
-        if not self._aligning.was_answered:
-            _raise_refusal(self._aligning.steps())
-        follower = self._follower(self._domain_aligned)
-        if follower is None:
-            return True
-        return self._aligning.allows(follower.times(self._position).lowers.get(segment))
-
     # For the clients
-
-    def _where_aligned(self) -> Json:
-        """Return the body of a report to the alignment: the group, or this reader's own time.
-
-        At a sealed or quiet end others need not wait for this member.
-        """
-        follower, reporting = self._following.follower(self._domain_aligned), self._reporting
-        position = self._position if reporting is None else reporting.position
-        if follower is None or position is None:
-            return {"time": None}
-        state = {"state": follower.state(position)}
-        if reporting is None:
-            return {"time": follower.window(position).lower} | state
-        named = {"stream": self._stream, "group": reporting.reader.group} | state
-        return named if self._domain_aligned is None else named | {"domain": self._domain_aligned}
 
     def _windows(self, tiling: Tiling, after: Time | None, domain: str | None) -> WindowCursor:
         begin = None if after is None else unix_ms_of(after)
@@ -330,8 +285,6 @@ class Reader(ABC, Generic[Network]):
 
     def _start(self, begin: Begin) -> None:
         self._following.start(begin)
-        if self._aligning is not None:
-            self._aligning.start(begin)
         if self._reporting is not None:
             self._reporting.start(begin)
 

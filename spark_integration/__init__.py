@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from spark_integration.kafka.read import read_noted_kafka as read_noted_kafka
     from spark_integration.kafka.records import KafkaRecords as KafkaRecords
     from spark_integration.log.late_rows import split_late as split_late
-    from spark_integration.log.options import Align as Align
     from spark_integration.log.options import Batches as Batches
     from spark_integration.log.options import CatchUp as CatchUp
     from spark_integration.log.options import Columns as Columns
@@ -45,7 +44,6 @@ except ModuleNotFoundError as error:
     raise needs_extra(__name__, "spark", error) from error
 
 MODULES = {
-    "Align": "log.options",
     "BatchRead": "complete.window",
     "Batches": "log.options",
     "CatchUp": "log.options",

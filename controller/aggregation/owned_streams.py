@@ -10,7 +10,6 @@ from controller.aggregation.draft import Moment
 from controller.aggregation.missing import take
 from controller.aggregation.stream import StreamState
 from controller.store.port import Store, Transaction
-from noted_time.progress import Alignment
 from noted_time.values import UnknownStream
 
 
@@ -37,14 +36,11 @@ class OwnedStreams:
     """The streams of this controller in memory; their durable part is in the store.
 
     `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
-    `alignments` are those of the same buckets, by name. Their settings are durable. Their members
-    are only in memory, because they report again within a second or so.
     """
 
     def __init__(self, buckets: int = 1) -> None:
         self.buckets = buckets
         self.clocks: dict[int, int] = {}
-        self.alignments: dict[str, Alignment] = {}
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 
@@ -108,8 +104,6 @@ class OwnedStreams:
         dropped = [each for each in self if self.bucket_of(each.record.name) not in buckets]
         for stream in dropped:
             self.remove(stream)
-        for name in [each for each in self.alignments if self.bucket_of(each) not in buckets]:
-            del self.alignments[name]
         return dropped
 
     def clocks_at(self, moment: Moment) -> dict[int, int]:

@@ -17,13 +17,12 @@ from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from controller.api.fleet.forwarding import Forwarding
 from controller.api.fleet.gathering import Gathering
-from controller.api.fleet.group_times import GroupTimes
 from controller.api.gate.access import OPEN, Gate
 from controller.api.middleware import Middleware
 from controller.api.notes.body import NotesBody
 from controller.api.notes.outcomes import NotesAnswer, Problem
 from controller.api.pages import assets
-from controller.api.routes import alignments, readers, streams, views, writers
+from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, only_known_parameters
 from controller.api.wire import problems
 from controller.api.wire.answer_shapes import (
@@ -101,7 +100,6 @@ async def access(request: Request, call: CallDep) -> Response:
         read=grant.read.patterns,
         write=grant.write.patterns,
         writers=grant.writers.patterns,
-        alignments=grant.alignments.patterns,
     )
     return reply(answer)
 
@@ -217,10 +215,8 @@ def create_api(
     api.gate = gate or Gate()
     api.state.controller = controller
     api.state.gathering = Gathering(controller, forwarding.http_client if forwarding else None)
-    api.state.group_times = GroupTimes(controller, forwarding.answer if forwarding else None)
     problems.install(api)
-    of_streams = (streams.router, writers.router, readers.router, views.router)
-    for router in (own, *of_streams, alignments.router):
+    for router in (own, streams.router, writers.router, readers.router, views.router):
         api.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])
     api.include_router(health)
     api.include_router(assets.router)

@@ -18,7 +18,6 @@ from controller.aggregation.operations import ANONYMOUS, Order
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.shares import NOBODY, Asker
 from controller.aggregation.stream import StreamState
-from controller.service.alignment_service import AlignmentService
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.limits import Limits
@@ -62,7 +61,6 @@ class Controller:
         self._notifier = LongPollNotifier()
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
-        self.alignments = AlignmentService(self._committer, self._clocks, store.reading)
         self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
         self.views = Views(
             lambda: self._committer.streams, self.stream, self._clocks, store.reading

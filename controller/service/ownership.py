@@ -26,7 +26,6 @@ from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.polls import LongPollNotifier
 from controller.store.port import Change, Leases, Store, Transaction
-from noted_time.progress import Alignment
 
 if TYPE_CHECKING:
     InThread = Callable[..., Coroutine[Any, Any, Any]]
@@ -180,13 +179,9 @@ class Ownership:
         for stream in streams:  # what is stored with it may be later than its clock, which is
             bucket = bucket_of(stream.record.name, owned.buckets)  # stored once a second only
             clocks[bucket] = max(clocks[bucket], stream.latest_ms)
-        alignments = await self._in_thread(self._store.alignments)
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
         owned.add_buckets(ahead, streams)
-        for each in alignments:
-            if owned.bucket_of(each.name) in buckets:
-                owned.alignments[each.name] = Alignment(each.settings)
         if not self._store.local:
             log.info("buckets_acquired", count=len(buckets), streams=len(streams))
         return streams

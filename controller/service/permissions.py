@@ -23,14 +23,6 @@ class ForeignWriter(NotedTimeError):
         self.writer = writer
 
 
-class ForeignMember(NotedTimeError):
-    """A member of an alignment belongs to another token, as long as it is not silent."""
-
-    def __init__(self, member: str) -> None:
-        super().__init__(f"member {member!r} belongs to another token until it is silent")
-        self.member = member
-
-
 @dataclass(frozen=True, slots=True)
 class Patterns:
     """Names, in which ``*`` stands for any number of characters and all else for itself.
@@ -76,7 +68,6 @@ class Grant:
     Reading needs no right to write, nor the other way round: the answer to a note has the lower,
     which is all that a writer needs. `writers` narrows the right to write to those writers. An
     administrator may do everything; only an administrator can note a dead writer as finished.
-    `alignments` narrows the right to read to those alignments.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights", "UA-7"), carrier.may_write("flights", "DL")
@@ -89,7 +80,6 @@ class Grant:
     read: Patterns = Patterns()
     write: Patterns = Patterns()
     writers: Patterns = Patterns(("*",))
-    alignments: Patterns = Patterns(("*",))
 
     def may_administer(self) -> bool:
         """Whether it may create, change, scale and remove streams."""
@@ -98,14 +88,6 @@ class Grant:
     def may_read(self, stream: str) -> bool:
         """Whether it may see the stream, and report how far readers are."""
         return self.admin or self.read.match(stream)
-
-    def may_read_some(self) -> bool:
-        """Whether there is any stream that it may see."""
-        return self.admin or bool(self.read.patterns)
-
-    def may_align(self, alignment: str) -> bool:
-        """Whether it may see the alignment, and report members of it."""
-        return self.admin or (self.may_read_some() and self.alignments.match(alignment))
 
     def may_read_all(self) -> bool:
         """Whether it may see every stream, present and future."""
@@ -131,7 +113,6 @@ class Grant:
         scopes: Collection[str],
         streams: Collection[str] = (),
         writers: Collection[str] = (),
-        alignments: Collection[str] = (),
     ) -> Self:
         """Return the grant of these scopes on these streams, on all if none is named.
 
@@ -145,19 +126,16 @@ class Grant:
                 raise Rejected(f"unknown scope {scope!r}: use {', '.join(SCOPES)}")
         if not scopes:
             raise Rejected(f"a token needs a scope: use {', '.join(SCOPES)}")
-        if "admin" in scopes and (streams or writers or alignments):
-            raise Rejected("an admin token cannot be limited to streams, writers or alignments")
+        if "admin" in scopes and (streams or writers):
+            raise Rejected("an admin token cannot be limited to streams or writers")
         if writers and "write" not in scopes:
             raise Rejected("--writer requires --scope write")
-        if alignments and "read" not in scopes:
-            raise Rejected("--alignment requires --scope read")
         names = Patterns(tuple(streams) or ("*",))
         return cls(
             admin="admin" in scopes,
             read=names if "read" in scopes else Patterns(),
             write=names if "write" in scopes else Patterns(),
             writers=Patterns(tuple(writers) or ("*",)),
-            alignments=Patterns(tuple(alignments) or ("*",)),
         )
 
     def __str__(self) -> str:
@@ -165,15 +143,10 @@ class Grant:
 
         >>> str(Grant.of(["write", "read"], ["flights"], ["UA"]))
         'read flights; write flights as UA'
-        >>> str(Grant.of(["read"], alignments=["shop"]))
-        'read *, align shop'
         """
         if self.admin:
             return "administer"
-        aligned = (
-            "" if self.alignments.match_all else f", align {' '.join(self.alignments.patterns)}"
-        )
-        read = f"read {' '.join(self.read.patterns)}{aligned}" if self.read.patterns else ""
+        read = f"read {' '.join(self.read.patterns)}" if self.read.patterns else ""
         write = f"write {' '.join(self.write.patterns)}" if self.write.patterns else ""
         bound = f" as {' '.join(self.writers.patterns)}" if write and self.is_bound() else ""
         return "; ".join(part for part in (read, write + bound) if part)
@@ -185,21 +158,19 @@ class Grant:
             "read": list(self.read.patterns),
             "write": list(self.write.patterns),
             "writers": list(self.writers.patterns),
-            "alignments": list(self.alignments.patterns),
         }
 
     @classmethod
     def from_scopes(cls, kept: Mapping[str, Any]) -> Self:
         """Return the grant from its JSON; what is missing there grants nothing.
 
-        But a token without alignments, from before they could be named, may use all of them.
+        What this version does not know is ignored, such as the `alignments` of older tokens.
         """
         return cls(
             admin=kept.get("admin", False) is True,
             read=Patterns(tuple(kept.get("read", ()))),
             write=Patterns(tuple(kept.get("write", ()))),
             writers=Patterns(tuple(kept.get("writers", ()))),
-            alignments=Patterns(tuple(kept.get("alignments", ("*",)))),
         )
 
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from controller.store.port import (
     OF_STREAMS,
-    AlignmentRecord,
     AppendedMark,
     BacklogRecord,
     Change,
@@ -60,7 +59,6 @@ class MemoryStore(SingleNodeLeases):
     def __init__(self) -> None:
         self._clocks = {0: 0}
         self._streams: dict[str, KeptStream] = {}
-        self._alignments: dict[str, AlignmentRecord] = {}
         self._secret = secrets.token_urlsafe().encode()
         self._closed = False
 
@@ -127,11 +125,6 @@ class MemoryStore(SingleNodeLeases):
         kept = reversed(self._kept(stream_id).changes.items())
         return [each for each in kept if before is None or each[0] < before][:limit]
 
-    def alignments(self) -> list[AlignmentRecord]:
-        """Return all alignments in the order of their names."""
-        self.ping()
-        return _in_order(self._alignments)
-
     def replicas_secret(self) -> bytes:
         """Return a secret that no other process knows."""
         self.ping()
@@ -153,9 +146,6 @@ class MemoryStore(SingleNodeLeases):
         self._clocks |= batch.clocks
         self._keep(batch)
         self._forget(batch)
-        for name in batch.forgotten_alignments:
-            self._alignments.pop(name, None)
-        self._alignments |= {record.name: record for record in batch.alignments}
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` when the store is closed."""

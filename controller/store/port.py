@@ -28,7 +28,6 @@ from noted_time import (
     Seal,
     StreamSettings,
 )
-from noted_time.progress import AlignmentSettings
 from noted_time.values import Absence, LateReport
 
 LateKey = tuple[str, str, str, int, int, int]
@@ -178,14 +177,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentRecord:
-    """An alignment's name and settings; its members are not stored."""
-
-    name: str
-    settings: AlignmentSettings
-
-
-@dataclass(frozen=True, slots=True)
 class StreamSummary:
     """A stream as lists show it: the last mark of each domain with one, and the scale events."""
 
@@ -209,10 +200,8 @@ class Transaction:
     and `forgotten_changes` what (stream id) has from before that moment in Unix ms, but never the
     last change, after which the next one is numbered. `forgotten`
     drops the marks of (stream id, domain) up to and including that seq, but never the last mark,
-    which the next one is compared with. `forgotten_alignments` has names, which the
-    batch may use again, and `alignments` replaces those of that name. `dropped` removes streams
-    with all they have, also what this batch writes to them, and frees their names for streams that
-    the batch makes.
+    which the next one is compared with. `dropped` removes streams with all they have, also what
+    this batch writes to them, and frees their names for streams that the batch makes.
     """
 
     clocks: dict[int, int] = field(default_factory=dict)
@@ -232,8 +221,6 @@ class Transaction:
     forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
     forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
-    forgotten_alignments: list[str] = field(default_factory=list)
-    alignments: list[AlignmentRecord] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
     def without_dropped(self) -> Transaction:
@@ -258,9 +245,7 @@ class Transaction:
 
 
 OF_STREAMS = tuple(
-    each.name
-    for each in fields(Transaction)
-    if each.name not in {"clocks", "forgotten_alignments", "alignments", "dropped"}
+    each.name for each in fields(Transaction) if each.name not in {"clocks", "dropped"}
 )
 """The parts of a transaction that write to streams, or forget what streams have."""
 
@@ -354,9 +339,6 @@ class Reading(Protocol):
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
         """Return at most `limit` changes below a number, each with its own, the newest first."""
-
-    def alignments(self) -> list[AlignmentRecord]:
-        """Return all alignments in the order of their names."""
 
     def replicas_secret(self) -> bytes:
         """Return the secret by which the controllers of the database know each other.

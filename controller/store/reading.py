@@ -27,7 +27,6 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
 from controller.store.port import (
-    AlignmentRecord,
     AppendedMark,
     BacklogRecord,
     Change,
@@ -40,7 +39,6 @@ from controller.store.port import (
     StreamSummary,
 )
 from controller.store.schema import (
-    alignment,
     backlog,
     change,
     late,
@@ -137,11 +135,6 @@ class SqlReading:
         page = _of(select(change), change, stream_id).order_by(change.c.number.desc()).limit(limit)
         page = page if before is None else page.where(change.c.number < before)
         return [rows.change_of(row) for row in self._rows(page)]
-
-    def alignments(self) -> list[AlignmentRecord]:
-        """Return all alignments in the order of their names."""
-        found = self._rows(select(alignment).order_by(alignment.c.name))
-        return [rows.ALIGNMENTS.value(row) for row in found]
 
     def replicas_secret(self) -> bytes:
         """Return the secret by which the controllers of the database know each other."""

@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar, get_type_hints
 import msgspec
 
 from controller.store.port import (
-    AlignmentRecord,
     AppendedMark,
     BacklogRecord,
     Change,
@@ -64,7 +63,6 @@ READERS = Kept(ReaderRecord, attrgetter("stream_id", "group", "reader"))
 BACKLOGS = Kept(BacklogRecord, attrgetter("stream_id", "group"))
 LATE = Kept(LateRecord, attrgetter("key"))
 LEDGER = Kept(LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
-ALIGNMENTS = Kept(AlignmentRecord, lambda record: (record.name,))
 
 
 _HINTS = get_type_hints(MemberRecord)

@@ -151,8 +151,8 @@ late = _of_streams(
 # What operators changed; numbers rise by one in each stream.
 change = _of_streams("change", _key("number", BigInteger), _number("at"), _record())
 
-# Of an alignment its settings alone; its members report again.
-alignment = Table("alignment", metadata, _key("name"), _record(), sqlite_with_rowid=False)
+# Until 0.3: alignments, which controllers of earlier versions read and write beside this one.
+Table("alignment", metadata, _key("name"), _record(), sqlite_with_rowid=False)
 
 token = Table(
     "token",

@@ -23,7 +23,6 @@ from controller.store.port import StoreUnavailable, Transaction, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
     REVISION,
-    alignment,
     backlog,
     bucket,
     change,
@@ -62,7 +61,6 @@ DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
 )
 """
 _FORGET_BACKLOG = "DELETE FROM backlog WHERE stream_id = ? AND reader_group = ?"
-_FORGET_ALIGNMENT = "DELETE FROM alignment WHERE name = ?"
 _SET_CLOCK = "UPDATE bucket SET service_ms = ? WHERE number = ?"
 _FORGET_MARKS = """
 DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
@@ -136,9 +134,6 @@ class SqlStore(SqlReading):
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
             self._many(cursor, _MAKE_WHOLE, self._whole_cuts(cursor, batch.forgotten))
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
-            forgotten = [(name,) for name in batch.forgotten_alignments]
-            self._many(cursor, _FORGET_ALIGNMENT, forgotten)
-            self._many(cursor, _PUT_ALIGNMENT, list(map(rows.ALIGNMENTS.row, batch.alignments)))
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
         self._tails |= tails
         if batch.dropped:
@@ -264,7 +259,6 @@ def upsert(table: Table, source: str = "") -> str:
     return f"{insert(table, source)} ON CONFLICT ({key}) DO UPDATE SET {changes}"
 
 
-_PUT_ALIGNMENT = upsert(alignment)
 _PUT_STREAM, _PUT_READER = upsert(stream), upsert(reader)
 _PUT_BACKLOG, _PUT_LATE = upsert(backlog), upsert(late)
 _APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)

@@ -22,7 +22,6 @@ from noted_time.values import (
     NotesRefused,
     Rejected,
     UnexpectedAnswer,
-    UnknownAlignment,
     UnknownDomain,
     UnknownReader,
     UnknownStream,
@@ -63,9 +62,9 @@ def error_of(
     """
     if status >= SERVER_ERROR or status in TRY_LATER:
         return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
-    if kind_of(problem) == REFUSED:
+    if _kind_of(problem) == REFUSED:
         return NotesRefused(_sentence(status, problem), problem)
-    named = _ERRORS.get(kind_of(problem))
+    named = _ERRORS.get(_kind_of(problem))
     return _unnamed(status, problem) if named is None else named(problem, stream)
 
 
@@ -78,10 +77,10 @@ def retry_after_s(header: str | None) -> float | None:
     return float(header) if header and header.isascii() and header.isdigit() else None
 
 
-def kind_of(problem: Mapping[str, Any]) -> str:
+def _kind_of(problem: Mapping[str, Any]) -> str:
     """Return the word a problem is known by.
 
-    >>> kind_of({"type": "urn:noted-time:problem:unknown_stream"}), kind_of({})
+    >>> _kind_of({"type": "urn:noted-time:problem:unknown_stream"}), _kind_of({})
     ('unknown_stream', '')
     """
     words = _WORDS.findall(str(problem.get("type", "")))
@@ -90,12 +89,11 @@ def kind_of(problem: Mapping[str, Any]) -> str:
 
 def is_known(problem: Mapping[str, Any]) -> bool:
     """Whether it is a problem of a controller, which has facts that clients read."""
-    return kind_of(problem) in _ERRORS or kind_of(problem) == REFUSED
+    return _kind_of(problem) in _ERRORS or _kind_of(problem) == REFUSED
 
 
 _ERRORS: Mapping[str, Callable[[Mapping[str, Any], str], NotedTimeError]] = {
     "unknown_stream": lambda _, stream: UnknownStream(stream),
-    "unknown_alignment": lambda it, _: UnknownAlignment(str(it.get("alignment", ""))),
     "unknown_writer": lambda it, _: UnknownWriter(str(it.get("writer", ""))),
     "unknown_domain": lambda it, _: UnknownDomain(str(it.get("domain", "")), it.get("domains", ())),
     "unknown_reader": lambda it, _: UnknownReader(str(it.get("group", "")), it.get("reader")),

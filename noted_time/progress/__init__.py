@@ -1,14 +1,5 @@
-"""How far readers are: in time, behind the marks, and ahead of each other."""
+"""How far readers are: in time, and behind the marks."""
 
-from noted_time.progress.alignment import (
-    Alignment,
-    AlignmentNow,
-    AlignmentSettings,
-    GroupOfStream,
-    HeldBound,
-    MemberNow,
-    Standing,
-)
 from noted_time.progress.backlog import (
     UNKNOWN,
     Backlog,

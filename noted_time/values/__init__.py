@@ -54,7 +54,6 @@ from noted_time.values.errors import (
     StreamSealed,
     TooManySegments,
     UnexpectedAnswer,
-    UnknownAlignment,
     UnknownDomain,
     UnknownReader,
     UnknownStream,

@@ -21,7 +21,6 @@
     │   ├── Recreated       a log or topic is not the one whose offsets were noted
     │   ├── AnotherLog      the positions of the stream are of another log
     │   ├── NotObservable   a topic's settings do not permit this way to observe it
-    │   ├── UnknownAlignment  there is no alignment of that name
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownDomain   the stream does not declare that domain
     │   ├── UnknownWriter   the stream has no member of that name
@@ -301,17 +300,6 @@ class UnknownStream(Rejected):
             f"there is no stream {stream!r}: create it with `noted-time stream create {stream}`"
         )
         self.stream = stream
-
-
-class UnknownAlignment(Rejected):
-    """No alignment has that name."""
-
-    def __init__(self, alignment: str) -> None:
-        super().__init__(
-            f"there is no alignment {alignment!r}: create it with "
-            f"`noted-time alignment set {alignment} --max-drift DURATION`"
-        )
-        self.alignment = alignment
 
 
 class UnknownDomain(Rejected):

@@ -49,10 +49,6 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     writer: Annotated[
         list[str], typer.Option(help="Writer it may note for; * stands for anything. All if none.")
     ] = NONE,
-    alignment: Annotated[
-        list[str],
-        typer.Option(help="Alignment a reader may use; * stands for anything. All if none."),
-    ] = NONE,
     expires_in: Annotated[
         str | None, typer.Option(help="90d, 12h, 30m or 45s; by default the token never expires.")
     ] = None,
@@ -67,7 +63,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     from controller.store.migrate import create_if_new
 
     with ended_in_a_sentence():
-        grant = Grant.of(scope, stream, writer, alignment)
+        grant = Grant.of(scope, stream, writer)
         lifetime_ms = None if expires_in is None else duration_ms(expires_in)
         if lifetime_ms == 0:
             raise Rejected("the lifetime must be positive, for example 90d")

@@ -106,14 +106,6 @@ class GroupRead:
     backlog: BacklogState = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class AlignmentRead:
-    """The bound of an alignment, `None` for none; how long a member may be silent, in ms."""
-
-    bound: int | None
-    member_timeout_ms: int
-
-
 def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
     @wraps(read)
     def checked(wire: Json) -> Answer:
@@ -198,14 +190,6 @@ def _backlog(wire: Json) -> BacklogState:
     reasons = {cause["reason"] for cause in wire.get("because", ())}
     because = tuple(reason for reason in get_args(Reason) if reason in reasons)
     return BacklogState(backlog, because, None if since is None else int64(since))
-
-
-@_read_whole
-def alignment_answer(wire: Json) -> AlignmentRead:
-    """Read the answer of ``PUT /alignments/{alignment}/members/{member}``."""
-    bound = wire["bound"]
-    timeout = int64(wire["member_timeout_ms"])
-    return AlignmentRead(None if bound is None else int64(bound), timeout)
 
 
 def _succession(events: list[Json]) -> Succession:

@@ -90,10 +90,5 @@ def offline(stream: str, group: str, reader: str, position: Mapping[int, int]) -
     return Question("POST", path, body={"position": position_to_wire(position)})
 
 
-def align(alignment: str, member: str, where: Json) -> Question:
-    """Report the time of a member of an alignment, and ask for the bound."""
-    return Question("PUT", f"/v1/alignments/{alignment}/members/{member}", body=where)
-
-
 def _of(domain: str | None) -> dict[str, Any]:
     return {} if domain is None else {"domain": domain}

@@ -19,7 +19,7 @@ from noted_time.reading import (
     check_windows,
     complete_windows,
 )
-from noted_time.values import Mark, Rejected, State, Succession, TimeWindow, UnknownDomain
+from noted_time.values import Mark, Rejected, Succession, TimeWindow, UnknownDomain
 from reader_client.asking.answers import MarksRead, StreamRead
 
 NO_WINDOW = TimeWindow(None, None)
@@ -140,14 +140,6 @@ class Follower:
         if self.succession:
             position = self.succession.normalise(position)
         return self._history.window(position)
-
-    def state(self, position: Mapping[int, int]) -> State:
-        """Return whether a reader at that position can expect more."""
-        window, last = self.window(position), self._history.last
-        if window.sealed:
-            return "finished"
-        is_at_end = last is None or window.lower_seq == last.seq
-        return "idle" if is_at_end and self.is_quiet else "live"
 
     def times(self, position: Mapping[int, int]) -> SegmentTimes:
         """Return how far a position is in each segment, in time."""

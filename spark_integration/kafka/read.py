@@ -28,7 +28,6 @@ from spark_integration.kafka.records import (
 )
 from spark_integration.kafka.topic_marks import MarksWanted, check_exact
 from spark_integration.log.options import (
-    Align,
     Batches,
     CatchUp,
     Columns,
@@ -63,7 +62,6 @@ OF_LOGS: Mapping[type, str] = {
     ReadRange: "read_complete_kafka reads a range of event times",
     Columns: "parse= of the records selects columns",
     Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
-    Align: "Spark decides how far it reads of a topic",
 }
 """The options that only a file log has, and what there is of a topic."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from noted_time import BacklogPolicy, Rejected
 from noted_time.observing import INGESTION
-from noted_time.progress.alignment import Align as Align  # noqa: PLC0414 - it is one of the options
 from noted_time.values import Time, shown_time
 from spark_integration.marks.arguments import check_one_of, time_ms
 from spark_integration.scan.time_range import TimeRange
@@ -146,7 +145,7 @@ class Ingestion:
             raise Rejected(f"Ingestion(…) goes with domain={INGESTION!r}")
 
 
-Option = ReadRange | Columns | Batches | CatchUp | Align | Ingestion
+Option = ReadRange | Columns | Batches | CatchUp | Ingestion
 """One of the values that `read_noted_log` takes after the stream, each kind once."""
 
 

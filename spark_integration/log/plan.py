@@ -1,6 +1,6 @@
 """Where a micro-batch ends, and what its watermark is and why.
 
-A batch is planned in stages: range → ingested → order → aligned → limit. Each takes a `Plan` and
+A batch is planned in stages: range → ingested → order → limit. Each takes a `Plan` and
 returns one that reads less or sets how rows are chosen; the last one sets the ends. A batch that is
 run again is not planned: it has the offsets of its first run.
 """
@@ -42,8 +42,7 @@ def by_shares(unread: Unread, limit: int) -> dict[int, int]:
 class Plan:
     """What a micro-batch may read that begins at `begun`, under the mark last `released`.
 
-    `marks` are the known ones. `is_to_end`: the query ends when it has read all that is present
-    now. The last stage sets `ends`.
+    `marks` are the known ones. The last stage sets `ends`.
     """
 
     begun: LogOffset
@@ -51,7 +50,6 @@ class Plan:
     marks: Releaser
     unread: Unread
     limit: ReadLimit
-    is_to_end: bool = False
     divide: Divide = by_shares
     ends: Mapping[int, int] | None = None
 

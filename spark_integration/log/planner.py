@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time.client import position_to_wire
-from noted_time.client.transport import Transport
-from spark_integration.log.aligning import Aligner
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.plan import (
@@ -53,7 +51,6 @@ class Planner:
             IngestionMarks(self._feed, query.ingestion.unstamped) if query.is_ingestion else None
         )
         self._marks = Releaser(self._ingestion or self._feed(), query.policy.on_seal)
-        self._aligner = self._aligned()
         self._limit = Limit(query.catch_up)
         self._target: Files | None = None
         self._restated = Restated(feeds_claims=query.policy.feeds_claims)
@@ -65,18 +62,9 @@ class Planner:
         query = self._query
         return ControllerFeed(query.controller_url, query.stream, query.domain, token=self._token)
 
-    def _aligned(self) -> Aligner | None:
-        query, align = self._query, self._query.align
-        if align is None:
-            return None
-        transport = Transport(query.controller_url, token=self._token)
-        return Aligner(transport, align.alignment, align.member or query.stream)
-
     def close(self) -> None:
         """Stop following marks."""
         self._marks.close()
-        if self._aligner is not None:
-            self._aligner.close()
 
     # Where a batch ends
 
@@ -101,12 +89,7 @@ class Planner:
         if self._target is None or not self._restated.has_begun:
             self._marks.follow(released)
         begun = self._within_times(begun)
-        if begun.times.are_read(released.lower):
-            ended = begun
-            if self._aligner is not None:
-                self._aligner.bound(released.lower, "finished")
-        else:
-            ended = self._ended(begun, limit)
+        ended = begun if begun.times.are_read(released.lower) else self._ended(begun, limit)
         run = self._restated.run(begun.run, released, is_first_due=released.lower is not None)
         ended = self._limit.flagged(begun, replace(ended, run=run))
         return self._explained(ended)
@@ -138,14 +121,8 @@ class Planner:
     def _ended(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
         files, domain = self._there(), self._query.domain_name
         gone = self._gone(files, begun.segments)
-        plan = Plan(
-            begun,
-            begun.released(domain),
-            self._marks,
-            Unread(files, begun.segments),
-            limit,
-            is_to_end=self._target is not None,
-        )
+        unread = Unread(files, begun.segments)
+        plan = Plan(begun, begun.released(domain), self._marks, unread, limit)
         plan = reduce(lambda plan, stage: stage(plan), self._stages(), plan)
         ended = replace(begun, segments=plan.ends or {})
         if self._ingestion is not None:
@@ -159,8 +136,6 @@ class Planner:
             yield self._ingestion.covered
         if self._query.batches.order == "time":
             yield in_order_of_time
-        if self._aligner is not None:
-            yield self._aligner
         yield self._limit
 
     def _gone(self, files: Files, begun: Mapping[int, int]) -> dict[int, int]:

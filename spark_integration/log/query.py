@@ -12,7 +12,6 @@ from noted_time.observing import INGESTION
 from noted_time.values import checked_name
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import (
-    Align,
     Batches,
     CatchUp,
     Columns,
@@ -35,7 +34,6 @@ FIELDS: dict[type[Option], str] = {
     Columns: "columns",
     Batches: "batches",
     CatchUp: "catch_up",
-    Align: "align",
     Ingestion: "ingestion",
 }
 
@@ -58,7 +56,6 @@ class LogQuery:
     columns: Columns = field(default_factory=Columns)
     batches: Batches = field(default_factory=Batches)
     catch_up: CatchUp | None = None
-    align: Align | None = None
     ingestion: Ingestion = field(default_factory=Ingestion)
     is_only: bool = False
 

@@ -40,11 +40,11 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     The watermark is that of the last mark whose cut the query has read, under a `policy`.
 
     Options follow the stream as values, each kind at most once: a `ReadRange` of event times, the
-    `Columns`, the size and order of `Batches`, other batches to `CatchUp`, and the alignment to
-    `Align` with. ``domain="ingestion"`` reads the marks of an observer
-    (`writer_client.IngestionNoter`) and adds the column `_ingested`: 1 ms before the lower of the
-    first mark whose cut lies above the row. Rows beyond the last cut wait. The watermark is that of
-    `_ingested`, and `event_time` is left out, unless an `Ingestion` sets how far it may lag.
+    `Columns`, the size and order of `Batches`, and other batches to `CatchUp`.
+    ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
+    the column `_ingested`: 1 ms before the lower of the first mark whose cut lies above the row.
+    Rows beyond the last cut wait. The watermark is that of `_ingested`, and `event_time` is left
+    out, unless an `Ingestion` sets how far it may lag.
 
     Raises `InvalidName` for the stream; `Rejected` for an invalid URL, column or schema, a range
     that Spark cannot express, and options that cannot be combined; `ImplausibleTime` for an

@@ -18,7 +18,6 @@ from tests.support.controllers import until
 from tests.support.gates import Guarded, behind
 
 S = "/v1/streams/s"
-A = "/v1/alignments/a"
 READER = f"{S}/reader-groups/g/readers/r"
 
 
@@ -29,9 +28,7 @@ def calls() -> Iterator[tuple[str, str]]:
         for method in operations:
             yield (
                 method.upper(),
-                path.format(
-                    stream="s", group="g", reader="r", writer="w", alignment="a", member="m"
-                ),
+                path.format(stream="s", group="g", reader="r", writer="w"),
             )
 
 
@@ -67,9 +64,9 @@ async def test_whether_it_lives_may_be_asked_by_anybody(path: str) -> None:
 
 
 GIVEN = {
-    "read": {"a token", "read", "align", "read all"},
+    "read": {"a token", "read", "read all"},
     "write": {"a token", "write"},
-    "admin": {"a token", "read", "align", "read all", "write", "administer"},
+    "admin": {"a token", "read", "read all", "write", "administer"},
 }
 
 
@@ -95,42 +92,6 @@ async def test_a_refusal_names_the_right_that_is_missing() -> None:
     problem = answer.json()
     assert (answer.status_code, problem["code"], problem["right"]) == (403, "forbidden", "write")
     assert "write stream 's'" in problem["detail"]
-
-
-async def test_a_member_of_an_alignment_reads_some_stream() -> None:
-    """And the stream of the group whose time it takes; a token of a writer alone gets nothing.
-
-    Only readers of the other stream learn that a member is a group of it.
-    """
-    guarded = Guarded()
-    admin, write = guarded.token("admin"), guarded.token("write")
-    read = guarded.token("read", streams=["s"])
-    group = [{"stream": stream, "group": "g"} for stream in ("s", "t")]
-    async with behind(guarded.gate) as door:
-        made = await door.call("PUT", A, admin, {"max_drift": 1})
-        for stream in "st":
-            reader = f"/v1/streams/{stream}/reader-groups/g/readers/r"
-            await door.call("PUT", reader, admin, {"position": {}})
-        seen = [await door.call("GET", A, token) for token in (read, write)]
-        times = [await door.call("PUT", f"{A}/members/m", t, {"time": 1}) for t in (read, write)]
-        groups = [await door.call("PUT", f"{A}/members/m", read, each) for each in group]
-        members = (await door.answer("GET", A, read)).json()["members"]
-        await door.call("PUT", f"{A}/members/n", admin, group[1])
-        shown = [(await door.answer("GET", A, token)).json()["members"] for token in (admin, read)]
-        lists = [
-            (await door.answer("GET", "/v1/alignments", token)).json()["alignments"]
-            for token in (admin, read, write)
-        ]
-
-    allowed = [(200, ""), (403, "forbidden")]
-    assert (made, seen, times, groups) == ((201, ""), allowed, allowed, allowed)
-    assert members["m"]["time"] is None
-    named = [
-        {name: each["group"] and each["group"]["stream"] for name, each in row.items()}
-        for row in shown
-    ]
-    assert named == [{"m": "s", "n": "t"}, {"m": "s", "n": None}]
-    assert [[row["name"] for row in found] for found in lists] == [["a"], ["a"], []]
 
 
 async def test_one_writer_cannot_note_for_another() -> None:
@@ -183,7 +144,7 @@ async def test_a_token_may_ask_what_it_permits() -> None:
     async with behind(guarded.gate) as door:
         answers = [(await door.answer("GET", "/v1/access", token)).json() for token in tokens]
 
-    own = {"version": version("noted-time"), "tokens": True, "writers": ["*"], "alignments": ["*"]}
+    own = {"version": version("noted-time"), "tokens": True, "writers": ["*"]}
     assert answers == [
         {
             **own,
@@ -334,8 +295,6 @@ def test_every_documented_call_but_operators_changes_needs_a_named_right() -> No
         ("DELETE", f"{S}/writers/w"),
         ("POST", f"{S}/writers/w/hold"),
         ("DELETE", f"{S}/writers/w/hold"),
-        ("PUT", A),
-        ("DELETE", A),
     }
 
 
@@ -378,23 +337,6 @@ async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
         True,
         False,
     )
-
-
-async def test_a_token_uses_the_alignments_that_it_names() -> None:
-    """It sees no other one, reports to none, and may read its streams all the same."""
-    guarded = Guarded()
-    admin, token = guarded.token("admin"), guarded.token("read", alignments=["a*"])
-    paths = [f"/v1/alignments/{name}" for name in ("a", "b")]
-    async with behind(guarded.gate) as door:
-        for path in paths:
-            await door.call("PUT", path, admin, {"max_drift": 1})
-        seen = [await door.call("GET", path, token) for path in (*paths, S)]
-        seen += [await door.call("PUT", f"{path}/members/m", token, {}) for path in paths]
-        listed = (await door.answer("GET", "/v1/alignments", token)).json()["alignments"]
-
-    forbidden, ok = (403, "forbidden"), (200, "")
-    assert seen == [ok, forbidden, ok, ok, forbidden]
-    assert [each["name"] for each in listed] == ["a"]
 
 
 async def test_two_headers_count_as_no_token() -> None:

@@ -275,7 +275,7 @@ def test_a_bound_token_names_the_first_writer_it_may_not_note_for() -> None:
         ([], [], [], "a token needs a scope"),
         (["reed"], [], [], "unknown scope 'reed'"),
         (["admin"], ["s"], [], "cannot be limited to streams"),
-        (["admin", "write"], [], ["w"], "writers or alignments"),
+        (["admin", "write"], [], ["w"], "limited to streams or writers"),
         (["read"], [], ["w"], "requires --scope write"),
         (["read"], ["a"] * 1001, [], "more than 1000 patterns"),
     ],
@@ -309,6 +309,14 @@ def test_what_was_not_granted_explicitly_is_not_granted(kept: dict[str, object])
 
     may = (grant.may_read("s"), grant.may_write("s", "w"), grant.may_administer())
     assert (may, EVERYTHING.may_administer()) == ((False, False, False), True)
+
+
+def test_a_token_that_an_earlier_version_narrowed_to_alignments_is_loaded() -> None:
+    """It keeps its other rights; there are no alignments any more."""
+    kept = {"admin": False, "read": ["s"], "write": [], "writers": ["*"], "alignments": ["shop*"]}
+    grant = Grant.from_scopes(kept)
+
+    assert (str(grant), grant.may_read("s"), grant.may_read("t")) == ("read s", True, False)
 
 
 # What is kept of tokens, in every store

@@ -362,8 +362,6 @@ UNKNOWN = dict.fromkeys(map("no{:05}".format, range(MANY)), 1)
         ("POST", f"{S}/writers/a/hold", {"for_ms": 1} | UNKNOWN),
         ("PUT", f"{S}/reader-groups/g", {"backlog": UNKNOWN}),
         ("PUT", f"{S}/reader-groups/g/readers/r", {"position": WRONG}),
-        ("PUT", "/v1/alignments/a", {"max_drift": 1} | UNKNOWN),
-        ("PUT", "/v1/alignments/a/members/m", {"time": 1} | UNKNOWN),
     ],
 )
 async def test_an_invalid_body_is_judged_up_to_its_first_fault(

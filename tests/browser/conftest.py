@@ -6,17 +6,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
-from tests.support.aligned import put_alignment, report_group, report_member
 from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
-from tests.support.calls import HOUR_MS, Calls
+from tests.support.calls import Calls
 from tests.support.dashboards import (
-    MINUTE_MS,
     PLAYED_MS,
     PassingTime,
     Stalled,
     Story,
     stall,
-    wall_ms,
 )
 from tests.support.gates import Guarded
 from tests.support.served import Served
@@ -71,20 +68,6 @@ def seed(served: Served) -> Calls:
 def stalled(seed: Calls) -> Stalled:
     """A stream of the test's own, which `lima` holds."""
     return stall(seed, f"stalled-{next(NUMBERS)}")
-
-
-@pytest.fixture
-def aligned(served: Served) -> str:
-    """An alignment of the test's own: `ledger` holds `billing` of `orders`.
-
-    The member `returns` has no time yet, and does not count.
-    """
-    name = f"month-end-{next(NUMBERS):03}"
-    put_alignment(served.url, name, MINUTE_MS)
-    report_group(served.url, name, "billing-job", "orders", "billing")
-    report_member(served.url, name, "ledger", wall_ms() - 10 * HOUR_MS)
-    report_member(served.url, name, "returns", None)
-    return name
 
 
 @pytest.fixture(scope="package")

@@ -1,4 +1,4 @@
-"""What is shown fits and is exact: long names, large numbers, many rows, alignments."""
+"""What is shown fits and is exact: long names, large numbers, many rows."""
 
 import re
 import time
@@ -281,60 +281,3 @@ def test_1000_streams_are_paged_and_searched(visiting: Visiting, large: Served) 
     visit.page.get_by_role("searchbox", name="Search streams").fill("s-0777")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("s-0777")
-
-
-# Alignments as people see them: beside the streams, and on a stream whose readers wait
-
-
-def test_an_alignment_names_its_holders_and_members_at_the_bound(
-    visit: Visit, aligned: str
-) -> None:
-    """And which do not count, and why; a reader group links to its stream."""
-    visit.open()
-    row = visit.rows("Alignments").filter(has_text=aligned)
-    members = row.get_by_role("paragraph")
-
-    expect(row).to_contain_text("of 1m")
-    expect(members).to_have_text(
-        [
-            re.compile("^ledger .*:"),
-            re.compile("^billing-job .* at the bound$"),
-            re.compile("no time yet$"),
-        ]
-    )
-    members.get_by_role("link", name="billing-job").click()
-    expect(visit.page.get_by_role("heading", level=1)).to_have_text("orders")
-
-
-def test_a_reader_group_at_the_bound_names_its_holder(visit: Visit, aligned: str) -> None:
-    """Beside its name, and no other group of the stream does."""
-    visit.open_stream("orders")
-    held = visit.rows("Readers").filter(has_text=f"at the bound of {aligned}, held by ledger")
-
-    expect(held).to_have_count(1)
-    expect(held).to_contain_text("billing")
-
-
-def test_an_alignment_that_is_removed_goes_from_the_page(
-    visit: Visit, seed: Calls, aligned: str
-) -> None:
-    """Without anything being pressed."""
-    visit.page.clock.install()
-    visit.open()
-    row = visit.rows("Alignments").filter(has_text=aligned)
-    expect(row).to_be_visible()
-    seed.ask("DELETE", f"/alignments/{aligned}").raise_for_status()
-    visit.next_answers()
-    visit.next_answers()
-
-    expect(row).to_have_count(0)
-
-
-def test_an_alignment_whose_owner_does_not_answer_says_so(visit: Visit, aligned: str) -> None:
-    """It is listed all the same."""
-    visit.page.route(f"**/v1/alignments/{aligned}", lambda route: route.fulfill(status=503))
-    visit.open()
-
-    row = visit.rows("Alignments").filter(has_text=aligned)
-    expect(row).to_contain_text("no answer")
-    expect(row.get_by_role("paragraph")).to_have_count(0)

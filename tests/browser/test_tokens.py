@@ -71,14 +71,13 @@ def test_a_token_that_is_revoked_while_a_form_is_open_loses_no_text(
 def test_only_the_streams_that_one_may_read_are_listed(
     visit: Visit, closed: Served, guarded: Guarded
 ) -> None:
-    """The name of another is nowhere; neither is there a place for alignments if there are none."""
+    """The name of another is nowhere."""
     closed.make("secret")
     visit.open()
     visit.show_token(guarded.token("read", streams=("car*",)))
     expect(visit.rows("Streams")).to_have_count(1)
 
     expect(visit.page.locator("main")).not_to_contain_text("secret")
-    expect(visit.region("Alignments")).to_have_count(0)
 
 
 @pytest.mark.parametrize("view", ["/", CARGO])

@@ -19,7 +19,6 @@ RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("guides/seal",), ()),
     (("guides/what-can-go-wrong",), ()),
     (("guides/order",), ()),
-    (("guides/alignment",), ()),
     (("guides/complete-windows",), ()),
     (("guides/observers",), ("arrivals",)),
     (("start/from-with-watermark",), ("orders",)),
@@ -30,7 +29,7 @@ RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
 ]
 """Pages whose examples continue one another, and the topics that they begin with."""
 
-OVER_SPARK = {"guides/order", "guides/alignment", "guides/complete-windows"}
+OVER_SPARK = {"guides/order", "guides/complete-windows"}
 
 
 @pytest.mark.parametrize(

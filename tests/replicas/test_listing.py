@@ -4,11 +4,8 @@ from sqlalchemy import event
 
 from controller.aggregation import operations
 from controller.aggregation.operations import ANONYMOUS
-from controller.store.port import AlignmentRecord, Transaction
 from noted_time import Note, ScaleEvent
-from noted_time.progress import AlignmentSettings
 from tests.replicas.pair import BUCKETS, fills, replica, shared, two
-from tests.replicas.played import HERE, THERE, Played
 
 QUERIES = 4
 """The number of queries for a list: names, streams, marks, scale events."""
@@ -47,13 +44,3 @@ async def test_a_list_takes_a_few_queries_however_many_others_have(url: str) -> 
             found = await a.summaries(await a.names())
 
             assert (len(found), len(asked)) == (BUCKETS, QUERIES), asked
-
-
-async def test_the_alignments_of_all_are_listed_without_asking_anyone(this: Played) -> None:
-    """Their names and settings are those of the database."""
-    this.store.commit(Transaction({}, alignments=[AlignmentRecord(THERE, AlignmentSettings(20))]))
-    await this.controller.alignments.put(HERE, AlignmentSettings(10))
-    page = (await this.client.get("/v1/alignments")).json()
-
-    found = {row["name"]: row["max_drift"] for row in page["alignments"]}
-    assert (found, this.owner.asked) == ({HERE: 10, THERE: 20}, [])

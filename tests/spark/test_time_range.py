@@ -10,15 +10,13 @@ import pyarrow as pa
 import pytest
 
 from noted_time import BacklogPolicy, Rejected
-from spark_integration import Align, Batches, CatchUp, Columns, ReadRange
+from spark_integration import Batches, CatchUp, Columns, ReadRange
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from spark_integration.scan.files import LogFile
 from spark_integration.scan.time_range import TimeRange, first_offsets
 from tests.spark.conftest import Reads
-from tests.support.aligned import put_alignment, report_member, states_aligned
 from tests.support.disorder import disorder, replay
-from tests.support.hourly_log import HOUR, HourlyLog, written
 from tests.support.log_reading import batches, log_query, reader_of, replayed
 from tests.support.noted_stream import NotedStream, table
 from tests.support.query_output import QueryOutput
@@ -157,17 +155,6 @@ def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
 
     assert [row[1] for batch in found for row in batch.rows] == ["a", "b"]
     assert found[-1].watermark == 5 * SECOND
-
-
-def test_an_aligned_range_that_is_read_holds_no_other_back(log: HourlyLog) -> None:
-    """It reports that it is finished, and the others advance without it."""
-    written(log, 3)
-    put_alignment(log.served.url, "both", HOUR)
-    report_member(log.served.url, "both", "other", 3 * HOUR)
-    options = ReadRange(0, HOUR), Align("both", "one")
-    batches(log_query(log.files, *options, url=log.served.url))
-
-    assert states_aligned(log.served.url, "both") == {"one": "finished", "other": "live"}
 
 
 def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginning(

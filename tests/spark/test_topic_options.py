@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import BacklogPolicy, Rejected
-from spark_integration import Align, Batches, CatchUp, Columns, Ingestion, ReadRange
+from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from tests.support.clock import START_MS, Clock
 from tests.support.kafka import Broker
 from tests.support.query_output import QueryOutput
@@ -199,7 +199,6 @@ INGESTED = {"domain": "ingestion"}
         ([ReadRange(end_at=9)], {}, f"ReadRange {ONLY_LOGS}: read_complete_kafka reads a range"),
         ([Columns()], {}, f"Columns {ONLY_LOGS}: parse= of the records"),
         ([Batches(5)], {}, f"Batches {ONLY_LOGS}: maxOffsetsPerTrigger, among the options"),
-        ([Align("all")], {}, f"Align {ONLY_LOGS}"),
         ([CatchUp(BEHIND), CatchUp(BEHIND)], {}, "options are CatchUp, Ingestion, each once at mo"),
         ([CatchUp(BEHIND)], {"marks": "topic"}, 'marks="ahead" or marks="committed"'),
         ([CatchUp(BEHIND, 9)], {}, "takes the place of maxOffsetsPerTrigger, which is not among"),

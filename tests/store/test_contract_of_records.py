@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from controller.store.port import (
-    AlignmentRecord,
     BacklogRecord,
     Change,
     LateRecord,
@@ -20,7 +19,6 @@ from controller.store.port import (
 )
 from controller.store.sqlite import SqliteStore
 from noted_time import BacklogPolicy, ScaleEvent
-from noted_time.progress import AlignmentSettings
 from noted_time.values import HOUR_MS, MAX_INT64, LateReport
 from tests.support.stored import (
     Kept,
@@ -35,11 +33,6 @@ from tests.support.stored import (
 )
 
 POLICY = BacklogPolicy(watermark_lag_ms=1000, behind_ms=None, rule="sticky")
-
-
-def alignment(name: str, max_drift: int = 1, timeout_ms: int = 2) -> AlignmentRecord:
-    """Return an alignment."""
-    return AlignmentRecord(name, AlignmentSettings(max_drift, timeout_ms))
 
 
 def numbers(store: Store, stream_id: str = "id-1") -> list[int]:
@@ -96,23 +89,6 @@ def test_a_readers_own_backlog_is_stored(store: Store, *, said: bool | None) -> 
     store.commit(replace(of_one_stream(), readers=[reader]))
 
     assert [each.backlog for each in store.readers("id-1")] == [said]
-
-
-def test_alignments_come_back_by_name_as_they_were_last(store: Store) -> None:
-    """With the largest numbers that there are."""
-    store.commit(Transaction(alignments=[alignment("b"), alignment("B"), alignment("a", 5)]))
-    largest = alignment("a", MAX_INT64, MAX_INT64)
-    store.commit(Transaction(alignments=[largest]))
-
-    assert store.alignments() == [alignment("B"), largest, alignment("b")]
-
-
-def test_a_forgotten_alignment_may_be_made_again_in_the_same_batch(store: Store) -> None:
-    """One that is not there is forgotten as well."""
-    store.commit(Transaction(alignments=[alignment("a"), alignment("b")]))
-    store.commit(Transaction(forgotten_alignments=["a", "b", "c"], alignments=[alignment("b", 9)]))
-
-    assert store.alignments() == [alignment("b", 9)]
 
 
 def test_the_ledger_is_read_from_either_end(store: Store) -> None:

@@ -36,7 +36,7 @@ GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
 
 CHANGING = {"id", "stream_id", "written_at", "noted_at", "holding_since", "held_for_ms", "at"}
 CHANGING |= {"times_out_in_ms", "reported_at", "since", "held_until", "until"}
-CHANGING |= {"now", "first_at", "lag", "silent_for_ms", "silent_ms", "out_at", "in_ms"}
+CHANGING |= {"now", "first_at", "lag", "silent_ms", "out_at", "in_ms"}
 CHANGING |= {"first_seen", "last_seen"}
 DURATION = re.compile(r"\b\d+(?:ms|[smhd])(?: \d+(?:ms|[smhd]))?\b")
 

@@ -58,7 +58,7 @@ def _version(initdb: Path) -> float:
 
 
 EMPTIES = """
-    DELETE FROM stream; DELETE FROM alignment; DELETE FROM replica; DELETE FROM token;
+    DELETE FROM stream; DELETE FROM replica; DELETE FROM token;
     UPDATE bucket SET service_ms = 0
 """
 """Of few rows this takes a third of the time that TRUNCATE does, which makes new files."""

@@ -22,10 +22,9 @@ from controller.api.wire.problems import problem
 from controller.service.permissions import Grant
 from controller.service.tokens import Holder, TokenCache
 
-Right = Literal["nothing", "a token", "read", "align", "read all", "write", "forward", "administer"]
+Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "administer"]
 
 STREAMS = "/v1/streams/"
-ALIGNMENTS = "/v1/alignments/"
 OVERVIEW = "/v1/overview"
 FORWARDED_NOTES = "/v1/forwarded-notes"
 """Where controllers post the notes that they forward; each request there shows its own token.
@@ -39,7 +38,6 @@ ANY_TOKEN = frozenset(
     (
         ("GET", "/v1/streams"),
         ("GET", OVERVIEW),
-        ("GET", "/v1/alignments"),
         ("GET", "/v1/access"),
     )
 )
@@ -72,16 +70,13 @@ READING = frozenset(
     )
 )
 """The calls of readers: method, and path below the stream with a star for each name."""
-ALIGNING = frozenset((("GET", ""), ("PUT", "members/*")))
-"""The calls of members of alignments: method, and path below the alignment."""
-
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 LOOPBACK = frozenset(("127.0.0.1", "localhost"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 
 
 class Need(NamedTuple):
-    """What a call needs, and on which stream or alignment if that matters."""
+    """What a call needs, and on which stream if that matters."""
 
     right: Right
     stream: str = ""
@@ -92,15 +87,11 @@ class Need(NamedTuple):
             return grant.may_write(self.stream)
         if self.right == "read":
             return grant.may_read(self.stream)
-        if self.right == "align":
-            return grant.may_align(self.stream)
         if self.right == "read all":
             return grant.may_read_all()
         return self.right in {"nothing", "a token"} or grant.may_administer()
 
     def __str__(self) -> str:
-        if self.right == "align":
-            return f"use alignment {self.stream!r}"
         named = self.right in {"read", "write"}
         return f"{self.right} stream {self.stream!r}" if named else self.right
 
@@ -122,10 +113,6 @@ def needed(method: str, path: str) -> Need:
         return Need(WHOLLY[path])
     if (method, path) in ANY_TOKEN:
         return Need("a token")
-    if path.startswith(ALIGNMENTS):
-        alignment, *below = path.removeprefix(ALIGNMENTS).split("/")
-        is_reading = (method, _shape(below)) in ALIGNING
-        return Need("align" if is_reading else "administer", alignment)
     return Need("administer")
 
 

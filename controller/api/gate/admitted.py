@@ -19,7 +19,7 @@ MARKED = (FORWARDED, b"1")
 class Call(NamedTuple):
     """An admitted request: by whom and from where.
 
-    `stream` names the stream or alignment that it is for, whose owner answers; empty for none.
+    `stream` names the stream that it is for, whose owner answers; empty for none.
     """
 
     stream: str

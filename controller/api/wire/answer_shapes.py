@@ -6,7 +6,7 @@ OpenAPI shows both as they are declared, see `replies.shape`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar, get_type_hints
 
@@ -16,7 +16,6 @@ from controller.aggregation.shown.overview import StreamRow
 from controller.aggregation.shown.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
 from noted_time import Mark, ScaleEvent, StreamSettings
-from noted_time.progress import AlignmentNow, AlignmentSettings, MemberNow
 from noted_time.values import FURTHER_FIELDS, Absence, LateReport
 
 A = TypeVar("A")
@@ -161,51 +160,6 @@ class ChangesPage(msgspec.Struct):
     next: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlignmentRow(AlignmentSettings):
-    """The settings of an alignment, as a list has them."""
-
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlignmentAnswer(AlignmentSettings):
-    """An alignment: no member reads above `bound`, which `held_by` holds there; null: unbounded.
-
-    `drift` is how far the fastest member is ahead of the slowest, of those that are counted.
-    """
-
-    name: str
-    bound: int | None
-    held_by: str | None
-    drift: int | None
-    members: Mapping[str, MemberNow]
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        settings: AlignmentSettings,
-        now: AlignmentNow,
-        may_read: Callable[[str], bool],
-    ) -> Self:
-        """Return the answer of an alignment, without groups of streams that may not be read."""
-        members = {
-            member: each
-            if each.group is None or may_read(each.group.stream)
-            else replace(each, group=None)
-            for member, each in now.members.items()
-        }
-        return made_of(cls, settings, name=name, **now._replace(members=members)._asdict())
-
-
-class AlignmentsPage(msgspec.Struct):
-    """A page of alignments by name; `next` is the `after` of the next page."""
-
-    alignments: Sequence[AlignmentRow]
-    next: str | None
-
-
 class OverviewPage(msgspec.Struct):
     """A page of the streams that match; `next` is the `start` of the next page.
 
@@ -252,8 +206,8 @@ class ControllersAnswer(msgspec.Struct):
 class AccessAnswer(msgspec.Struct):
     """Whether tokens are required, the id of the one that was shown, and what it permits.
 
-    `read`, `write`, `writers` and `alignments` are the patterns of names to which it is narrowed;
-    who may `administer` needs none. `version` is that of the controller.
+    `read`, `write` and `writers` are the patterns of names to which it is narrowed; who may
+    `administer` needs none. `version` is that of the controller.
     """
 
     version: str
@@ -264,4 +218,3 @@ class AccessAnswer(msgspec.Struct):
     read: Sequence[str]
     write: Sequence[str]
     writers: Sequence[str]
-    alignments: Sequence[str]

@@ -31,7 +31,7 @@ from controller.api.wire.faults import (
 )
 from controller.api.wire.shapes import REF
 from controller.service.limits import Overloaded
-from controller.service.permissions import ForeignMember, ForeignWriter
+from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable
 from noted_time.values import (
     AlreadySealed,
@@ -49,7 +49,6 @@ from noted_time.values import (
     Rejected,
     StreamSealed,
     TooManySegments,
-    UnknownAlignment,
     UnknownDomain,
     UnknownReader,
     UnknownStream,
@@ -60,9 +59,7 @@ METHOD_NOT_ALLOWED = 405
 
 KINDS: tuple[tuple[type[Exception], int, str, tuple[str, ...]], ...] = (
     (ForeignWriter, 403, "foreign_writer", ("writer",)),
-    (ForeignMember, 403, "foreign_member", ("member",)),
     (UnknownStream, 404, "unknown_stream", ()),
-    (UnknownAlignment, 404, "unknown_alignment", ("alignment",)),
     (UnknownReader, 404, "unknown_reader", ("group", "reader")),
     (UnknownWriter, 404, "unknown_writer", ("writer",)),
     (NotCompleteYet, 404, "not_complete_yet", ("lower",)),

@@ -5,13 +5,12 @@ The number of streams and holders shown is bounded, so that a scrape stays small
 
 from __future__ import annotations
 
-from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -32,15 +31,12 @@ from controller.aggregation.shown.inspection import DomainReading, StreamReading
 from controller.aggregation.shown.order import read_groups
 from controller.service.limits import Overloaded
 from controller.store.port import Leases, Transaction
-from noted_time.progress import Standing
 from noted_time.reading import UNIX_MS
 
 if TYPE_CHECKING:
     Kind = type[GaugeMetricFamily | CounterMetricFamily]
 
 STREAMS_SHOWN = 1000
-ALIGNMENTS_SHOWN = 1000
-STANDINGS = get_args(Standing)
 
 NAMES_SHOWN = 1000
 """Maximum number of holders named in all streams together, the longest first.
@@ -168,10 +164,6 @@ class Exposition(Collector):
         ]
         self._not_shown = len(streams) - len(self._streams)
         self._groups = read_groups(islice(streams, STREAMS_SHOWN))
-        self._alignments = [
-            (name, each.copy())
-            for name, each in islice(streams.alignments.items(), ALIGNMENTS_SHOWN)
-        ]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of the process and of the streams."""
@@ -183,7 +175,6 @@ class Exposition(Collector):
         yield from self._of_groups()
         sentence = "1 if a reader group has a backlog, else 0"
         yield _family("group_backlog", sentence, self._backlogs, ["stream", "group"])
-        yield from self._of_alignments()
 
     def _of_streams(self) -> Iterator[Metric]:
         members = (
@@ -273,23 +264,6 @@ class Exposition(Collector):
         yield _family("group_behind", sentence, rows, ["stream", "group", "domain"])
         sentence = "Reader groups of the streams shown without such a series"
         yield _family("groups_not_shown", sentence, [([], self._groups.not_shown)])
-
-    def _of_alignments(self) -> Iterator[Metric]:
-        """Yield the series of alignments; one without counted members has no drift and no bound."""
-        read = [(name, each, each.at(self._now.service)) for name, each in self._alignments]
-        counts = [(name, Counts(m.standing for m in now.members.values())) for name, _, now in read]
-        sentence = "Members of an alignment that are counted, or why they are not"
-        members = (([name, each], count[each]) for name, count in counts for each in STANDINGS)
-        yield _family("alignment_members", sentence, members, ["alignment", "state"])
-        sentence = "How far members may be ahead of the slowest, in the unit of their times"
-        allowed = (([name], each.settings.max_drift) for name, each, _ in read)
-        yield _family("alignment_max_drift", sentence, allowed, ["alignment"])
-        sentence = "How far the fastest counted member is ahead of the slowest, in the same unit"
-        drifts = (([name], now.drift) for name, _, now in read if now.drift is not None)
-        yield _family("alignment_drift", sentence, drifts, ["alignment"])
-        sentence = "The time above which no member is to read on"
-        bounds = (([name], now.bound) for name, _, now in read if now.bound is not None)
-        yield _family("alignment_bound", sentence, bounds, ["alignment"])
 
     def _lag_s(self, domain: DomainReading) -> float | None:
         if domain.last is None or domain.last.lower not in UNIX_MS:

@@ -1,4 +1,4 @@
-// The list of streams, by trouble, and the alignments below it.
+// The list of streams, by trouble.
 
 import { access, base } from "./api.js";
 import { h, svg } from "./elements.js";
@@ -7,9 +7,9 @@ import {
   when, writerCounts,
 } from "./parts.js";
 import { address, chosen, PAGE } from "./state.js";
-import { apart, counted, greatest, isUnix, lasting, many, share } from "./values.js";
+import { counted, greatest, isUnix, lasting, many, share } from "./values.js";
 
-export function streamsView({ overview: { now, streams, total, unanswered, conditions, next }, alignments }) {
+export function streamsView({ overview: { now, streams, total, unanswered, conditions, next } }) {
   const { search, start } = chosen;
   const isEmpty = total === 0 && !search;
   const rows = streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now)));
@@ -21,7 +21,6 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
     isEmpty ? emptyList() : section("Streams", null,
       table("Streams", rows, `No stream has “${search}” in its name.`),
       pages("start", { start, shown: streams.length, total, next, size: PAGE })),
-    alignments.length > 0 && alignmentsSection(alignments),
   ];
 }
 
@@ -77,38 +76,4 @@ function firstSteps() {
     h("p", `${label} `, button("Copy", "copy", { text }, { "aria-label": `Copy: ${label}` })),
     h("pre", { tabindex: 0 }, h("code", text)),
   ]));
-}
-
-// --- Alignments
-
-const MEMBERS = 9;
-
-const alignmentsSection = (alignments) =>
-  section("Alignments", [alignments.length === PAGE && soft(`the first ${PAGE}`)],
-    table("Alignments", alignments.map(alignmentRow)));
-
-function alignmentRow(row) {
-  const { name, bound, drift, max_drift: most, held_by: holder, members } = row;
-  const slowestFirst = Object.entries(members ?? {}).sort(bySlowness);
-  return tr(name, cell("Alignment.bare.name", name),
-    cell("Bound", members ? when(bound) : pill(["no answer", "bad"])),
-    cell("Drift.n", drift != null && `${apart(drift, bound)} of ${apart(most, bound)}`),
-    cell("Held by", holder && memberLink(holder, members[holder])),
-    cell("Members", slowestFirst.slice(0, MEMBERS).map(memberText),
-      slowestFirst.length > MEMBERS && `and ${slowestFirst.length - MEMBERS} more`));
-}
-
-/** The order of two members: those that count come first, the slowest of them first. */
-const bySlowness = ([, one], [, other]) =>
-  other.counted - one.counted || (one.time > other.time) - (one.time < other.time);
-
-/** A member's name, which leads to its stream if it is a reader group. */
-const memberLink = (name, { group }) =>
-  (group ? h("a", { href: address(group.stream, group.domain) }, name) : name);
-
-function memberText([name, member]) {
-  const { time, state: is, counted: counts, at_bound: isFar, silent_for_ms: silent } = member;
-  const why = is !== "live" ? is : time == null ? "no time yet" : `silent for ${lasting(silent)}`;
-  return h(counts ? "p" : "p.soft", memberLink(name, member), " ", when(time), " ",
-    counts ? isFar && pill(["at the bound", "warn"]) : why);
 }

@@ -7,7 +7,6 @@ import { $, h } from "./elements.js";
 import { HOUR, isUnix } from "./values.js";
 
 const POLL_MS = 1500;
-const MEMBERS_MS = 1000;
 export const PAGE = 50;
 
 export const state = { view: "", name: "", domain: null, data: {}, at: null, fault: null, skew: 0, isNew: false };
@@ -48,13 +47,6 @@ export function domain() {
 
 const ofDomain = (below, query) => get(below, { domain: domain(), ...query });
 
-/** Load the alignments with their members; one whose owner does not answer at once has its settings alone. */
-async function loadAlignments() {
-  const { alignments } = await call("GET", "v1/alignments", { query: { limit: PAGE } });
-  return Promise.all(alignments.map((row) =>
-    call("GET", `v1/alignments/${encodeURIComponent(row.name)}`, { withinMs: MEMBERS_MS }).catch(() => row)));
-}
-
 /** What a view asks for, and how: first the number of rounds from one time to the next. */
 const FEEDS = {
   streams: {
@@ -62,14 +54,12 @@ const FEEDS = {
       const { search, start } = chosen;
       return call("GET", "v1/overview", { query: { search, start, limit: PAGE } });
     }],
-    alignments: [2, loadAlignments],
   },
   stream: {
     explain: [1, () => ofDomain(["explain"], { limit: 3, exclude: chosen.picked })],
     writers: [1, () => ofDomain(["writers"], { search: chosen.search, start: chosen.start, limit: PAGE })],
     history: [2, loadHistory],
     windows: [4, loadWindows],
-    alignments: [2, loadAlignments],
     groups: [2, () => get(["reader-groups"], { limit: PAGE, after: chosen.groupsAfter })],
     group: [2, () => chosen.group && get(["reader-groups", chosen.group])],
     segments: [4, () => ofDomain(["segments"], { limit: PAGE, start: chosen.segment })],

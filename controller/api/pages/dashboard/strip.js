@@ -90,10 +90,10 @@ function writerButtons({ writer, state: is, held_until: until, excluded, noted_a
 
 // --- Readers
 
-export function readersSection({ groups, group, explain, alignments }, scale) {
+export function readersSection({ groups, group, explain }, scale) {
   const rows = groups.groups.flatMap((row) => {
     const isOpen = chosen.group === row.group;
-    const shown = groupRow(row, isOpen, explain.lower, alignments, scale);
+    const shown = groupRow(row, isOpen, explain.lower, scale);
     return isOpen && group ? [shown, detailsRow(group, explain.lower)] : shown;
   });
   return section("Readers", [],
@@ -101,24 +101,20 @@ export function readersSection({ groups, group, explain, alignments }, scale) {
     groups.next != null && h("div.pages", chooser("More groups", { groupsAfter: groups.next })));
 }
 
-function groupRow({ group, windows, behind, readers }, isOpen, lower, alignments, scale) {
+function groupRow({ group, windows, behind, readers }, isOpen, lower, scale) {
   const { lower: from, upper: to } = windows[domain()] ?? {};
   const distance = behind[domain()];
   const open = chooser(group, { group: isOpen ? null : group }, null,
     { class: "quiet", "aria-expanded": String(isOpen) });
   const range = scale && from != null && bar("range", scale, from, to ?? greatest([scale.high, from]));
   return tr(group,
-    cell("Group.bare.name", open, alignments.filter((each) => isAtBound(each, group)).map((each) =>
-      pill([`at the bound of ${each.name}, held by ${each.held_by}`, "warn"]))),
+    cell("Group.bare.name", open),
     cell("Lower to upper.bare.strip", track(scale, range)),
     cell("Complete to", when(from)),
     cell("Behind.n", distance == null ? (lower == null ? "" : "before the first mark")
       : distance === 0 ? "up to date" : apart(distance, lower)),
     cell("Readers.num.n", readers));
 }
-
-const isAtBound = ({ members }, group) => Object.values(members ?? {}).some(({ at_bound: isFar, group: of }) =>
-  isFar && of?.stream === state.name && of.group === group);
 
 /** Each reader of a group, its segments and how far it is behind; and the group's backlog. */
 function detailsRow({ group, backlog, because, readers, lags }, lower) {
