@@ -1,8 +1,8 @@
 """The writers' side: note time, and append to the file log.
 
 Each name is imported when it is first used. `WriterClient` needs neither Parquet nor Kafka;
-`SegmentLogWriter`, `LogEnds` and `LogTimes` need pyarrow, and `SharedObserver`, `TopicEnds` and all
-that begins with `Kafka` confluent-kafka.
+`SegmentLogWriter`, `LogEnds` and `LogTimes` need pyarrow, and `TopicEnds` and all that begins with
+`Kafka` confluent-kafka.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from writer_client.kafka.producer import IdleAfter as IdleAfter
     from writer_client.kafka.producer import KafkaNotedProducer as KafkaNotedProducer
     from writer_client.kafka.resolved import KafkaResolved as KafkaResolved
-    from writer_client.observing.observer import EventTimeNoter as EventTimeNoter
-    from writer_client.observing.observer import IngestionNoter as IngestionNoter
-    from writer_client.observing.partition_writers import PartitionWriters as PartitionWriters
-    from writer_client.observing.shared import SharedObserver as SharedObserver
+    from writer_client.observer import EventTimeNoter as EventTimeNoter
+    from writer_client.observer import IngestionNoter as IngestionNoter
     from writer_client.sending.delivery import DeliveryTracker as DeliveryTracker
     from writer_client.sending.outcome import Exclusion as Exclusion
     from writer_client.sending.outcome import Flushed as Flushed
@@ -42,11 +40,11 @@ NAMES = {
     "Batch": ("writer_client.files.batches", ""),
     "ClockNotes": ("writer_client.kafka.producer", "kafka"),
     "DeliveryTracker": ("writer_client.sending.delivery", ""),
-    "EventTimeNoter": ("writer_client.observing.observer", ""),
+    "EventTimeNoter": ("writer_client.observer", ""),
     "Exclusion": ("writer_client.sending.outcome", ""),
     "Flushed": ("writer_client.sending.outcome", ""),
     "IdleAfter": ("writer_client.kafka.producer", "kafka"),
-    "IngestionNoter": ("writer_client.observing.observer", ""),
+    "IngestionNoter": ("writer_client.observer", ""),
     "KafkaBrokerTimes": ("writer_client.kafka.broker_times", "kafka"),
     "KafkaEnds": ("writer_client.kafka.ends", "kafka"),
     "KafkaFields": ("writer_client.kafka.fields", "kafka"),
@@ -56,10 +54,8 @@ NAMES = {
     "LogEnds": ("writer_client.files.log_ends", "files"),
     "LogTimes": ("writer_client.files.log_ends", "files"),
     "Pace": ("writer_client.sending.posting", ""),
-    "PartitionWriters": ("writer_client.observing.partition_writers", ""),
     "Seen": ("noted_time.observing", ""),
     "SegmentLogWriter": ("writer_client.files.log_writer", "files"),
-    "SharedObserver": ("writer_client.observing.shared", "kafka"),
     "TopicEnds": ("writer_client.kafka.ends", "kafka"),
     "WriterClient": ("writer_client.client", ""),
 }

@@ -222,7 +222,7 @@ def _observing(stage: Stage, carrier: str, partition: int) -> Iterator[EventTime
     config = {"bootstrap.servers": stage.bootstrap}
     times: Callable[[], Seen] = KafkaTimes(config, STREAM, partitions=[partition])
     if way_of(carrier) is RESOLVED:
-        times = KafkaResolved(config, STREAM, among=lambda: {partition: 0})
+        times = KafkaResolved(config, STREAM, partitions=[partition])
     with observing(stage, carrier, times, delays(stage.flights).get(carrier, 0)) as observer:
         yield observer
 

@@ -50,10 +50,7 @@ class Rounds(Closing):
         """Look until `stop` is called; raises the error that ends it."""
         while not self._stopping.is_set():
             self._try_to_look()
-            self._pause()
-
-    def _pause(self) -> None:
-        self._stopping.wait(self.poll_ms / 1000)
+            self._stopping.wait(self.poll_ms / 1000)
 
     def start(self) -> None:
         """Look in a thread until `close` is called."""

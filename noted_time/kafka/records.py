@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time as clocks
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
@@ -62,15 +62,6 @@ class TopicReader(Closing):
         at = [TopicPartition(name, each, offset or begin) for each, offset in offsets.items()]
         self._consumer.incremental_assign(at)
         self.position.update(offsets)
-
-    def keep(self, partitions: Container[int]) -> list[int]:
-        """Read all but these partitions no further; returns those that are left."""
-        left = [partition for partition in self.position if partition not in partitions]
-        self._consumer.incremental_unassign([TopicPartition(self._topic.name, p) for p in left])
-        for partition in left:
-            del self.position[partition]
-            self._gone.discard(partition)
-        return left
 
     def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
         """Count a record without a time, and name one at most once a minute."""
@@ -149,7 +140,8 @@ class TopicReader(Closing):
             "read; their times are not known",
             *(name, partition, at, begin),
         )
-        self.keep(self.position.keys() - {partition})
+        self._consumer.incremental_unassign([TopicPartition(name, partition)])
+        self._gone.discard(partition)
         self.begin({partition: begin})
 
     def _ends_before(self, partition: int, at: int) -> Recreated:

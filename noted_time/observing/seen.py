@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -17,16 +17,6 @@ class Seen:
     ends: Mapping[int, int]
     newest: Mapping[int, int | None] = field(default_factory=dict)
     largest: int | None = None
-
-    def of(self, segments: Collection[int]) -> Seen:
-        """Return what was found in some segments.
-
-        >>> Seen({0: 5, 1: 7}, {1: 100}, 100).of({0})
-        Seen(ends={0: 5}, newest={}, largest=100)
-        """
-        ends = {each: self.ends[each] for each in segments if each in self.ends}
-        newest = {each: self.newest[each] for each in segments if each in self.newest}
-        return Seen(ends, newest, self.largest)
 
 
 def log_of(look: Callable[[], Seen]) -> str | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import typer
 
 import writer_client
-from noted_time.values import NotAllowed, Rejected, StreamSettings, Unreachable
+from noted_time.values import StreamSettings, Unreachable
 from noted_time_cli.observers.noting import (
     IDLE_MS,
     MAX_LAG_MS,
@@ -22,23 +21,16 @@ from noted_time_cli.observers.noting import (
     Noting,
     NotingIngestion,
     Skew,
-    check_passed_over,
 )
 from noted_time_cli.terminal.brokers import Bootstrap, Config, StreamOfTopic, Topic, kafka_config
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import duration, option
-from noted_time_cli.terminal.output import echo, say
-from noted_time_cli.terminal.running import run_for
-
-Known = Callable[[], Mapping[int, int]]
+from noted_time_cli.terminal.output import say
 
 app = typer.Typer(
     name="kafka",
     no_args_is_help=True,
     help="""Watch a Kafka topic and note what can be concluded from it.
-
-    With `--share`, several processes observe the topic: each partition has a writer of its own,
-    WRITER-0 and so on, in the process that the consumer group assigns it to.
 
     Ends with status 0 on Ctrl-C or after `--for`, and with 1 if it is refused (unknown topic or
     stream, missing right, a topic that was recreated). The observer stays a member of the stream:
@@ -49,20 +41,8 @@ app = typer.Typer(
 )
 
 
-class NotedSoFar(NamedTuple):
-    """What a look at a topic may ask: how far it was noted, and which partitions to read.
-
-    `known` returns the position that the controller has of the writer, and `among` the partitions
-    to read if that is not all of them. `client_of` returns the client that notes a partition.
-    """
-
-    known: Known = dict
-    among: Known | None = None
-    client_of: Callable[[int], writer_client.WriterClient | None] = lambda _: None
-
-
-Look = Callable[[Mapping[str, Any], str, NotedSoFar], Looks]
-"""Returns what looks at a topic, given the configuration of a client and the topic's name."""
+Look = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
+"""Returns what looks at a topic: by the configuration of a client, the topic, and who notes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,21 +53,9 @@ class Observed:
     topic: Topic
     stream: StreamOfTopic = None
     config: Config = None
-    share: Annotated[
-        bool,
-        typer.Option("--share", help="Share the partitions with other processes: a writer each."),
-    ] = False
-    group: Annotated[
-        str | None,
-        option(
-            "GROUP",
-            "The consumer group that shares them. By default noted-time.STREAM.WRITER.",
-            "--group",
-        ),
-    ] = None
 
     def observe(self, noting: Noting, look: Look, noter: Noter) -> None:
-        """Note what is seen of all partitions, or of those that the group assigns."""
+        """Note what is seen of the topic."""
         config = kafka_config(self.bootstrap, self.config)
         from noted_time.kafka import Topic as KafkaTopic
 
@@ -95,66 +63,9 @@ class Observed:
             KafkaTopic(config, self.topic).look()
         except Unreachable as error:  # said first: it may be the wrong one
             say(f"noted-time: {error}; trying again")
-        if self.share:
-            self._share(noting, config, look, noter)
-            return
-        if self.group is not None:
-            raise Rejected("--group requires --share")
         noting.observe(
-            self.stream or self.topic,
-            lambda client: look(
-                config,
-                self.topic,
-                NotedSoFar(known=lambda: client.position, client_of=lambda _: client),
-            ),
-            noter,
+            self.stream or self.topic, lambda client: look(config, self.topic, client), noter
         )
-
-    def _share(self, noting: Noting, config: Mapping[str, Any], look: Look, noter: Noter) -> None:
-        if noting.lasting == 0:
-            raise Rejected(
-                "--for 0s cannot be combined with --share: partitions are assigned only after "
-                "joining the group"
-            )
-        writers = writer_client.PartitionWriters(
-            noting.url,
-            self.stream or self.topic,
-            noting.writer,
-            domain=noting.domain,
-            timeout_ms=noting.timeout,
-            token=noting.token,
-        )
-        observer = writer_client.SharedObserver(
-            config,
-            self.topic,
-            writers,
-            lambda known: look(
-                config,
-                self.topic,
-                NotedSoFar(among=known, client_of=lambda each: observer.client_of(each)),  # noqa: PLW0108 - it is being made
-            ),
-            lambda client, view: noter(client, view, view.clock),
-            group=self.group,
-            poll_ms=noting.poll,
-        )
-        with closing(observer):
-            with noting.beginning(writers.stream):
-                partitions = observer.begin()
-                with suppress(NotAllowed):  # a token that may note need not read
-                    _advise(writers.stream, writers.command(partitions))
-            echo(f"{writers.prefix}-… observes {writers.stream}, in group {observer.group}")
-            run_for(observer, noting.lasting)
-        check_passed_over(observer)
-
-
-def _advise(stream: str, remedy: str | None) -> None:
-    """Say how the stream comes to wait for the writers before any process has begun."""
-    if remedy is not None:
-        say(
-            f"noted-time: {stream} does not expect the writers of all partitions. Run this so that "
-            "a recreated stream waits for them from the start:"
-        )
-        say(f"  {remedy}")
 
 
 Start = Annotated[
@@ -210,8 +121,6 @@ def timestamp(
 
     Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m
     """
-    if of.share and partition:
-        raise Rejected("--share cannot be combined with --partition")
     of.observe(
         noting,
         lambda config, topic, _: writer_client.KafkaTimes(
@@ -288,8 +197,8 @@ def broker_time(
     """
     of.observe(
         noting,
-        lambda config, topic, noted: writer_client.KafkaBrokerTimes(
-            config, topic, skew_ms=skew, lag_ms=lag, client_of=noted.client_of
+        lambda config, topic, client: writer_client.KafkaBrokerTimes(
+            config, topic, skew_ms=skew, lag_ms=lag, client=client
         ),
         noting.event_time(),
     )
@@ -304,8 +213,8 @@ def resolved(of: Observed, noting: Noting, *, ahead: Ahead = AHEAD_MS) -> None:
     """
     of.observe(
         noting,
-        lambda config, topic, noted: writer_client.KafkaResolved(
-            config, topic, known=noted.known, among=noted.among, ahead_ms=ahead
+        lambda config, topic, client: writer_client.KafkaResolved(
+            config, topic, known=lambda: client.position, ahead_ms=ahead
         ),
         noting.event_time(),
     )
@@ -314,7 +223,7 @@ def resolved(of: Observed, noting: Noting, *, ahead: Ahead = AHEAD_MS) -> None:
 def _reading(field: str, start: Literal["earliest", "latest"], ahead_ms: int | None) -> Look:
     """Return what makes a look that reads a field of the records, or their timestamps."""
 
-    def look(config: Mapping[str, Any], topic: str, noted: NotedSoFar) -> Looks:
+    def look(config: Mapping[str, Any], topic: str, client: writer_client.WriterClient) -> Looks:
         from writer_client.kafka.fields import timestamp as timestamp_of
 
         return writer_client.KafkaFields(
@@ -322,10 +231,9 @@ def _reading(field: str, start: Literal["earliest", "latest"], ahead_ms: int | N
             topic,
             field or timestamp_of,
             start=start,
-            known=noted.known,
-            among=noted.among,
+            known=lambda: client.position,
             ahead_ms=ahead_ms,
-            client_of=noted.client_of,
+            client=client,
         )
 
     return look

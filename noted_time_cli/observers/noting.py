@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,8 +14,7 @@ from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, o
 from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import Lasting, run_for
 from writer_client import EventTimeNoter, IngestionNoter, WriterClient
-from writer_client.observing.observer import Observer
-from writer_client.sending.clock import unix_ms
+from writer_client.observer import Observer
 
 BEGIN_S = 5.0
 IDLE_MS, MAX_LAG_MS = 60_000, 10_000
@@ -24,8 +22,8 @@ IDLE_MS, MAX_LAG_MS = 60_000, 10_000
 Looks = Callable[[], Seen]
 """What looks at a whole log, such as a `LogEnds`."""
 
-Noter = Callable[[WriterClient, Looks, Callable[[], int]], Observer]
-"""Returns what notes through a client what is seen, given a clock."""
+Noter = Callable[[WriterClient, Looks], Observer]
+"""Returns what notes through a client what is seen."""
 
 Delay = Annotated[int, duration("How far rows of one segment come out of order.", "--delay")]
 Idle = Annotated[
@@ -65,19 +63,17 @@ class Noting:
             timeout_ms=self.timeout,
         ) as client:
             looks = look(client)
-            observer = noter(client, looks, unix_ms)
+            observer = noter(client, looks)
             client.join()
-            with self.beginning(stream):
-                client.flush(BEGIN_S)
+            self._begin(client)
             echo(f"{client.writer} observes {client.stream}")
             run_for(observer, self.lasting)
-        check_passed_over(looks)
+        _check_passed_over(looks)
 
-    @contextmanager
-    def beginning(self, stream: str) -> Iterator[None]:
+    def _begin(self, client: WriterClient) -> None:
         """Go on if the controller does not answer; say how to declare a domain that is not."""
         try:
-            yield
+            client.flush(BEGIN_S)
         except Unreachable as error:
             say(f"noted-time: {error}; trying again")
         except InvalidNote as error:
@@ -86,24 +82,23 @@ class Noting:
             domains = " ".join(f"--domain {each}" for each in (*error.last, self.domain))
             remedy = f"note one that it declares with --domain, or declare {self.domain}, too:"
             say(f"noted-time: {error}; {remedy}")
-            say(f"  noted-time stream create {stream} {domains}")
+            say(f"  noted-time stream create {client.stream} {domains}")
             raise typer.Exit(1) from error
 
     def ingestion(self, skew_ms: int, max_lag_ms: int) -> Noter:
         """Return what notes the clock."""
-        return lambda client, ends, clock: IngestionNoter(
+        return lambda client, ends: IngestionNoter(
             client,
             ends,
             domain=self.domain,
             poll_ms=self.poll,
             max_lag_ms=max_lag_ms,
             skew_ms=skew_ms,
-            clock=clock,
         )
 
     def event_time(self, delay_ms: int = 0, idle_ms: int = 0) -> Noter:
         """Return what notes the newest times; as they are, and waiting for all, unless given."""
-        return lambda client, times, _: EventTimeNoter(
+        return lambda client, times: EventTimeNoter(
             client,
             times,
             delay_ms=delay_ms,
@@ -113,7 +108,7 @@ class Noting:
         )
 
 
-def check_passed_over(look: object) -> None:
+def _check_passed_over(look: object) -> None:
     """Raise if records were passed over: nothing that was noted covers their times."""
     count = passed_over(look)
     if count:

@@ -69,12 +69,9 @@ def test_one_look_makes_a_mark(
     ("options", "sentence"),
     [
         ("timestamp --delay 5m --partition 2", "has no partitions [2]"),
-        ("timestamp --delay 5m --partition 1 --share", "cannot be combined with --partition"),
         ("field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
         ("broker-time", "have the times of their producers: set its message.timestamp.type"),
         ("ingestion --stream nowhere", "nowhere"),
-        ("ingestion --share", "--for 0s cannot be combined with --share"),
-        ("ingestion --group board", "--group requires --share"),
         ("ingestion --config /nowhere", "/nowhere cannot be read"),
         ("ingestion --config no:where", "the function 'no:where' cannot be imported"),
     ],
@@ -153,7 +150,7 @@ def test_a_mistyped_topic_is_refused(broker: Broker, served: Served) -> None:
 def test_the_older_of_two_under_one_name_ends(
     broker: Broker, served: Served, topic: str, observe: Observe
 ) -> None:
-    """It is fenced, and says by whom; those that share a topic have a writer for each partition."""
+    """It is fenced, and says by whom."""
     words = ["observe", "kafka", "ingestion", broker.address, topic]
     with subprocess.Popen(
         [sys.executable, "-m", "noted_time", *words, "--poll", "50ms", "--max-lag", "50ms"],

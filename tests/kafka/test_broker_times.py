@@ -124,7 +124,7 @@ def test_stamps_below_what_was_noted_are_counted_and_named(
 ) -> None:
     """As by a new leader whose clock is behind: here the producer stamps for a moment."""
     with WriterClient(served.url, topic, "observer") as client:
-        times = KafkaBrokerTimes(broker.config, topic, client_of=lambda _: client)
+        times = KafkaBrokerTimes(broker.config, topic, client=client)
         noter = observer(client, times)
         noter.look()
         broker.send(topic, [(0, "a", 0), (1, "b", 0)])
@@ -274,25 +274,15 @@ def test_poison_in_a_changefeed_is_passed_over_and_counted(
     assert "partition 0, offset 0: the record has no time that can be read" in caplog.text
 
 
-def test_only_the_partitions_that_a_process_has_are_read(broker: Broker) -> None:
-    """From the offset that was noted of each; one that it gets back is read from there again."""
-    broker.create(topic := "resolved-among", 2)
-    feed, among = Feed(broker, topic), {0: 0}
-    look = KafkaResolved(broker.config, topic, among=lambda: among)
+def test_partitions_may_be_chosen(broker: Broker) -> None:
+    """No record of the others is read, and none is waited for."""
+    broker.create(topic := "resolved-some", 2)
+    feed = Feed(broker, topic)
     feed.resolve(0, 1, ms=1000)
     feed.resolve(0, ms=2000)
-    found = [look()]
-    among |= {1: 0}
-    del among[0]
-    found.append(look())
-    among |= {0: 1}
-    found.append(look())
+    look = KafkaResolved(broker.config, topic, partitions=[1])
 
-    assert found == [
-        Seen({0: 1}, {0: NOON + 2000}),
-        Seen({1: 0}, {1: NOON + 1000}),
-        Seen({0: 1, 1: 0}, {0: NOON + 2000, 1: NOON + 1000}),
-    ]
+    assert look() == Seen({1: 0}, {1: NOON + 1000})
 
 
 # What is seen of a topic, on a real broker

@@ -21,8 +21,6 @@ from writer_client import (
     KafkaFields,
     KafkaNotedProducer,
     KafkaTimes,
-    PartitionWriters,
-    SharedObserver,
     WriterClient,
 )
 
@@ -82,7 +80,7 @@ def test_a_producer_and_observers_of_every_kind_note_the_id_as_kafka_spells_it(
 ) -> None:
     """Whoever is first; and all of one topic are taken."""
     known = id_of(broker, topic)
-    streams = [f"{topic}-{n}" for n in range(4)]
+    streams = [f"{topic}-{n}" for n in range(3)]
     for stream in streams:
         served.stream(stream, "default", "ingestion")
 
@@ -100,26 +98,9 @@ def test_a_producer_and_observers_of_every_kind_note_the_id_as_kafka_spells_it(
         with closing(noter.client):
             noter.look()
             noter.client.flush(60)
-    clients[4].close()
-    writers = PartitionWriters(
-        served.url, streams[3], "shared", domain="default", timeout_ms=60_000
-    )
-    with closing(sharing(broker, topic, writers)) as observer:
-        observer.begin()
 
     assert "+" not in known
-    assert [logs(served, each) for each in (topic, *streams)] == [[known]] * 5
-
-
-def sharing(broker: Broker, topic: str, writers: PartitionWriters) -> SharedObserver:
-    """Return an observer that shares a topic."""
-    return SharedObserver(
-        broker.config,
-        topic,
-        writers,
-        lambda _: KafkaTimes(broker.config, topic),
-        lambda client, view: EventTimeNoter(client, view, delay_ms=0),
-    )
+    assert [logs(served, each) for each in (topic, *streams)] == [[known]] * 4
 
 
 def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
@@ -134,9 +115,6 @@ def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
         noter = EventTimeNoter(client, KafkaTimes(broker.config, mirror), delay_ms=0)
         with pytest.raises(AnotherLog, match=both):
             noter.look()
-    writers = PartitionWriters(served.url, topic, "lima", domain="default", timeout_ms=60_000)
-    with closing(sharing(broker, mirror, writers)) as observer, pytest.raises(AnotherLog):
-        observer.begin()
     after = served.get(f"{topic}/writers")["writers"]
     noted.note_time(NOON + 2)
     noted.flush(60)

@@ -18,16 +18,14 @@ from tests.kafka.conftest import Start
 from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, eventually, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,
     KafkaEnds,
     KafkaFields,
     KafkaTimes,
-    PartitionWriters,
     Seen,
-    SharedObserver,
     WriterClient,
 )
 from writer_client.kafka.fields import timestamp
@@ -390,7 +388,7 @@ def test_records_below_what_was_noted_are_reported_as_late(
     def observe(end: int) -> object:
         """Look until all records are noted, and return the writer's late rows."""
         with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
-            times = look(known=lambda: client.position, client_of=lambda _: client)
+            times = look(known=lambda: client.position, client=client)
             noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
             while sum(client.position.values()) < end:
                 noter.look()
@@ -403,32 +401,6 @@ def test_records_below_what_was_noted_are_reported_as_late(
     assert observe(6) == {"default": {"rows": 2, "least": 1003, "most": 1004}}
     broker.send(topic, [(1, "1002", 0)])
     assert observe(7) == {"default": {"rows": 3, "least": 1002, "most": 1004}}
-
-
-def test_observers_that_share_a_topic_report_late_records_each_of_its_partitions(
-    broker: Broker, served: Served, topic: str
-) -> None:
-    """By the writer of the partition."""
-    observer = SharedObserver(
-        broker.config,
-        topic,
-        PartitionWriters(served.url, topic, "o", domain="default", timeout_ms=600_000),
-        lambda known: KafkaFields(
-            *(broker.config, topic, in_value),
-            among=known,
-            client_of=lambda each: observer.client_of(each),  # noqa: PLW0108 - it is being made
-            start="earliest",
-        ),
-        lambda client, view: EventTimeNoter(client, view, delay_ms=0, idle_timeout_ms=0),
-        poll_ms=10,
-    )
-    with observer:
-        broker.send(topic, [(0, "1007", 0), (1, "1005", 0)])
-        wait_until(lambda: served.get(topic)["marks"]["default"])
-        broker.send(topic, [(0, "1000", 0), (1, "1006", 0), (1, "1001", 0)])
-        for partition, least in ((0, 1000), (1, 1001)):
-            late = {"default": {"rows": 1, "least": least, "most": least}}
-            assert eventually(partial(reported, served, f"{topic}/writers/o-{partition}"), late)
 
 
 def reported(served: Served, writer: str) -> object:

@@ -11,7 +11,7 @@ from tests.support.kafka import Broker
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from writer_client import EventTimeNoter, IngestionNoter, KafkaEnds, KafkaTimes, WriterClient
-from writer_client.observing.observer import Observer
+from writer_client.observer import Observer
 
 pytestmark = pytest.mark.acceptance
 

@@ -16,7 +16,6 @@ from tests.support.secured_kafka import PASSWORD, USER, SecuredBroker
 from tests.support.tokens import token_of
 from tests.support.waiting import wait_until
 from writer_client import KafkaFields
-from writer_client.kafka.group import PartitionGroup
 
 Config = dict[str, Any]
 BEARER = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
@@ -113,16 +112,13 @@ def test_tokens_are_renewed_while_nobody_calls(secured: SecuredBroker) -> None:
 
 @pytest.mark.acceptance
 def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
-    """One that reads, one that shares partitions, and the consumer of a program."""
+    """One that reads, and the consumer of a program."""
     config = {**secured.bearer, "oauth_cb": Tokens()}
     read = KafkaFields(config, "flights", "at", start="earliest")
-    group = PartitionGroup(config, "flights", "tokens", list)
     consumer = client_of(Consumer, {**config, "group.id": "tokens"})
 
     assert read().newest == {0: 5}
-    assert group.partitions() == [0]
     assert [*consumer.list_topics("flights", timeout=10).topics] == ["flights"]
-    group.close()
     consumer.close()
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
@@ -13,8 +11,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import BrokerClocks, BrokerLook, Seen
 from noted_time.values import NotObservable, Rejected, Unreachable, late_by_hour, shown_time
+from writer_client.client import WriterClient
 from writer_client.kafka.ends import LookAtTopic, SameTopic
-from writer_client.kafka.fields import ClientOf, nobody
 from writer_client.sending.clock import unix_ms
 
 STAMPED = "LogAppendTime"
@@ -29,8 +27,8 @@ class KafkaBrokerTimes(LookAtTopic):
     No record that comes into sight later has a stamp below its partition's time, given that stamps
     of a partition, and the clocks of brokers and of this machine, are apart by `skew_ms` at most.
     Records are not read, except new ones whose stamps are in doubt: those below what was noted are
-    counted (`late`), named in the log, and reported as late rows by the client that `client_of`
-    returns for their partition, those of each full hour by themselves.
+    counted (`late`), named in the log, and reported as late rows by the `client` that notes, those
+    of each full hour by themselves.
 
     A partition without new records has the time of `clock` (Unix ms) less `lag_ms`: by default one
     and a half times the brokers' `replica.lag.time.max.ms`, the skew, and four seconds. Raises
@@ -47,12 +45,12 @@ class KafkaBrokerTimes(LookAtTopic):
         skew_ms: int = 1000,
         lag_ms: int | None = None,
         clock: Callable[[], int] = unix_ms,
-        client_of: ClientOf = nobody,
+        client: WriterClient | None = None,
     ) -> None:
         self.late = 0
         self._topic = SameTopic(config, topic)
         self._skew_ms, self._lag_ms = skew_ms, lag_ms
-        self._clock, self._client_of = clock, client_of
+        self._clock, self._client = clock, client
         self._clocks: BrokerClocks | None = None
         self._in_sync = 1
         with suppress(Unreachable):
@@ -136,11 +134,9 @@ class KafkaBrokerTimes(LookAtTopic):
     def _report(self, late: list[tuple[int, int, int]], noted: int) -> None:
         time, number, offset = min(late)
         self.late += len(late)
-        for partition, records in groupby(sorted(late, key=itemgetter(1)), itemgetter(1)):
-            client = self._client_of(partition)
-            if client is not None:
-                for each in late_by_hour(stamp for stamp, _, _ in records):
-                    client.wrote_late(each.rows, each.least, each.most)
+        if self._client is not None:
+            for each in late_by_hour(stamp for stamp, _, _ in late):
+                self._client.wrote_late(each.rows, each.least, each.most)
         log.warning(
             "Kafka topic %r: %d records have stamps below %s, which was noted (%d in all). The "
             "least is %s, of partition %d, offset %d: the clock of a broker is behind",

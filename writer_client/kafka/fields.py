@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from operator import attrgetter
 from typing import Annotated, Any, Literal
@@ -23,27 +22,20 @@ from writer_client.sending.clock import unix_ms
 TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]
 
-ClientOf = Callable[[int], WriterClient | None]
-"""Returns the client that notes a partition, by which its late rows are reported."""
-
 AHEAD_MS = 3_600_000
 """A stream takes no times further ahead either, unless its `max_time_ahead_ms` says so."""
-
-
-def nobody(_: int) -> None:
-    """Return no client: nothing is reported as late."""
 
 
 class RecordTimes(LookAtTopic):
     """What observers share that read each record of a topic once, from what was noted.
 
     `_time_of` returns the time of a record, `None` if it has none, and raises if it cannot be read.
-    The arguments are those of `KafkaFields`.
+    The arguments are those of `KafkaFields`; with `partitions`, the others are left out.
     """
 
     _time_of: Callable[[Message], int | None]
     _start: Start = "earliest"
-    _client_of: ClientOf = staticmethod(nobody)
+    _client: WriterClient | None = None
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
         self,
@@ -51,20 +43,20 @@ class RecordTimes(LookAtTopic):
         topic: str,
         *,
         known: Callable[[], Mapping[int, int]] = dict,
-        among: Callable[[], Mapping[int, int]] | None = None,
+        partitions: Collection[int] | None = None,
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
     ) -> None:
         """Raises as `SameTopic`."""
-        self._topic = SameTopic(config, topic)
+        self._topic = SameTopic(config, topic, partitions)
         self._reader = TopicReader(self._topic)
-        self._known, self._among = known, among
+        self._known = known
         self._ahead_ms, self._clock = ahead_ms, clock
         self._times: dict[int, int] = {}
         self._reached: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
-        self._late: defaultdict[int, LateHours] = defaultdict(LateHours)
+        self._late = LateHours()
 
     @property
     def unusable(self) -> int:
@@ -98,47 +90,32 @@ class RecordTimes(LookAtTopic):
             reached[partition] = offset
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
-            if time < late_below[partition]:
-                self._late[partition].add(LateRows(1, time, time))
+            if time < late_below:
+                self._late.add(LateRows(1, time, time))
         self._report_late()
         return ends
 
-    def _late_below(self) -> dict[int, int]:
-        """Return the time of each partition below which its next records are late.
+    def _late_below(self) -> int:
+        """Return the time below which the next records are late.
 
         They are new to the notes, too, which reach no further than what was read.
         """
-        bounds = dict.fromkeys(self._reader.position, LEAST_TIME)
-        for partition in bounds:
-            client = self._client_of(partition)
-            bound = None if client is None else client.late_below()
-            bounds[partition] = LEAST_TIME if bound is None else bound
-        return bounds
+        bound = None if self._client is None else self._client.late_below()
+        return LEAST_TIME if bound is None else bound
 
     def _report_late(self) -> None:
-        for partition, hours in self._late.items():
-            client = self._client_of(partition)
-            if client is not None:
-                for late in hours.take():
-                    client.wrote_late(late.rows, late.least, late.most)
-        self._late.clear()
+        for late in self._late.take():
+            if self._client is not None:
+                self._client.wrote_late(late.rows, late.least, late.most)
 
     def _begin(self) -> Mapping[int, int]:
-        """Begin the partitions that are new, give up those left, and return the ends to read to."""
+        """Begin the partitions that are new, and return the ends to read to."""
         ends, at = self._topic.seen().ends, self._reader.position
-        if self._among is None:
-            known = {} if at else self._known()
-            is_first = not (at or known)
-        else:
-            known, is_first = self._among(), True
-            for partition in self._reader.keep(known):
-                self._times.pop(partition, None)
-                del self._reached[partition]
-            ends = {partition: end for partition, end in ends.items() if partition in known}
+        known = {} if at else self._known()
         new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
-        if is_first and self._start == "latest":
-            self._has_skipped |= any(ends[each] for each in new if not new[each])
-            new = {partition: offset or ends[partition] for partition, offset in new.items()}
+        if not (at or known) and self._start == "latest":
+            self._has_skipped = any(ends[each] for each in new)
+            new = {partition: ends[partition] for partition in new}
         self._reader.begin(new)
         self._reached |= new
         return ends
@@ -159,11 +136,8 @@ class KafkaFields(RecordTimes):
     called; if that has none, at the topic's `start`: its ends or its first records. Partitions that
     are added later are read from their beginning.
 
-    Given `among`, each call reads the partitions that it returns and no others, each from the
-    offset that it is mapped to; if that is 0, from `start`.
-
-    Given `client_of`, which returns the client that notes a partition, records whose time readers
-    need no longer wait for are counted, and reported by it as late rows.
+    Given the `client` that notes, records whose time readers need no longer wait for are counted,
+    and reported by it as late rows.
 
     Raises `Rejected` for a function that cannot be imported, and as `SameTopic`.
     """
@@ -176,14 +150,13 @@ class KafkaFields(RecordTimes):
         *,
         known: Callable[[], Mapping[int, int]] = dict,
         start: Start = "latest",
-        among: Callable[[], Mapping[int, int]] | None = None,
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
-        client_of: ClientOf = nobody,
+        client: WriterClient | None = None,
     ) -> None:
         self._time_of = time_in(field) if isinstance(field, str) else _checked(field)
-        super().__init__(config, topic, known=known, among=among, ahead_ms=ahead_ms, clock=clock)
-        self._start, self._client_of = start, client_of
+        super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock)
+        self._start, self._client = start, client
 
     def __call__(self) -> Seen:
         """Return how far each partition was read, and the newest time of each with new records.

@@ -17,11 +17,10 @@ class KafkaResolved(RecordTimes):
     What comes later in a partition was changed at the time of that record or after it, except rows
     that the changefeed repeats. Each record is read once, for two seconds a look: from `known`, the
     position that the controller has of the writer when it is first called, or from the first one.
-    Given `among`, each call reads the partitions that it returns, from the offset that each is
-    mapped to, and no others. Records that are no rows and whose time cannot be read are passed
-    over: `unusable` counts them, and a warning names one at most once a minute. So are those whose
-    time is more than `ahead_ms` ahead of `clock` (Unix ms), unless that is `None`: one of them
-    would move its partition's time there for good.
+    `partitions` are all, unless they are given. Records that are no rows and whose time cannot be
+    read are passed over: `unusable` counts them, and a warning names one at most once a minute. So
+    are those whose time is more than `ahead_ms` ahead of `clock` (Unix ms), unless that is `None`:
+    one of them would move its partition's time there for good.
     """
 
     _without: frozenset[int] = frozenset()
@@ -35,9 +34,8 @@ class KafkaResolved(RecordTimes):
         ends = self._read()
         if not self._reader.behind(ends):
             self._name_those_without(ends)
-        if self._among is None:  # they may speak of a partition that has come meanwhile
-            for partition in self._topic.seen().ends:
-                self._reached.setdefault(partition, 0)
+        for partition in self._topic.seen().ends:  # they may speak of one that has come meanwhile
+            self._reached.setdefault(partition, 0)
         return Seen(dict(self._reached), dict(self._times))
 
     @staticmethod

@@ -1,1 +1,0 @@
-"""Observers: processes that note for a log whose writers do not."""
