@@ -191,7 +191,7 @@ def create_api(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await controller.start()
-        describing = asyncio.create_task(asyncio.to_thread(assets.description_of, api))
+        describing = asyncio.create_task(asyncio.to_thread(api.openapi))
         try:
             async with tokens.watching() if tokens else nullcontext():
                 yield

@@ -138,14 +138,6 @@ def test_markup_in_the_address_and_the_search_becomes_no_element(visit: Visit) -
     expect(visit.page.locator(ELEMENTS)).to_have_count(0)
 
 
-def test_the_description_of_the_api_behaves_as_well(visit: Visit) -> None:
-    """It runs nothing and requests files of the controller only, like each page of these tests."""
-    visit.page.goto(f"{visit.url}/docs")
-
-    expect(visit.page.get_by_role("heading", level=1)).to_have_text("The HTTP API")
-    assert visit.hosts == {visit.own}
-
-
 def test_the_labels_of_two_processes_are_shown_as_they_were_given(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:

@@ -1,10 +1,10 @@
-"""The pages for people: the dashboard's files as they are in the package, and the API's page.
+"""The page for people: the dashboard's files as they are in the package.
 
 They are open, have nothing of any stream, and need no database: they get all that they show from
 the API, with the token that is typed in.
 
 The dashboard's modules import each other, and a browser must not mix those of two versions. So
-their path has the digest of all files. The two pages, which a browser asks for each time, name that
+their path has the digest of all files. The page, which a browser asks for each time, names that
 path, and what lies there never changes; a controller does not serve the files of other versions.
 """
 
@@ -15,9 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
 
-from fastapi import APIRouter, FastAPI, Request, Response
-
-from controller.api.pages.api_page import api_page
+from fastapi import APIRouter, Request, Response
 
 INDEX = "index.html"
 TYPES: Mapping[str, str] = {
@@ -65,16 +63,6 @@ class Page(NamedTuple):
         """
         return cls(body, TYPES[ends], caching, f'"{sha256(body).hexdigest()[:16]}"')
 
-    @classmethod
-    def naming_assets(cls, html: str) -> Page:
-        """Return a page of HTML whose links to the files lead to those of this version.
-
-        >>> Page.naming_assets('<link href="assets/a.css">').body.decode().count(VERSION)
-        1
-        """
-        text = html.replace(f'"{ASSETS[1:]}', f'"{ASSETS[1:]}{VERSION}/')
-        return cls.of(text.encode(), "html", FRESH)
-
     def answer(self, request: Request) -> Response:
         """Return the page, or a 304 if the caller has it already."""
         headers = {**HEADERS, "cache-control": self.caching, "etag": self.tag}
@@ -84,16 +72,16 @@ class Page(NamedTuple):
         return Response(self.body, headers=headers, media_type=self.media_type)
 
 
-DOCS = "/docs"
+NAMED = f'"{ASSETS[1:]}'.encode()
 PAGES: Mapping[str, Page] = {
-    "/": Page.naming_assets(FILES[INDEX].decode()),
+    "/": Page.of(FILES[INDEX].replace(NAMED, NAMED + f"{VERSION}/".encode()), "html", FRESH),
     **{
         f"{ASSETS}{VERSION}/{name}": Page.of(body, name.rpartition(".")[2])
         for name, body in FILES.items()
         if name != INDEX
     },
 }
-PATHS = frozenset((*PAGES, DOCS))
+PATHS = frozenset(PAGES)
 
 router = APIRouter(include_in_schema=False)
 
@@ -101,20 +89,6 @@ router = APIRouter(include_in_schema=False)
 async def file(request: Request) -> Response:
     """Return the file of that path."""
     return PAGES[request.url.path].answer(request)
-
-
-@router.api_route(DOCS, methods=["GET", "HEAD"])
-async def docs(request: Request) -> Response:
-    """Return the page that describes the API."""
-    return description_of(request.app).answer(request)
-
-
-def description_of(app: FastAPI) -> Page:
-    """Return the page that describes the API of an app, which is made once."""
-    if not hasattr(app.state, "docs"):
-        app.state.docs = Page.naming_assets(api_page(app.openapi()))
-    page: Page = app.state.docs
-    return page
 
 
 for each in PAGES:
