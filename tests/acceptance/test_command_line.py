@@ -140,7 +140,7 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
         (["complete-to"], ["--floor", "--zone", "--require-all", "--domain", "NOTED_TIME_URL"]),
         ([], ["watch", "demo-stream"]),
         (["watch"], ["--domain", "--every", "--limit", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
-        (["demo-stream"], ["--for", "--again", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
+        (["demo-stream"], ["--for", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
         (["stream"], ["list", "create", "show", "log", "delete"]),
         (["wait"], ["--timeout", "--url", "NOTED_TIME_URL", "--token", "NOTED_TIME_TOKEN"]),
         (

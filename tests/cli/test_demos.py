@@ -1,3 +1,5 @@
+"""`noted-time demo-stream`: what it plays, and what it does to a stream of the real controller."""
+
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -6,11 +8,41 @@ from uuid import uuid4
 
 import pytest
 
+from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time_cli import demos
+from noted_time_cli.demos import (
+    BACK_S,
+    FLEET,
+    LAG_MS,
+    ROUND_S,
+    SAYINGS,
+    SILENT_S,
+    STALLS,
+    TIMEOUT_S,
+    noting,
+)
 from tests.cli.conftest import Commands
 from tests.support.served import Served
 
-WRITERS = ["berlin", "nairobi", "osaka", "lima"]
+
+def test_once_in_a_round_a_writer_holds_times_out_and_comes_back() -> None:
+    """By the rules of aggregation, and when the comments say so."""
+    settings = StreamSettings(writer_timeout_ms=TIMEOUT_S * 1000, expected_writers=tuple(FLEET))
+    stream = Aggregator(settings)
+    out, held = [], []
+    for second in range(2 * ROUND_S):
+        now = second * 1000
+        for writer in noting(second):
+            assert isinstance(stream.note(Note(writer, now - LAG_MS), now), Accepted)
+        stream.expire(now)
+        mark = stream.advance("default", now=now, written_at=now)
+        out += [second] if stream.record(STALLS).excluded else []
+        held += [second] if mark is None else []
+
+    last = SILENT_S - 1
+    assert held == [n + s for n in (0, ROUND_S) for s in range(last + 1, last + TIMEOUT_S)]
+    assert out == [n + s for n in (0, ROUND_S) for s in range(last + TIMEOUT_S, BACK_S)]
+    assert list(SAYINGS) == [SILENT_S, SILENT_S + TIMEOUT_S, BACK_S]
 
 
 @pytest.fixture
@@ -21,7 +53,7 @@ def name() -> str:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
-    """Let seconds pass at once; `before` of a second is called ahead of it."""
+    """Let seconds pass at once; what is planned for a second is called ahead of it."""
     planned: dict[int, Callable[[], Any]] = {}
     seconds = iter(range(10_000))
 
@@ -33,36 +65,20 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
     return planned
 
 
-def test_after_seconds_there_is_something_to_look_at(
-    run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
-) -> None:
-    """The slow writer holds the watermark minutes behind the others, and a reader follows."""
-    seen: dict[str, Any] = {}
-
-    def look() -> None:
-        seen.update(served.call("GET", f"/{name}/explain"))
-        seen.update(served.call("GET", f"/{name}/reader-groups/hourly-counts"))
-
-    pauses[5] = look
-    played = run("demo-stream", name, "--for", "6s")
-
-    gained_s = (seen["lower_without"]["lima"] - seen["lower"]) // 1000
-    assert (seen["decision"], [each["writer"] for each in seen["waiting_for"]]) == (
-        "hold",
-        ["lima"],
-    )
-    assert (180 < gained_s < 200, seen["readers"].keys()) == (True, {"counts-0"})
-    assert (played.status, f"{served.url}/#/streams/{name}" in played.err) == (0, True)
+def states(served: Served, name: str) -> dict[str, str]:
+    """Return the state of each writer."""
+    return {each: row["state"] for each, row in served.writers(name).items()}
 
 
 def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name: str) -> None:
-    """The writers are idle, the reader is offline, and it prints how to remove the stream."""
-    played = run("demo-stream", name, "--for", "3s")
+    """The writers are idle, and it says where to look and how to remove the stream."""
+    played = run("demo-stream", name, "--for", "7s")
 
-    states = {each: row["state"] for each, row in served.writers(name).items()}
-    readers = served.call("GET", f"/{name}/reader-groups")["groups"]
-    assert (states, [each["readers"] for each in readers]) == (dict.fromkeys(WRITERS, "idle"), [0])
-    assert played.err.splitlines()[-1] == f"To remove it:  noted-time stream delete {name}"
+    said = played.err.splitlines()
+    assert (played.status, states(served, name)) == (0, dict.fromkeys(FLEET, "idle"))
+    assert said[0] == f"{name} plays. Look at it:  {served.url}/#/streams/{name}"
+    assert said[2] == "0:05  lima has stalled: the watermark waits for it, for 20s."
+    assert said[-1] == f"To remove it:  noted-time stream delete {name}"
 
 
 def test_ctrl_c_ends_it_well(
@@ -76,59 +92,24 @@ def test_ctrl_c_ends_it_well(
     pauses[2] = interrupt
     played = run("demo-stream", name)
 
-    states = {row["state"] for row in served.writers(name).values()}
-    assert (played.status, states) == (0, {"idle"})
+    assert (played.status, states(served, name)) == (0, dict.fromkeys(FLEET, "idle"))
 
 
 def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -> None:
     """Where the last run ended: no position goes back."""
-    first = run("demo-stream", name, "--for", "30s")
-    once = served.writers(name)["berlin"]["position"]
-    again = run("demo-stream", name, "--for", "30s")
-    twice = served.writers(name)["berlin"]["position"]
+    ended = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
 
-    assert (first.status, again.status) == (0, 0), again.err
-    assert (once, twice) == ({"0": 29 * 40}, {"0": 2 * 29 * 40})
+    assert ended == [0, 0]
+    assert served.writers(name)["berlin"]["position"] == {"0": 2 * 30 * 40}
 
 
 def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, name: str) -> None:
-    """Unless the user wants that; then only its own writers are to be removed."""
+    """Another name is asked for."""
     served.create(name)
     refused = run("demo-stream", name, "--for", "1s")
-    untouched = served.writers(name)
-    played = run("demo-stream", name, "--for", "1s", "--again")
 
-    says = (
+    assert (refused.status, states(served, name)) == (1, {})
+    assert refused.err == (
         f"noted-time: there is a stream '{name}' already, which demo-stream did not create: use "
-        "another name, or --again to have berlin, nairobi, osaka, lima note in it anyway\n"
+        "another name\n"
     )
-    assert (refused.status, refused.err, untouched) == (1, says, {})
-    removals = [f"noted-time remove {name} {writer}" for writer in WRITERS]
-    assert (played.status, played.err.splitlines()[-4:]) == (0, removals)
-
-
-def test_it_outlives_a_controller_that_is_away(
-    run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
-) -> None:
-    """It reports that once; what was not sent is sent when the controller is back."""
-    pauses[8], pauses[12] = served.stop, served.start
-    played = run("demo-stream", name, "--for", "14s")
-
-    said = [line for line in played.err.splitlines() if line.endswith("; trying again")]
-    noted = served.writers(name)["lima"]["position"]
-    assert (played.status, len(said), noted) == (0, 1, {"3": 5})
-
-
-def test_another_player_in_the_stream_is_noticed(
-    run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
-) -> None:
-    """Its positions are ahead of ours."""
-    ahead = {"writer": "berlin", "position": {"0": 10**6}}
-    pauses[2] = lambda: served.call("POST", f"/{name}/notes", {"notes": [ahead]})
-    played = run("demo-stream", name, "--for", "9s")
-
-    says = (
-        "noted-time: a note of berlin was refused as invalid_position: "
-        f"does another demo-stream play in {name}?\n"
-    )
-    assert (played.status, played.err.endswith(says)) == (1, True)

@@ -68,7 +68,7 @@ function firstSteps() {
   const url = base.href.replace(/\/$/, "");
   const note = '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}';
   const steps = [
-    ["See a stream move, with one slow writer", `noted-time demo-stream --url ${url}`],
+    ["See a stream move, with one writer that stalls", `noted-time demo-stream --url ${url}`],
     ["Create a stream of your own", `noted-time stream create orders --url ${url}`],
     ["Note time, from any program that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '${note}'`],
   ];
