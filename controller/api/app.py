@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -128,13 +129,16 @@ class Api(FastAPI):
     document: ClassVar[dict[str, Any] | None] = None
     """The document of all apps of a process, whose routes are the same.
 
-    Making it takes 0.5 s, so a controller does that in a thread when it starts.
+    Making it takes 0.5 s, so a controller does that in a thread when it starts. Whoever asks at the
+    same time waits: FastAPI filters warnings meanwhile, which two threads undo for each other.
     """
+    describing: ClassVar[threading.Lock] = threading.Lock()
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document; a token is optional in it while none is required."""
-        if Api.document is None:
-            Api.document = self._described()
+        with Api.describing:
+            if Api.document is None:
+                Api.document = self._described()
         anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
         return Api.document | {"security": [{"token": []}, *anybody]}
 

@@ -4,8 +4,10 @@ import gzip
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
-from threading import current_thread, main_thread
+from threading import Barrier, current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -151,6 +153,28 @@ async def test_the_api_is_described_when_a_controller_starts(
         pass
 
     assert [thread is main_thread() for thread in threads] == [False]
+
+
+def test_threads_that_ask_at_once_wait_for_one_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the first call and the thread do when a controller starts."""
+    both, described = Barrier(2), []
+
+    def describe(_: Api) -> dict[str, Any]:
+        described.append(current_thread())
+        time.sleep(0.05)
+        return {}
+
+    def ask() -> dict[str, Any]:
+        both.wait()
+        return api.openapi()
+
+    monkeypatch.setattr(Api, "document", None)
+    monkeypatch.setattr(Api, "_described", describe)
+    api = create_api(Controller(MemoryStore()))
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(ask) for _ in range(2)]
+
+    assert (len(described), len({str(each.result()) for each in asked})) == (1, 1)
 
 
 def test_describing_the_api_leaves_the_log_alone() -> None:
