@@ -239,9 +239,9 @@ def test_ends_that_go_back_for_a_moment_stop_nobody(
         return replace(found, ends=dict.fromkeys(found.ends, 0)) if lower[0] >= 0 else found
 
     monkeypatch.setattr(Topic, "look", look)
-    producer = start()
-    producer.produce(value="a", event_time=1000)
-    producer.finish(60)
+    with start() as producer:  # which looks every ten seconds
+        producer.produce(value="a", event_time=1000, partition=0)
+        producer.finish(60)
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
         clock = iter(range(0, 1000, 100)).__next__
         ends = KafkaEnds(broker.config, topic)
