@@ -55,7 +55,7 @@ RATE = (
     ),
     (
         "controller/api/pages/dashboard/strip.js",
-        '    cell("Noted", when(time)),\n',
+        '    cell("Noted", row.is_expected ? "never" : when(time)),\n',
         '    cell("Rate.n", row.rate ?? ""),\n',
     ),
 )
