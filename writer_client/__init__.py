@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from writer_client.kafka.ends import TopicEnds as TopicEnds
     from writer_client.kafka.fields import KafkaFields as KafkaFields
     from writer_client.kafka.producer import ClockNotes as ClockNotes
-    from writer_client.kafka.producer import IdleAfter as IdleAfter
     from writer_client.kafka.producer import KafkaNotedProducer as KafkaNotedProducer
     from writer_client.kafka.resolved import KafkaResolved as KafkaResolved
     from writer_client.observer import EventTimeNoter as EventTimeNoter
@@ -43,7 +42,6 @@ NAMES = {
     "EventTimeNoter": ("writer_client.observer", ""),
     "Exclusion": ("writer_client.sending.outcome", ""),
     "Flushed": ("writer_client.sending.outcome", ""),
-    "IdleAfter": ("writer_client.kafka.producer", "kafka"),
     "IngestionNoter": ("writer_client.observer", ""),
     "KafkaBrokerTimes": ("writer_client.kafka.broker_times", "kafka"),
     "KafkaEnds": ("writer_client.kafka.ends", "kafka"),

@@ -34,7 +34,7 @@ from tests.support.page import Session
 from tests.support.processes import ServeProcess, environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
-from writer_client import ClockNotes, IdleAfter, KafkaNotedProducer
+from writer_client import ClockNotes, KafkaNotedProducer
 from writer_client.kafka import channel
 from writer_client.sending.clock import unix_ms
 
@@ -544,7 +544,7 @@ def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start
     def state() -> object:
         return served.get(noted)["state"]
 
-    with start(config=transactional(topic), auto=IdleAfter(50)) as producer:
+    with start(config=transactional(topic), idle_after_ms=50) as producer:
         for part in (0, 1):
             with producer.transaction():
                 producer.produce(value="a", event_time=NOON + part)
@@ -555,8 +555,14 @@ def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start
         producer.note_time(NOON + 5)
         assert producer.flush(60).lower == NOON + 5
         assert eventually(state, "idle")
-    with pytest.raises(Rejected, match="goes idle after 1 ms or more, not 0"):
-        IdleAfter(0)
+    for wrong, said in (
+        ({"idle_after_ms": 0}, "idle_after_ms"),
+        ({"idle_after_ms": 5, "auto": ClockNotes()}, "leave out auto or idle_after_ms"),
+    ):
+        with pytest.raises(Rejected, match=said):
+            start(**wrong)
+    with pytest.raises(TypeError, match="has no argument pace"):
+        start(pace=None)
 
 
 def test_an_event_of_another_thread_beside_idle_is_waited_for(

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
@@ -78,18 +78,13 @@ class ClockNotes:
         return unix_ms_of(self.clock())
 
 
-@dataclass(frozen=True, slots=True)
-class IdleAfter:
-    """A producer goes idle after that many ms in which nothing was produced or noted.
+class OfClient(TypedDict, total=False):
+    """What a producer passes on to its `WriterClient`, where it means the same."""
 
-    Raises `Rejected` if that is less than 1.
-    """
-
-    ms: int
-
-    def __post_init__(self) -> None:
-        if self.ms < 1:
-            raise Rejected(f"a producer goes idle after 1 ms or more, not {self.ms}")
+    timeout_ms: int | None
+    token: str | None
+    on_excluded: Callable[[Exclusion], object] | None
+    idle_after_ms: int | None
 
 
 class Delivered(int):
@@ -162,27 +157,25 @@ class KafkaNotedProducer(Closing):
         *,
         stream: str | None = None,
         domain: str | Sequence[str] | None = None,
-        timeout_ms: int | None = None,
-        token: str | None = None,
-        on_excluded: Callable[[Exclusion], object] | None = None,
         on_failure: OnFailure = "raise",
-        auto: ClockNotes | IdleAfter | None = None,
+        auto: ClockNotes | None = None,
         wait: float | None = channels.BEGIN_S,
+        **of_client: Unpack[OfClient],
     ) -> None:
         """Join the stream, which is by default that of the topic's name.
 
         `domain` is the one that event times are of, by default the only one of the stream. It may
         be several: event times are of the first then, and `event_times` of the others. The writer
-        vouches for no other. `timeout_ms`, `token` and `on_excluded` are `WriterClient`'s.
+        vouches for no other. `timeout_ms`, `token` and `on_excluded` are `WriterClient`'s, and so
+        is `idle_after_ms`: after it without an event or a note the producer goes idle, as by
+        `idle`, once no event or transaction is open.
 
         After an event was not delivered, every call raises `DeliveryFailed` until `forgive()`. With
         `on_failure="hold"`, for programs that handle failures in `on_delivery`, events and notes
         are accepted as before, and a warning names the failure each minute. In both cases notes are
         held, and the controller is shown that the writer lives and why it does not note.
 
-        `auto` is what the producer does by itself. With `ClockNotes` it notes a clock, never beyond
-        an event that was produced and not delivered. With `IdleAfter` it goes idle, as by `idle`,
-        once nothing was produced or noted for that long, and no event or transaction is open.
+        With `auto` a clock is noted, never beyond an event that was produced and not delivered.
 
         It has begun on return, unless Kafka or the controller did not answer for `wait` seconds: a
         warning says so then. With `wait=0` it returns at once, with `wait=None` it waits for ever.
@@ -192,6 +185,13 @@ class KafkaNotedProducer(Closing):
         """
         if isinstance(wait, bool):
             raise Rejected("wait is a number of seconds, 0 for at once, or None for ever")
+        if unknown := of_client.keys() - OfClient.__annotations__:
+            raise TypeError(f"a KafkaNotedProducer has no argument {', '.join(sorted(unknown))}")
+        idle_after_ms = of_client.pop("idle_after_ms", None)
+        if idle_after_ms is not None and idle_after_ms < 1:
+            raise Rejected(f"idle_after_ms must be 1 or more, not {idle_after_ms}")
+        if auto is not None and idle_after_ms is not None:
+            raise Rejected("a clock that is noted never rests: leave out auto or idle_after_ms")
         domains = checked_domains((domain,) if isinstance(domain, str) else domain)
         config = dict(config)
         self.topic = topic
@@ -203,10 +203,8 @@ class KafkaNotedProducer(Closing):
                 controller_url,
                 topic if stream is None else stream,
                 writer,
-                token=token,
-                timeout_ms=timeout_ms,
                 domains=domains,
-                on_excluded=on_excluded,
+                **of_client,
             )
             open_clients.discard(client)  # it is closed after what was produced is delivered
             return client
@@ -223,9 +221,9 @@ class KafkaNotedProducer(Closing):
         most = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
         self._waiting = WaitingCalls(most or sys.maxsize)
         self._refused: NotedTimeError | None = None
-        self._auto = auto if isinstance(auto, ClockNotes) else None
+        self._auto = auto
         self._next_beat = 0.0
-        self._idle_after_s = auto.ms / 1000 if isinstance(auto, IdleAfter) else None
+        self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
         self._notes = 0
         self._done, self._done_at = (0, 0), 0.0
         self._closed = False
