@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.aggregation.draft import Draft
-from controller.aggregation.shares import NOBODY, Asker
 from controller.store.port import BacklogRecord, ReaderRecord
 from noted_time import ReaderGroup
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
@@ -66,14 +65,12 @@ class _Group:
     """A group, and when each of its readers that is remembered was last heard of.
 
     `own` is what readers online report of their own backlog, `backlog` what is kept of the group's.
-    `by` is the token that reported first since the stream was loaded, in whose share the group is.
     """
 
     position: ReaderGroup = field(default_factory=ReaderGroup)
     heard: dict[str, int] = field(default_factory=dict)
     own: dict[str, bool] = field(default_factory=dict)
     backlog: BacklogRecord | None = None
-    by: str | None = None
 
     @property
     def last_heard(self) -> int:
@@ -168,17 +165,16 @@ class ReaderGroups:
         reader: str | None,
         position: Mapping[int, int],
         limits: GroupLimits,
-        asker: Asker = NOBODY,
+        *,
+        is_admin: bool = False,
     ) -> None:
         """Raise `LimitReached` if there is no room for what a report brings.
 
-        Without a `reader`, the group is created without any.
+        Without a `reader`, the group is created without any. An admin may always create one.
         """
         group = self._groups.get(name)
-        if group is None:
-            own = sum(each.by == asker.token for each in self._groups.values())
-            if not asker.has_room(limits.groups, taken=len(self._groups), own=own):
-                raise LimitReached("reader groups of a stream", limits.groups, REMEDY)
+        if group is None and len(self._groups) >= limits.groups and not is_admin:
+            raise LimitReached("reader groups of a stream", limits.groups, REMEDY)
         group = group or _Group()
         if reader is not None and reader not in group.heard and len(group.heard) >= limits.readers:
             remedy = "let readers report under the same names after a restart, or " + REMEDY
@@ -202,11 +198,10 @@ class ReaderGroups:
         *,
         now: int,
         own: OwnBacklog | None = None,
-        by: str = "",
     ) -> ReaderGroup:
         """Record how far a reader has read in its segments; `check_room` was called before.
 
-        Without `own`, what the reader reported of its backlog stays. `by` is its token.
+        Without `own`, what the reader reported of its backlog stays.
         """
         group = self._groups.get(name) or _Group()
         self._groups[name] = group
@@ -214,7 +209,6 @@ class ReaderGroups:
         owners = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
         group.heard[reader] = now
-        group.by = by if group.by is None else group.by
         if own is not None:
             _remember(group, reader, own)
         self._check_at = min(self._check_at, now)

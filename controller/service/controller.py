@@ -16,7 +16,6 @@ from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.operations import ANONYMOUS, Order
 from controller.aggregation.owned_streams import OwnedStreams
-from controller.aggregation.shares import NOBODY, Asker
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
@@ -240,7 +239,7 @@ class Controller:
         position: Position,
         *,
         own: OwnBacklog | None = None,
-        asker: Asker = NOBODY,
+        is_admin: bool = False,
     ) -> tuple[StreamState, ReaderGroup]:
         """Record how far a reader has read, and its own backlog; raises `LimitReached`."""
         checked_name("reader group", group)
@@ -249,9 +248,9 @@ class Controller:
         def report(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
             stream = streams.stream(name)
             now = stream.service_ms(draft.moment)
-            groups, by = stream.groups, asker.token
-            groups.check_room(group, reader, position, self.limits.readers, asker)
-            return stream, groups.report(group, reader, position, draft, now=now, own=own, by=by)
+            groups = stream.groups
+            groups.check_room(group, reader, position, self.limits.readers, is_admin=is_admin)
+            return stream, groups.report(group, reader, position, draft, now=now, own=own)
 
         weight = 1 + len(position) // SEGMENTS_OF_A_NOTE
         return await self._committer.submit(report, notes=weight)

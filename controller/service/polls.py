@@ -12,7 +12,6 @@ from itertools import chain, count, islice
 from time import monotonic
 from typing import Literal, NamedTuple, TypeAlias
 
-from controller.aggregation.shares import NOBODY, Asker, Shares
 from controller.aggregation.stream import StreamState
 from controller.service.limits import Limits
 from controller.service.telemetry.metrics import Metrics
@@ -147,8 +146,7 @@ class LongPolls:
     """Looks at a stream, and again at each of its marks, until there is an answer or time is up.
 
     All methods raise `UnknownStream` (also when the stream is removed meanwhile), `UnknownDomain`,
-    `NotOwner`, `StoreUnavailable`, and `Overloaded` if too many wait already, or the asker has its
-    share of them.
+    `NotOwner`, `StoreUnavailable`, and `Overloaded` if too many wait already, unless an admin asks.
     """
 
     def __init__(
@@ -160,15 +158,15 @@ class LongPolls:
     ) -> None:
         self._stream = stream
         self._notifier = notifier
-        self._shares = Shares(limits.long_polls)
+        self._most, self._waiting = limits.long_polls, 0
         self._metrics = metrics
 
     def __len__(self) -> int:
         """How many wait."""
-        return len(self._shares)
+        return self._waiting
 
     async def marks(
-        self, name: str, domain: str | None, *, after: int, wait_ms: int, asker: Asker = NOBODY
+        self, name: str, domain: str | None, *, after: int, wait_ms: int, is_admin: bool = False
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
@@ -180,12 +178,20 @@ class LongPolls:
             history = stream.history(domain)
             is_over = history.last_seq != after or stream.final_cut is not None
             awaited = _awaited(stream, domain, "seq", after + 1)
-            if is_over or not await self._notified(awaited, deadline - monotonic(), asker):
+            if is_over or not await self._notified(
+                awaited, deadline - monotonic(), is_admin=is_admin
+            ):
                 running = stream.aggregator.domains[awaited.domain]
                 return NewMarks(stream, history, running.is_quiet)
 
     async def cut(
-        self, name: str, domain: str | None, complete_to: int, wait_ms: int, asker: Asker = NOBODY
+        self,
+        name: str,
+        domain: str | None,
+        complete_to: int,
+        wait_ms: int,
+        *,
+        is_admin: bool = False,
     ) -> Mark:
         """Return the first mark with lower >= `complete_to`, waiting up to `wait_ms` for it.
 
@@ -202,7 +208,9 @@ class LongPolls:
             except NotCompleteYet:
                 is_over = stream.final_cut is not None
                 awaited = _awaited(stream, domain, "lower", complete_to)
-                if is_over or not await self._notified(awaited, deadline - monotonic(), asker):
+                if is_over or not await self._notified(
+                    awaited, deadline - monotonic(), is_admin=is_admin
+                ):
                     raise
 
     async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
@@ -214,7 +222,7 @@ class LongPolls:
         after: int | None,
         limit: int,
         wait_ms: int,
-        asker: Asker = NOBODY,
+        is_admin: bool = False,
     ) -> CompleteWindows:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
@@ -234,17 +242,22 @@ class LongPolls:
                 awaited = _awaited(stream, domain, "seq", history.last_seq + 1)
             else:
                 awaited = _awaited(stream, domain, "lower", tiling.first_end(after))
-            if is_over or not await self._notified(awaited, deadline - monotonic(), asker):
+            if is_over or not await self._notified(
+                awaited, deadline - monotonic(), is_admin=is_admin
+            ):
                 return CompleteWindows(stream, chain(first, found))
 
-    async def _notified(self, awaited: Awaited, seconds: float, asker: Asker) -> bool:
+    async def _notified(self, awaited: Awaited, seconds: float, *, is_admin: bool) -> bool:
         """Wait until there is such a mark; false when `seconds` passed or at the shutdown."""
         if seconds <= 0:
             return False
-        if not self._shares.has_room(asker):
-            raise self._metrics.overload(f"{len(self)} long polls wait already; try again")
-        with self._shares.place(asker):
+        if self._waiting >= self._most and not is_admin:
+            raise self._metrics.overload(f"{self._waiting} long polls wait already; try again")
+        self._waiting += 1
+        try:
             return await self._notifier.wait(awaited, seconds)
+        finally:
+            self._waiting -= 1
 
 
 def _awaited(

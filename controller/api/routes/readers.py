@@ -107,7 +107,7 @@ def _marks_asked(query: bytes) -> MarksAsked | None:
 async def marks_after(controller: Controller, call: Call, asked: MarksAsked) -> MarksAnswer:
     """Return the marks after a seq, once there is one or the time is up."""
     found = await controller.polls.marks(
-        call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, asker=call.asker
+        call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
     )
     is_ahead = asked.after > found.history.last_seq
     marks = encoded_marks.following(found.history, asked.after)
@@ -164,7 +164,7 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     """
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
-    found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
+    found = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
     state = controller.stream(stream)
     uncovered = state.coverage(domain).at_mark(found, since, complete_to)
     return reply(CutAnswer.of(found, uncovered, state.record.logs))
@@ -197,7 +197,13 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     if changed_since is not None:
         return await _changed(controller, stream, domain, tiling, changed_since, after, limit)
     found = await controller.polls.windows(
-        stream, domain, tiling, after=after, limit=limit + 1, wait_ms=wait_ms, asker=call.asker
+        stream,
+        domain,
+        tiling,
+        after=after,
+        limit=limit + 1,
+        wait_ms=wait_ms,
+        is_admin=call.is_admin,
     )
     page, state = await page_of(map(CompleteWindowAnswer.of, found.windows), limit), found.stream
     further = page.last.end if page.last else after
@@ -247,7 +253,7 @@ async def report(  # noqa: PLR0913 - who reports what
     position = position_from_wire(body.position)
     own = OwnBacklog(body.backlog) if "backlog" in body.model_fields_set else None
     state, found = await controller.report(
-        stream, group, reader, position, own=own, asker=call.asker
+        stream, group, reader, position, own=own, is_admin=call.is_admin
     )
     return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
 
