@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from controller.store.port import BacklogRecord, LateKey, LateRecord, ReaderRecord, Transaction
 from noted_time import Aggregator
+from noted_time.rules import SLICE, slices
 from noted_time.values import LatePlace, LateReport
 
 if TYPE_CHECKING:
@@ -109,13 +110,14 @@ class Draft:
         self.batch.dropped.append(stream.id)
         self.batch = self.batch.without_dropped()
 
-    def finished(self) -> Transaction:
-        """Return the transaction to commit; the draft must not be used afterwards."""
-        self.batch.members = [
-            (stream_id, aggregator.record(writer))
-            for stream_id, (aggregator, writers) in self._touched.items()
-            for writer in writers
-        ]
+    def finish(self) -> Iterator[None]:
+        """Complete the batch, which is to be committed as it is then; yields after each slice."""
+        members = self.batch.members = []
+        for stream_id, (aggregator, writers) in self._touched.items():
+            for some in slices(list(writers)):  # sorted, as the store sorts sorted parts faster
+                members += [(stream_id, aggregator.record(each)) for each in sorted(some)]
+                if len(some) == SLICE:
+                    yield
         self.batch.readers = [each for each in self._readers.values() if each is not None]
         gone = [key for key, each in self._readers.items() if each is None]
         self.batch.forgotten_readers = gone
@@ -123,7 +125,6 @@ class Draft:
         self.batch.forgotten_backlogs = [key for key, each in self._backlogs.items() if not each]
         self.batch.late = [each for each in self._late.values() if each is not None]
         self.batch.forgotten_late = [key for key, each in self._late.items() if each is None]
-        return self.batch
 
     @property
     def is_empty(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from controller.store.port import LedgerEntry, Store, StreamRecord
 from noted_time import Aggregator
 from noted_time.reading import MissingWriters
-from noted_time.rules import absence_of
+from noted_time.rules import absence_of, slices
 from noted_time.values import MIN_INT64
 
 ENTRIES_AT_A_TIME = 1000
@@ -19,15 +19,19 @@ def read(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
     for domain in record.settings.domains:
         missing = MissingWriters(record.ledger_from.get(domain, MIN_INT64))
         for entry in _entries(store, record.id, domain):
-            take(missing, entry)
+            for _ in take(missing, entry):
+                pass
         found[domain] = missing
     return found
 
 
-def take(missing: MissingWriters, entry: LedgerEntry) -> None:
-    """Take an entry of the ledger that is durable."""
-    lowers = entry.from_lower, entry.to_lower
-    missing.take(entry.seq, entry.at, lowers, entry.writers, entry.returned)
+def take(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
+    """Take an entry of the ledger that is durable; yields after each slice."""
+    of = entry.seq, entry.at, (entry.from_lower, entry.to_lower)
+    missing.take(*of, (), entry.returned)
+    for some in slices(entry.writers):
+        missing.take(*of, some, ())
+        yield
 
 
 def complete(found: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:

@@ -19,6 +19,7 @@ from controller.aggregation.stream import StreamState
 from controller.store.port import Action, Change, StreamRecord
 from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
 from noted_time.client import position_to_wire
+from noted_time.rules import Slices
 from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, checked_name
 
 
@@ -158,7 +159,7 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
     _record(stream, draft, order, "scaled", became=became)
 
 
-def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Seal:
+def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:
     """End the stream, with its last marks in the same commit as the notes that they follow from.
 
     Raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed` and `UnknownDomain`, and then changes
@@ -166,10 +167,10 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
     """
     aggregator, wall = stream.aggregator, draft.moment.wall
     if stream.record.seal is not None:
-        return aggregator.seal(request, now=0, written_at=0)
+        return (yield from aggregator.seal(request, now=0, written_at=0))
     now = stream.begin(draft)
     before = {domain: aggregator.domains[domain].last for domain in stream.settings.domains}
-    sealed = aggregator.seal(request, now=now, written_at=wall)
+    sealed = yield from aggregator.seal(request, now=now, written_at=wall)
     final_times = {}
     for domain, last in before.items():
         mark = aggregator.domains[domain].last

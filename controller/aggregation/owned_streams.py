@@ -110,17 +110,21 @@ class OwnedStreams:
         """Return the service clock of each owned bucket."""
         return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
 
-    def publish(self, batch: Transaction) -> None:
-        """Show what a commit made durable: new marks appear, forgotten ones disappear."""
+    def publish(self, batch: Transaction) -> Iterator[None]:
+        """Show what a commit made durable: new marks appear, forgotten ones disappear.
+
+        First who is missing from a new mark on, which concerns no mark before; yields after each
+        slice of them. Then all else at once.
+        """
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
+        for entry in batch.ledger:
+            stream = self._by_id.get(entry.stream_id)
+            if stream is not None:
+                yield from take(stream.missing[entry.domain], entry)
         for appended in batch.marks:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:
                 stream.publish(appended)
-        for entry in batch.ledger:
-            stream = self._by_id.get(entry.stream_id)
-            if stream is not None:
-                take(stream.missing[entry.domain], entry)
         for changed, record in records:
             changed.publish_seal(record.seal)
         for stream_id, domain, through in batch.forgotten:

@@ -20,11 +20,12 @@ unsound. The service clock goes back to where the batch began: no note could be 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
 from time import monotonic, perf_counter
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
@@ -42,6 +43,7 @@ from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Store, StoreLost, StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.client import Backoff
+from noted_time.rules import SLICE, Slices
 
 if TYPE_CHECKING:
     Work = Callable[[OwnedStreams, Draft], Any]
@@ -72,8 +74,8 @@ class Job:
     notes: int = 0
     outcome: Any = None
 
-    def run(self, streams: OwnedStreams, draft: Draft) -> None:
-        """Do the work, unless its caller has disconnected.
+    def run(self, streams: OwnedStreams, draft: Draft) -> Iterator[None]:
+        """Do the work, unless its caller has disconnected; yields between its slices.
 
         A refusal is its outcome, anything else is a fault of the batch.
         """
@@ -81,6 +83,8 @@ class Job:
             return
         try:
             self.outcome = self.work(streams, draft)
+            if isinstance(self.outcome, GeneratorType):
+                self.outcome = yield from self.outcome
         except (NotedTimeError, NotOwner) as refusal:
             self.outcome = refusal
 
@@ -145,7 +149,7 @@ class Committer:
         self._thread.shutdown()
 
     def submit(
-        self, work: Callable[[OwnedStreams, Draft], Outcome], *, notes: int = 0
+        self, work: Callable[[OwnedStreams, Draft], Outcome | Slices[Outcome]], *, notes: int = 0
     ) -> asyncio.Future[Outcome]:
         """Queue work with that many `notes`; returns a future of its outcome, durable by then.
 
@@ -226,7 +230,7 @@ class Committer:
         draft = Draft.at(self._clocks.read())
         try:
             for job in jobs:
-                job.run(self.streams, draft)
+                await _in_turn(job.run(self.streams, draft))
             self._intervals.advance(draft, self.streams)
             if not draft.is_empty:
                 await self._write(draft)
@@ -235,10 +239,14 @@ class Committer:
             return
         for job in jobs:
             job.resolve()
+        while len(draft.batch.members) > SLICE:  # to free 50,000 records at once takes 50 ms
+            del draft.batch.members[-SLICE:]
+            await asyncio.sleep(0)
 
     async def _write(self, draft: Draft) -> None:
         """Write the batch, then show it to readers."""
-        batch = draft.finished()
+        await _in_turn(draft.finish())
+        batch = draft.batch
         if self._store.local:
             batch.clocks = self.streams.clocks_at(draft.moment)
         begun = perf_counter()
@@ -246,7 +254,7 @@ class Committer:
             await self._in_thread(self._store.commit, batch)
         self._failures, self._proved_at = 0, monotonic()
         self._metrics.committed(batch, perf_counter() - begun)
-        self.streams.publish(batch)
+        await _in_turn(self.streams.publish(batch))
         for each in batch.marks:
             self._notifier.appended(each.stream_id, each.domain, each.mark)
         for stream_id in {*batch.dropped, *(each.id for each in batch.streams if each.seal)}:
@@ -341,6 +349,12 @@ class Committer:
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         """Call the store in its thread: one call at a time, in the order of the calls."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+
+async def _in_turn(slices: Iterator[None]) -> None:
+    """Let other tasks run between the slices of some work; they read streams and change none."""
+    for _ in slices:
+        await asyncio.sleep(0)
 
 
 def _refuse(jobs: Iterable[Job], reason: Exception) -> None:

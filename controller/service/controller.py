@@ -32,7 +32,7 @@ from controller.store.port import (
     running_version,
 )
 from controller.store.schema import REVISION
-from noted_time import Accepted, ReaderGroup, Refused
+from noted_time import Accepted, ReaderGroup, Refused, Seal, SealRequest
 from noted_time.values import Note, checked_name
 
 if TYPE_CHECKING:
@@ -230,6 +230,13 @@ class Controller:
             return stream, work(stream, draft, *given, **named)
 
         return await self._committer.submit(change)
+
+    async def seal(self, name: str, order: Order, request: SealRequest) -> tuple[StreamState, Seal]:
+        """End a stream, as `operations.seal`; raises as `change`."""
+        sealed: Seal = await self._committer.submit(
+            lambda streams, draft: operations.seal(streams.stream(name), draft, order, request)
+        )
+        return self.stream(name), sealed
 
     async def report(  # noqa: PLR0913 - who reports what
         self,

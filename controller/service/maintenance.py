@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -18,10 +17,9 @@ from controller.store.port import Store, StoreUnavailable
 from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
-    from controller.service.committer import Committer
+    from controller.service.committer import Committer, Work
 
 log = structlog.get_logger()
-T = TypeVar("T")
 
 TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
@@ -54,16 +52,16 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
             await _try(committer, retention.forget_old_marks)
             await _try(committer, forget_unused_groups)
         if is_more:
-            is_more = await _try(committer, forget_departed) or False
+            is_more = await _try(committer, forget_departed)
         if now.steady - records_forgot_at >= FORGET_RECORDS_EVERY_MS:
             records_forgot_at = now.steady
             await _try(committer, retention.forget_old_records)
 
 
-async def _try(committer: Committer, work: Callable[[OwnedStreams, Draft], T]) -> T | None:
+async def _try(committer: Committer, work: Work) -> bool:
     with contextlib.suppress(StoreUnavailable, NotedTimeError):  # the next tick tries again
-        return await committer.submit(work)
-    return None
+        return bool(await committer.submit(work))
+    return False
 
 
 def exclude_the_silent(streams: OwnedStreams, draft: Draft) -> None:

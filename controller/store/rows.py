@@ -10,6 +10,7 @@ their rows are written most, and with the names of all fields twice the bytes to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -99,7 +100,8 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
         for stream_id, each in members
         for others in (_others_of(each),)
     ]
-    rows.sort(key=itemgetter(0, 1))
+    rows.sort(key=itemgetter(1))  # twice: a key of both would keep the interpreter's lock longer
+    rows.sort(key=itemgetter(0))
     return rows
 
 
@@ -119,6 +121,15 @@ def member_of(row: Sequence[Any]) -> MemberRecord:
         heard_at=heard_at,
         **dict(zip(_OTHERS, rest, strict=True)),
     )
+
+
+def ledger_row(entry: LedgerEntry) -> Row:
+    """Return the row of an entry, with its writers encoded one by one.
+
+    Many of them at once would keep the interpreter's lock from the event loop.
+    """
+    writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.writers])
+    return LEDGER.row(replace(entry, writers=writers))
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:

@@ -128,7 +128,7 @@ class SqlStore(SqlReading):
             self._many(cursor, _PUT_BACKLOG, list(map(rows.BACKLOGS.row, batch.backlogs)))
             self._many(cursor, _FORGET_LATE, batch.forgotten_late)
             self._many(cursor, _PUT_LATE, list(map(rows.LATE.row, batch.late)))
-            self._many(cursor, _APPEND_LEDGER, list(map(rows.LEDGER.row, batch.ledger)))
+            self._many(cursor, _APPEND_LEDGER, list(map(rows.ledger_row, batch.ledger)))
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)

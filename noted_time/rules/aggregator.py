@@ -30,7 +30,7 @@ from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
 from noted_time.rules.members import Domains
 from noted_time.rules.scaling import take_scale
-from noted_time.rules.seal import Seal, SealRequest, seal
+from noted_time.rules.seal import Seal, SealRequest, Slices, seal
 from noted_time.rules.segments import KnownSegments, Sharing
 from noted_time.values import (
     LARGEST_TIME,
@@ -342,13 +342,13 @@ class Aggregator:
         """
         self.domains.segments.settle(self.succession.final, first_cuts)
 
-    def seal(self, request: SealRequest, *, now: int, written_at: int) -> Seal:
+    def seal(self, request: SealRequest, *, now: int, written_at: int) -> Slices[Seal]:
         """Append the last marks and finish every member, as `noted_time.rules.seal.seal` describes.
 
         Repeating the request changes nothing; another request raises `AlreadySealed`.
         """
         if self.sealed is None:
-            self.sealed = seal(
+            self.sealed = yield from seal(
                 self.domains, self.succession, request, now=now, written_at=written_at
             )
             self._accepted = [_accepted(each) for each in self.domains]

@@ -225,8 +225,8 @@ def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:
     back.forget_readers([key])
     back.report([record])
 
-    batches = removed.finished(), back.finished()
-    assert [(each.readers, each.forgotten_readers) for each in batches] == [
+    assert [*removed.finish(), *back.finish()] == []
+    assert [(each.batch.readers, each.batch.forgotten_readers) for each in (removed, back)] == [
         ([], [key]),
         ([record], []),
     ]

@@ -12,8 +12,9 @@ from controller.aggregation.operations import ANONYMOUS
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.controller import Controller
-from controller.store.port import StoreUnavailable
+from controller.store.port import StoreUnavailable, Transaction
 from noted_time import Accepted, Note, Refused, ScaleEvent
+from noted_time.rules import SLICE
 from noted_time.values import MarkConflict
 from tests.support.controllers import (
     GivenTime,
@@ -173,9 +174,16 @@ def drafted() -> tuple[Draft, StreamState]:
     return draft, state
 
 
+def finished(draft: Draft) -> Transaction:
+    """Return what the draft writes."""
+    for _ in draft.finish():
+        pass
+    return draft.batch
+
+
 def written(draft: Draft) -> list[str]:
     """Return whose records are written."""
-    return sorted(record.writer for _, record in draft.finished().members)
+    return sorted(record.writer for _, record in finished(draft).members)
 
 
 def test_who_notes_more_than_once_is_written_once() -> None:
@@ -183,15 +191,24 @@ def test_who_notes_more_than_once_is_written_once() -> None:
     draft, state = drafted()
     state.take_notes([Note("w0", 3), Note("w0", 4)], draft, 10_000)
 
-    members = [each for _, each in draft.finished().members if each.writer == "w0"]
+    members = [each for _, each in finished(draft).members if each.writer == "w0"]
     assert [(each.state, each.times) for each in members] == [("live", {"default": 4})]
+
+
+def test_a_draft_is_finished_in_slices() -> None:
+    """At most so many records are made at a time."""
+    state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
+    state.take_notes([Note(f"w{n}") for n in range(SLICE + 1)], draft, 10_000)
+
+    assert [len(draft.batch.members) for _ in draft.finish()] == [SLICE]
+    assert len(draft.batch.members) == SLICE + 1
 
 
 def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
     """It is written on another thread meanwhile."""
     state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
     state.take_notes([Note("a", 1, {0: 1})], draft, 10)
-    batch = draft.finished()
+    batch = finished(draft)
     state.take_notes([Note("a", 2, {0: 2})], Draft.at(Moment(0, 0, 0)), 10)
 
     assert [(each.times, each.position) for _, each in batch.members] == [({"default": 1}, {0: 1})]

@@ -1,6 +1,7 @@
 """The end of a stream in one controller, and over HTTP."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from controller.aggregation.shown import inspection
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, AlreadySealed, Note, Refused, ScaleEvent, SealRequest, StreamSealed
+from noted_time.rules import SLICE
 from noted_time.values import DAY_MS, Absence
 from tests.support.controllers import (
     GivenTime,
@@ -34,7 +36,7 @@ WALL = 1_700_000_000_000
 async def sealed(controller: Controller) -> None:
     """Seal the stream `s` after one note."""
     await deliver(controller, Note("a", 5, {0: 9}, max_time=6))
-    await controller.change("s", operations.seal, OPS, NOTHING)
+    await controller.seal("s", OPS, NOTHING)
 
 
 async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store: Watched) -> None:
@@ -44,7 +46,7 @@ async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store
         first = asyncio.create_task(deliver(controller, Note("b", 1, {1: 1})))
         await until(lambda: store.watch.attempts == 2)
         before = controller.note("s", [Note("a", 5, {0: 9})])
-        seal = asyncio.create_task(controller.change("s", operations.seal, OPS, NOTHING))
+        seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
         await asyncio.sleep(0)
         after = controller.note("s", [Note("a", 7, {0: 11}), Note("new")])
         store.watch.open.set()
@@ -69,9 +71,9 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
         assert was[1].sealed
         assert inspection.explain(controller.stream("s"), None, controller.now).decision == "sealed"
         assert await deliver(controller, Note("a", 9)) == [Refused("sealed")]
-        assert (await controller.change("s", operations.seal, ANONYMOUS, NOTHING))[1] == was[2].seal
+        assert (await controller.seal("s", ANONYMOUS, NOTHING))[1] == was[2].seal
         with pytest.raises(AlreadySealed):
-            await controller.change("s", operations.seal, ANONYMOUS, SealRequest({0: 99}))
+            await controller.seal("s", ANONYMOUS, SealRequest({0: 99}))
         with pytest.raises(StreamSealed):
             await controller.change("s", operations.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)}))
 
@@ -81,7 +83,7 @@ async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
         for _ in range(2):
-            await controller.change("s", operations.seal, OPS, NOTHING)
+            await controller.seal("s", OPS, NOTHING)
         changes = await controller.views.changes("s", before=None, limit=9)
         ledger = await controller.views.ledger("s", None, after=0, limit=9, newest_first=False)
 
@@ -101,7 +103,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}))
         memory.watch.open.clear()
-        seal = asyncio.create_task(controller.change("s", operations.seal, OPS, NOTHING))
+        seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
         await until(lambda: memory.watch.attempts == 3)
         shown = controller.stream("s").window({0: 9}, None).sealed
         memory.watch.failures.append(StoreUnavailable("no"))
@@ -114,6 +116,26 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
         assert await deliver(controller, Note("a", 6)) == [Accepted(6)]
 
 
+async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -> None:
+    """At most a slice of the writers between two of their turns; the end is shown in one."""
+    many = 2 * SLICE + 1
+    async with serving(memory) as controller:
+        await deliver(controller, *(Note(f"w{n}", n, {0: n}) for n in range(many)))
+        stream = controller.stream("s")
+        census, missing = stream.aggregator.domains.census, stream.missing["default"]
+        seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
+        done, shown = [(0, 0)], set()
+        while not seal.done():
+            await asyncio.sleep(0)
+            done.append((census.members["finished"], len(missing.open)))
+            shown.add((marks_of(controller)[-1].final, stream.final_cut is not None))
+        late = await deliver(controller, Note("w0", many))
+
+    steps = [max(later[of] - former[of] for former, later in pairwise(done)) for of in (0, 1)]
+    assert (steps, done[-1]) == ([SLICE, SLICE], (many, many))
+    assert (shown, late) == ({(False, False), (True, True)}, [Refused("sealed")])
+
+
 async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
     """Waiting calls are woken, also if no mark is made; later ones do not wait."""
     async with serving(memory) as controller:
@@ -122,7 +144,7 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
         marks = asyncio.create_task(polls.marks("s", None, after=1, wait_ms=30_000))
         cut = asyncio.create_task(polls.cut("s", None, 99, 30_000))
         await asyncio.sleep(0)
-        await controller.change("s", operations.seal, OPS, NOTHING)
+        await controller.seal("s", OPS, NOTHING)
         async with asyncio.timeout(5):
             found, complete = await marks, await cut
             later = await polls.marks("s", None, after=1, wait_ms=30_000)
@@ -163,7 +185,7 @@ async def test_a_sealed_stream_is_quiet_for_alerts(memory: WatchedMemory, time: 
     """Alerts ask for live members and for holders, of which there are none."""
     async with serving(memory, time) as controller:
         await deliver(controller, Note("a", 5), Note("b"))
-        await controller.change("s", operations.seal, OPS, NOTHING)
+        await controller.seal("s", OPS, NOTHING)
         time.passes(DAY_MS)
         lines = controller.measure().collect()
         found = {

@@ -7,11 +7,11 @@ from typing import get_args
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from noted_time import Accepted, Aggregator, MarkHistory, Note, Refused, SealRequest, StreamSettings
+from noted_time import Accepted, Aggregator, MarkHistory, Note, Refused, StreamSettings
 from noted_time.reading import Tiling, complete_windows
 from noted_time.values import MAX_INT64, State
 from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
-from tests.support.streams import marks_after, marks_of, restarted
+from tests.support.streams import marks_after, marks_of, restarted, sealed
 
 FORGOTTEN_MS = 6
 
@@ -24,7 +24,7 @@ def test_no_event_below_the_cut_is_above_a_bound(
     world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
     made = [(each.domain, each.mark, each.unbound) for each in world.made]
     if seals:
-        world.stream.seal(SealRequest(), now=world.now, written_at=0)
+        sealed(world.stream, now=world.now)
         lasts = [(domain, world.stream.domains[domain].last) for domain in world.domains]
         made += [(k, last, world.unbound(k, last)) for k, last in lasts if last and last.final]
     bounded = sum(mark.upper_is_bound and bool(mark.cut.offsets) for _, mark, _ in made)

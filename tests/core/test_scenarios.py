@@ -25,12 +25,11 @@ from noted_time import (
     Note,
     Refused,
     ScaleEvent,
-    SealRequest,
     StreamSettings,
 )
 from noted_time.rules import lower_without
 from noted_time.values import Beyond, ExcludedSince, NotedTimeError, Session
-from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, waiting
+from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting
 
 ACT = re.compile(r"(?:@(?P<now>\d+) )?(?P<act>.*?)(?: +-> (?P<expected>.*))?")
 
@@ -206,7 +205,7 @@ class Scenario:
         self, stream: Aggregator, cut: dict[int, int] | None = None, **final_times: int
     ) -> str:
         """Seal the stream."""
-        made = stream.seal(SealRequest(cut or {}, final_times), now=self.now, written_at=7)
+        made = sealed(stream, cut, final_times, now=self.now)
         return f"{shown(made.final_cut)} {shown(made.never_noted)}"
 
     def last(self, stream: Aggregator, *fields: str, **within: str) -> str:

@@ -5,13 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import (
-    Aggregator,
     Mark,
     MarkHistory,
     Note,
-    Seal,
     Sealed,
-    SealRequest,
     StreamCut,
     StreamSettings,
 )
@@ -20,16 +17,9 @@ from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
 from tests.support.honest import Event
-from tests.support.streams import deliver, marks_after, restarted, stream_of
+from tests.support.streams import deliver, marks_after, restarted, sealed, stream_of
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
-
-
-def sealed(
-    stream: Aggregator, cut: dict[int, int] | None = None, final_times: dict[str, int] | None = None
-) -> Seal:
-    """Seal the stream."""
-    return stream.seal(SealRequest(cut or {}, final_times or {}), now=0, written_at=7)
 
 
 def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from noted_time import Accepted, Aggregator, Hold, Mark, Note, Refused, StreamSettings, Waiting
+from noted_time.rules import Seal, SealRequest
 from noted_time.values.settings import ReturningWriter
 
 TIMEOUT_MS = 100
@@ -71,6 +72,20 @@ def restarted(
     }
     again.restore([stream.record(writer) for writer in stream.writers()], missing)
     return again
+
+
+def sealed(
+    stream: Aggregator,
+    cut: dict[int, int] | None = None,
+    final_times: dict[str, int] | None = None,
+    *,
+    now: int = 0,
+) -> Seal:
+    """Seal the stream, all its slices."""
+    for _ in stream.seal(SealRequest(cut or {}, final_times or {}), now=now, written_at=7):
+        pass
+    assert stream.sealed is not None
+    return stream.sealed
 
 
 def expiries(stream: Aggregator, *moments: int) -> list[tuple[str, ...]]:

@@ -146,7 +146,7 @@ async def seal(
     """
     asked = body or shapes.SealBody()
     request = SealRequest(position_from_wire(asked.cut), asked.final_times)
-    state, sealed = await controller.change(stream, operations.seal, order, request)
+    state, sealed = await controller.seal(stream, order, request)
     return reply(SealedAnswer.of(state.summary(), never_noted=sealed.never_noted))
 
 
