@@ -60,7 +60,7 @@ class Claims:
         self.last_domain = domains[0] if domains else None
         """The domain last noted, or any declared one: for notes that need one."""
         self.known_times: Mapping[str, int] = {}
-        """The writer's last time of each domain, as the controller knew it at the last join."""
+        """The writer's last time of each domain, as the controller told it last."""
         self.known_timeout_ms: int | None = None
         """The timeout in force for the writer at that join."""
         self._vouched = None if domains is None else tuple(domains)
@@ -106,9 +106,16 @@ class Claims:
         return min(len(self._largest), MOST_DOMAINS)
 
     def known_time(self, domain: str | None) -> int | None:
-        """Return the last time as of the last join; an older controller names only those noted."""
-        declared = self.declared_domains or tuple(self.known_times)
-        return self.known_times.get(domain or unnamed_domain(declared))
+        """Return the last time that the controller is known to have of the domain."""
+        return self.known_times.get(self._known_as(domain))
+
+    def learn_time(self, domain: str | None, last: int) -> None:
+        """Know the last time from a refusal: a note may come before the join that would tell it."""
+        self.known_times = {**self.known_times, self._known_as(domain): last}
+
+    def _known_as(self, domain: str | None) -> str:
+        """Return the name of a domain; an older controller names only those that were noted."""
+        return domain or unnamed_domain(self.declared_domains or tuple(self.known_times))
 
     def _name(self, domain: str | None) -> str | None:
         if domain is not None:

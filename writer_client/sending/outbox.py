@@ -395,6 +395,8 @@ class Outbox:
                 self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
                 return self._complain_of(pending, result) if unknown else []
             self.claims.forget(note.domain, instead=last[0])
+        elif status == "invalid_time" and isinstance(last, int):
+            self.claims.learn_time(note.domain, last)
         elif status == "unknown_writer":
             self._known, self._must_join, self._is_awaited = False, self._lives, False
         if again:
