@@ -6,8 +6,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from controller.store.memory import URL as MEMORY
-from controller.store.memory import MemoryStore, MemoryTokens
 from controller.store.migrate import check
 from controller.store.port import Store, StoreUnavailable
 from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
@@ -19,23 +17,17 @@ PATIENCE_S = 3.0
 
 
 def open_store(url: str) -> Store:
-    """Return the store that ``sqlite:///path``, ``postgresql://…`` or ``memory://`` names.
-
-    The last is a new one, which keeps nothing once its process ends.
+    """Return the store that ``sqlite:///path`` or ``postgresql://…`` names.
 
     Raises `WrongSchema` if the database is to be migrated first, `StoreUnavailable` if it
     does not answer and `Rejected` if the URL is not that of a database that is supported.
     """
-    if url == MEMORY:
-        return MemoryStore()
     check(url)
     return PostgresStore(url) if is_postgres(url) else SqliteStore(url)
 
 
 def open_tokens(url: str) -> Tokens:
     """Return the tokens of that database, also while a controller serves it; raises as above."""
-    if url == MEMORY:
-        return MemoryTokens()
     check(url)
     if is_postgres(url):
         shared = postgres_engine(url)
@@ -55,7 +47,7 @@ def exclusive_lock(url: str) -> Iterator[None]:
     with the process, however that ends. Raises `StoreUnavailable` if another process holds it.
     Controllers on PostgreSQL share the work by leases instead.
     """
-    if url == MEMORY or is_postgres(url):
+    if is_postgres(url):
         yield
         return
     file = file_of(url).resolve()

@@ -138,7 +138,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     """Run the controller.
 
     A database that does not exist yet is created; one of an older version is left alone until
-    `noted-time migrate`. With memory:// nothing is kept once it ends: for trials and tests.
+    `noted-time migrate`. For a trial that keeps nothing, name a file in /tmp or /dev/shm.
 
     Once a token exists, every call needs one; before, only this machine may call.
 
@@ -155,7 +155,6 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     from controller.service.controller import Controller
     from controller.service.telemetry import logs
     from controller.service.tokens import TokenCache
-    from controller.store.memory import URL as MEMORY
     from controller.store.migrate import create_if_new
     from controller.store.open import exclusive_lock, open_store
 
@@ -163,10 +162,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     log = structlog.get_logger()
     place = Place(host, port, tls_cert, tls_key)
     place.check_certificate()
-    created = database == MEMORY or create_if_new(database)
+    created = create_if_new(database)
     log.info("starting", database=named_database(database), created=created)
-    if database == MEMORY:
-        log.warning("nothing_is_kept", database=database)
     with tokens_of(database) as kept, exclusive_lock(database):
         cache = TokenCache(kept)
         cache.refresh()

@@ -39,19 +39,6 @@ def test_the_first_serve_makes_its_database(tmp_path: Path) -> None:
     assert (statuses, (tmp_path / DATABASE).exists()) == ((201, 200, 0), True)
 
 
-def test_a_controller_without_a_database_warns_that_nothing_is_kept(tmp_path: Path) -> None:
-    """It serves like any other, but leaves no file, and no command finds a token of its."""
-    with ServeProcess(tmp_path, "--database", "memory://").ready() as controller:
-        answer = httpx.put(f"{controller.url}/v1/streams/flights")
-        ready = httpx.get(f"{controller.url}/readyz")
-        levels = {line["event"]: line["level"] for line in controller.log()}
-    token = command("token", "create", "--scope", "admin", "--database", "memory://", cwd=tmp_path)
-
-    statuses = (answer.status_code, ready.status_code, token.returncode)
-    assert (statuses, levels["nothing_is_kept"]) == ((201, 200, 1), "warning")
-    assert not list(tmp_path.glob("*.db*"))
-
-
 def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")

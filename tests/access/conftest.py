@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from controller.store.memory import MemoryTokens
 from controller.store.open import open_tokens
 from controller.store.token_table import Tokens
+from tests.support.memory_store import MemoryTokens
 from tests.support.postgres import Server, binaries
 
 KINDS = ["memory", "sqlite", "postgres"] if binaries() else ["memory", "sqlite"]

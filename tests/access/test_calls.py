@@ -13,9 +13,9 @@ from controller.api.gate.access import OPEN, Gate, needed
 from controller.api.pages.assets import PATHS
 from controller.service.controller import Controller
 from controller.service.telemetry.metrics import refused_calls
-from controller.store.memory import MemoryStore
 from tests.support.controllers import until
 from tests.support.gates import Guarded, behind
+from tests.support.memory_store import MemoryStore
 
 S = "/v1/streams/s"
 READER = f"{S}/reader-groups/g/readers/r"

@@ -11,10 +11,10 @@ import pytest
 
 from controller.api.app import create_api
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from noted_time import UnexpectedAnswer
 from noted_time.client import Reply
 from noted_time.client.decoding import TYPES
+from tests.support.memory_store import MemoryStore
 from tests.support.odd_controller import odd_controller
 from tests.support.processes import environment
 from tests.support.waiting import PATIENCE_S

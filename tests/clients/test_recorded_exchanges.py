@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from tests.support.http import answering
+from tests.support.memory_store import MemoryStore
 
 RECORDED = json.loads((Path(__file__).parent / "exchanges-0.1.0.json").read_text())
 GONE = {"corrections"}

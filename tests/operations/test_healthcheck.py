@@ -21,7 +21,7 @@ def test_the_health_check_asks_the_controller_and_no_proxy(
     monkeypatch.delenv("NO_PROXY", raising=False)
     main = runpy.run_path(str(CHECK))["main"]
 
-    process = ServeProcess(tmp_path, "--database", "memory://").ready()
+    process = ServeProcess(tmp_path).ready()
     with process:
         monkeypatch.setenv("NOTED_TIME_PORT", str(process.port))
         healthy = main()

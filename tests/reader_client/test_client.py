@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from noted_time import ClientFailed, InvalidName, NotCompleteYet, Rejected, TimeWindow, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import UnknownDomain
@@ -21,6 +20,7 @@ from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.marks.follower import Follower
 from tests.support.faults import Fault, Faults
 from tests.support.http import Caller, answering
+from tests.support.memory_store import MemoryStore
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
 

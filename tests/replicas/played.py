@@ -17,11 +17,11 @@ from controller.api.gate.access import Gate
 from controller.api.wire.answers import Answer
 from controller.service.controller import Controller
 from controller.service.limits import Limits
-from controller.store.memory import MemoryStore
 from controller.store.port import Leases, Transaction
 from noted_time import StreamSettings
 from tests.support.controllers import until
 from tests.support.http import answering
+from tests.support.memory_store import MemoryStore
 
 BUCKETS = 64
 OTHER = "http://other"

@@ -32,7 +32,8 @@ def row(name: str, *, held_for_ms: int | None = None, excluded: int = 0) -> dict
     domain |= {"holders": 1, "held_by": "w", "held_for_ms": held_for_ms}
     domain |= {"times_out_in_ms": 9, "lag": [None] * 30}
     writers = {"live": 1, "idle": 0, "finished": 0, "excluded": excluded}
-    return {"name": name, "id": name, "answered": True, "writers": writers, "domains": [domain]}
+    row = {"name": name, "id": name, "answered": True, "writers": writers, "domains": [domain]}
+    return row | {"silence": None}
 
 
 def part(*rows: dict[str, Any]) -> Callable[[httpx.Request], httpx.Response]:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.store.memory import URL as MEMORY
-from controller.store.open import open_store
 from controller.store.port import Store
 from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
+from tests.support.memory_store import MemoryStore
 from tests.support.postgres import Server, binaries
 
 MakeStore = Callable[[], Store]
@@ -90,7 +89,7 @@ def make_durable(request: pytest.FixtureRequest) -> MakeStore:
 def make_store(request: pytest.FixtureRequest) -> MakeStore:
     """Makes a new store of each kind at each call."""
     if request.param == "memory":
-        return lambda: open_store(MEMORY)
+        return MemoryStore
     made: MakeStore = request.getfixturevalue(f"make_{request.param}")
     return made
 

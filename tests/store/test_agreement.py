@@ -7,7 +7,6 @@ from dataclasses import replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from controller.store.memory import MemoryStore
 from controller.store.port import (
     AppendedMark,
     BacklogRecord,
@@ -41,6 +40,7 @@ from noted_time.values import (
     Terms,
 )
 from noted_time.values.fencing import Former
+from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
 from tests.support.stored import Kept, kept, records
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from controller.store.memory import MemoryStore
 from controller.store.port import AppendedMark, Reading, Store, Transaction
 from controller.store.schema import mark as mark_table
 from controller.store.sql import SqlStore
 from noted_time import Conflict, Mark, StreamCut
+from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
 from tests.support.stored import mark, of_one_stream
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from controller.aggregation.shown.inspection import WriterRow, writer_row
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from controller.store.port import Store, Transaction
 from controller.store.sqlite import SqliteStore
 from noted_time import Accepted, Mark, Note, Refused
+from tests.support.memory_store import MemoryStore
 from tests.support.waiting import PATIENCE_S
 
 

@@ -12,10 +12,10 @@ from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.service.permissions import Grant
 from controller.service.tokens import TokenCache, mint
-from controller.store.memory import MemoryStore, MemoryTokens
 from controller.store.token_table import Tokens
 from tests.support.controllers import GivenTime
 from tests.support.http import answering
+from tests.support.memory_store import MemoryStore, MemoryTokens
 
 NOW = 1_700_000_000_000
 

@@ -15,8 +15,8 @@ from controller.api.sockets.server import Server, guard
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.service.limits import Limits
-from controller.store.memory import MemoryStore
 from tests.support.calls import Calls
+from tests.support.memory_store import MemoryStore
 from tests.support.waiting import PATIENCE_S, wait_until
 
 

@@ -15,7 +15,7 @@ import httpx
 from typer.testing import CliRunner
 from controller.api.app import create_app
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from noted_time_cli.app import app
 
 async def play():

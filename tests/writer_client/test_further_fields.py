@@ -7,11 +7,11 @@ import httpx
 import pytest
 
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from noted_time import Note, Rejected
 from noted_time.client.transport import Transport
 from noted_time.values import FURTHER_FIELDS
 from tests.support.http import answering
+from tests.support.memory_store import MemoryStore
 from tests.writer_client.scripted import Scripted, accepted, results
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.waiting import Pending

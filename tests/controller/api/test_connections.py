@@ -17,8 +17,8 @@ from uvicorn.server import ServerState
 from controller.api.app import create_app
 from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from tests.support.controllers import until
+from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
 
 STATUS = re.compile(rb"HTTP/1.1 (\d+) ")

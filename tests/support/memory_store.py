@@ -29,8 +29,6 @@ from controller.store.sqlite import SingleNodeLeases
 from controller.store.token_table import TokenRecord, Tokens
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 
-URL = "memory://"
-
 V = TypeVar("V")
 
 
