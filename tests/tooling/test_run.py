@@ -23,7 +23,8 @@ from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
 @pytest.fixture
 def clone(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Point the script at an empty clone whose .venv is a link to nothing yet."""
-    (tmp_path / "requirements.lock").write_text("one==1\n")
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "all.lock").write_text("one==1\n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     for name in ("LOCK", "VENV", "STAMP", "PYTHON"):
         place = tmp_path / getattr(run, name).relative_to(run.ROOT)
@@ -57,7 +58,7 @@ def test_a_first_run_makes_the_venv_and_installs_by_hash(
 
     assert installs == [
         ("venv",),
-        ("--require-hashes", "-r", str(clone / "requirements.lock")),
+        ("--require-hashes", "-r", str(clone / "locks" / "all.lock")),
         ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone)),
     ]
 
@@ -93,7 +94,7 @@ def test_a_changed_lock_is_installed_into_the_same_venv(
     """Half a gigabyte is not fetched again for one new version."""
     run.install_packages({})
     installs.clear()
-    (clone / "requirements.lock").write_text("one==2\n")
+    (clone / "locks" / "all.lock").write_text("one==2\n")
 
     run.install_packages({})
 
@@ -250,13 +251,13 @@ def test_the_wrapper_drops_the_vector_module_and_nothing_else(
 # What the committed requirement locks promise
 
 
-SPARKS = [f"requirements-spark/{release}.lock" for release in ("3.5", "4.0", "4.1", "4.2")]
+SUITES = ["airflow", "dbt", "docs", "image", "packages"]
 
-IMAGES = ["requirements-image.lock", "deploy/requirements.lock", "deploy/build.lock"]
+SPARKS = [f"spark-{release}" for release in ("3.5", "4.0", "4.1", "4.2")]
 
-LOCKS = ["requirements.lock", "requirements-java.lock", "requirements-dbt.lock"]
-LOCKS += ["requirements-docs.lock", "requirements-kafka.lock", "requirements-airflow.lock"]
-LOCKS += [*SPARKS, *IMAGES]
+CONTAINER = ["container", "container-build"]
+
+LOCKS = [f"locks/{name}.lock" for name in ["all", "java", "kafka", *SUITES, *SPARKS, *CONTAINER]]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:
@@ -299,20 +300,21 @@ def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
 
 def test_the_lock_holds_all_that_the_project_asks_for(root: Path) -> None:
     """A dependency added without `./run lock` is noticed here."""
-    assert declared(root) - pins(root / "requirements.lock").keys() == set()
+    assert declared(root) - pins(root / "locks" / "all.lock").keys() == set()
 
 
 def test_the_image_has_the_versions_that_are_tested(root: Path) -> None:
     """Its own lock, and that of what builds its wheel, take them from the usual one."""
-    usual = pins(root / "requirements.lock")
-    image = pins(root / IMAGES[1]) | pins(root / IMAGES[2])
+    usual = pins(root / "locks" / "all.lock")
+    container, build = (pins(root / "locks" / f"{name}.lock") for name in CONTAINER)
+    image = container | build
 
     assert {name: found for name, found in image.items() if usual.get(name) != found} == {}
 
 
 def test_spark_gets_the_pandas_it_knows(root: Path) -> None:
     """PySpark 4.3 warns about pandas 3."""
-    locked = pins(root / "requirements.lock")
+    locked = pins(root / "locks" / "all.lock")
 
     assert [v.split(".")[0] for v in locked["pyspark"] + locked["pandas"]] == ["4", "2"]
 
@@ -372,9 +374,10 @@ def test_the_table_is_of_the_releases_that_are_installed_here(
     root: Path, table: dict[str, Any]
 ) -> None:
     """A lock with another PySpark has to be run again."""
-    locks = {lock.stem: lock for lock in (root / "requirements-spark").glob("*.lock")}
-    locked = {release: pins(lock)["pyspark"][0] for release, lock in locks.items()}
-    (newest,) = pins(root / "requirements.lock")["pyspark"]
+    locks = {lock.stem: lock for lock in (root / "locks").glob("spark-*.lock")}
+    found = {name.removeprefix("spark-"): pins(lock)["pyspark"] for name, lock in locks.items()}
+    locked = {release: version for release, (version,) in found.items()}
+    (newest,) = pins(root / "locks" / "all.lock")["pyspark"]
 
     expected = {**locked, newest.rpartition(".")[0]: newest}
     assert {release: each["pyspark"] for release, each in table.items()} == expected
@@ -398,9 +401,9 @@ def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
     """Installed once by its hash alone, so that every other pin stays in one lock."""
     installed: list[tuple[str, ...]] = []
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    monkeypatch.setattr(run, "SPARK_LOCKS", tmp_path)
+    monkeypatch.setattr(run, "LOCKS", tmp_path)
     monkeypatch.setattr(run, "pip", lambda _env, *words: installed.append(words))
-    lock = tmp_path / "3.5.lock"
+    lock = tmp_path / "spark-3.5.lock"
     lock.write_text("pyspark==3.5.9\n")
     env = {"PATH": "/bin"}
 
@@ -426,7 +429,7 @@ def test_a_broker_for_trials_needs_no_spark(
         (clone / ".venv-kafka").mkdir()
         return 0
 
-    monkeypatch.setattr(run, "KAFKA_LOCK", clone / "requirements.lock")
+    monkeypatch.setattr(run, "KAFKA_LOCK", clone / "locks" / "all.lock")
     monkeypatch.setattr(run, "call", call)
     monkeypatch.setattr(run, "pip", lambda _env, *words, **_of: installed.append(words))
     monkeypatch.setattr(run, "find_java", lambda _env: "a java")
@@ -436,7 +439,7 @@ def test_a_broker_for_trials_needs_no_spark(
 
     assert (home, env["JAVA_HOME"], again) == (clone / ".venv-kafka", "a java", (home, env))
     assert made == [("-m", "venv", "--clear", str(home))]
-    assert installed == [("--quiet", "--require-hashes", "-r", str(clone / "requirements.lock"))]
+    assert installed == [("--quiet", "--require-hashes", "-r", str(clone / "locks" / "all.lock"))]
     assert not (clone / ".venv").exists()
 
 
