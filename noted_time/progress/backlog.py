@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from operator import index
 from typing import Literal, get_args
 
-from noted_time.reading import UNIX_MS
-from noted_time.values import MAX_INT64, Rejected
+from noted_time.values import MAX_INT64, UNIX_MS, Rejected
 
 Rule = Literal["two_way", "sticky"]
 Reason = Literal["reported", "watermark_lag", "behind"]

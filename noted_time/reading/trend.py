@@ -14,10 +14,7 @@ from itertools import islice, pairwise
 from operator import sub
 from typing import NamedTuple
 
-from noted_time.values import Bounds
-
-UNIX_MS = Bounds(10**11, 10**13)
-"""1973 to 2286: a lower outside is not in Unix ms, so its lag is not defined."""
+from noted_time.values import UNIX_MS
 
 NAMED = 10
 """Maximum number of excluded writers that a point names."""

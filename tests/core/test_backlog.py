@@ -17,8 +17,7 @@ from noted_time.progress import (
     with_reason,
 )
 from noted_time.progress.backlog import Rule, changed, combined
-from noted_time.reading import UNIX_MS
-from noted_time.values import Rejected
+from noted_time.values import UNIX_MS, Rejected, shown_time
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "flink.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
@@ -115,6 +114,15 @@ def test_a_reader_that_is_not_behind_has_none_while_the_writers_are() -> None:
     behind, lags = BacklogPolicy(behind_ms=1000), BacklogPolicy(watermark_lag_ms=1000)
 
     assert (found(behind, (late, late)), found(lags, (late, late))) == ([False], [True])
+
+
+def test_a_stream_of_1971_is_late_by_the_wall_clock() -> None:
+    """As its times are shown as dates: one range says which times are Unix ms."""
+    lower = 40_000_000_000  # two weeks before now
+    policy = BacklogPolicy(watermark_lag_ms=1)
+
+    assert shown_time(lower).startswith("1971-")
+    assert found(policy, (lower, lower)) == [True]
 
 
 @pytest.mark.parametrize("lower", [0, UNIX_MS.start - 1, UNIX_MS.stop, 2**62, -5])

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, StreamCut
-from noted_time.reading import UNIX_MS, Point
+from noted_time.reading import Point
 from noted_time.reading.trend import NAMED
+from noted_time.values import UNIX_MS
 
 AT = UNIX_MS.start
 names = st.lists(st.sampled_from("abcdefghijklmn"), max_size=3, unique=True).map(tuple)

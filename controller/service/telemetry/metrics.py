@@ -31,7 +31,7 @@ from controller.aggregation.shown.inspection import DomainReading, StreamReading
 from controller.aggregation.shown.order import read_groups
 from controller.service.limits import Overloaded
 from controller.store.port import Leases, Transaction
-from noted_time.reading import UNIX_MS
+from noted_time.values import UNIX_MS
 
 if TYPE_CHECKING:
     Kind = type[GaugeMetricFamily | CounterMetricFamily]
