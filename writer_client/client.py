@@ -15,9 +15,9 @@ from noted_time.client.transport import Transport
 from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
 from writer_client.sending.answers import Answered
-from writer_client.sending.claims import NOWHERE
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.outcome import Flushed
+from writer_client.sending.vouched import NOWHERE
 from writer_client.sending.waiting import Batch
 from writer_client.sending.writer import Writer
 

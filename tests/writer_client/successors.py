@@ -20,11 +20,11 @@ from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
 from noted_time.client import Asked, Controllers, Reply
 from tests.support.streams import restarted
 from writer_client.sending.answers import Answered, Found
-from writer_client.sending.claims import Process
 from writer_client.sending.exchange import Exchange, Numbers
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.posting import Pace, Posting
+from writer_client.sending.vouched import Process
 from writer_client.sending.waiting import Batch
 
 WRITER = "UA"
@@ -130,7 +130,7 @@ class Successors:
         """Append a row above what the process noted, unless it knows that it is fenced."""
         if process.outbox.fenced:
             return
-        least = max(process.outbox.claims.time(None) or 0, 0)
+        least = max(process.outbox.vouched.time(None) or 0, 0)
         time = least + number % 7
         mark = self.stream.domains["default"].last
         known = WRITER in self.stream
@@ -141,7 +141,7 @@ class Successors:
     def note(self, process: Successor, number: int) -> None:
         """Note a time that is not below the last."""
         if not process.outbox.fenced:
-            last = process.outbox.claims.time(None) or 0
+            last = process.outbox.vouched.time(None) or 0
             process.outbox.note(last + number % 5, {})
 
     def join(self, process: Successor, _: int) -> None:

@@ -176,7 +176,7 @@ def test_a_controller_that_does_not_name_the_declared_domains_is_coped_with() ->
     accepted = Accepted(None, None, {0: 1}, {"ship_time": 100}, 60_000)
     outbox.answered(outbox.take(), Answered((accepted,)))
 
-    assert outbox.claims.known_time(None) == 100
+    assert outbox.vouched.known_time(None) == 100
 
 
 # The first append of a process, when pandas is still being imported

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from noted_time import DeliveryFailed, Rejected
 from noted_time.values import LateRows, Time, unix_ms_of
 from writer_client import DeliveryTracker
-from writer_client.sending.claims import NOWHERE
 from writer_client.sending.delivery import Epoch, OnFailure
+from writer_client.sending.vouched import NOWHERE
 from writer_client.sending.writer import Writer
 
 OFTEN = ("produce", "produce", "count", "send", "deliver", "deliver", "note", "note")
@@ -55,7 +55,7 @@ class Noting(Writer[None]):
     ) -> None:
         """Keep the note as well."""
         super().note_time(time, position, domain=domain, max_time=max_time)
-        largest = self._outbox.claims.largest(domain)
+        largest = self._outbox.vouched.largest(domain)
         self.left.append(Left(unix_ms_of(time), self.position, largest, domain))
 
 

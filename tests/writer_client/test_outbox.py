@@ -217,7 +217,7 @@ def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
 
     assert isinstance(refused, InvalidNote)
     assert (refused.writer, refused.status, refused.last) == ("UA", "invalid_time", 9)
-    assert outbox.claims.known_time(None) == 9  # so that a clock behind it notes that
+    assert outbox.vouched.known_time(None) == 9  # so that a clock behind it notes that
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])

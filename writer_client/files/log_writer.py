@@ -16,7 +16,7 @@ from writer_client.files.arrow_rows import Rows, Span, as_table, check_zones, ro
 from writer_client.files.batches import Batch
 from writer_client.files.segment_files import SegmentFiles
 from writer_client.sending.answers import Found
-from writer_client.sending.claims import NOWHERE
+from writer_client.sending.vouched import NOWHERE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ from noted_time.observing import Seen
 from noted_time.values import LARGEST_TIME, LEAST_TIME, LateRows, Rejected, shown_time, unix_ms_of
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import LookAtTopic, SameTopic
-from writer_client.sending.claims import LateHours
 from writer_client.sending.clock import unix_ms
+from writer_client.sending.vouched import LateHours
 
 TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]

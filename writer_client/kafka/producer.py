@@ -38,10 +38,10 @@ from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
 from writer_client.kafka.channel import SLICE_S, Channel, Headers, Text, log
 from writer_client.kafka.waiting_calls import WaitingCalls
-from writer_client.sending.claims import checked_domains
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import Epoch, OnFailure, Phase, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
+from writer_client.sending.vouched import checked_domains
 
 POLL_EVERY = 64
 """A poll for each event would cost more than the event."""

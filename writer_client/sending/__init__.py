@@ -1,1 +1,1 @@
-"""What a writer claims, and how its notes reach a controller; no thread and no task."""
+"""What a writer vouches for, and how its notes reach a controller; no thread and no task."""

@@ -27,7 +27,7 @@ from noted_time.values import (
     join_into,
     unix_ms_of,
 )
-from writer_client.sending.claims import NOWHERE, LateHours, check_int64
+from writer_client.sending.vouched import NOWHERE, LateHours, check_int64
 from writer_client.sending.writer import Writer
 
 NEVER = MIN_INT64

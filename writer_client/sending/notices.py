@@ -14,8 +14,8 @@ from functools import partial
 from noted_time.client import Outage
 from noted_time.reading import look_like_seconds, seconds_doubt
 from noted_time.values import Beyond, NotedTimeError, Rejected, Session, shown_time
-from writer_client.sending.claims import HeldBack
 from writer_client.sending.outcome import Exclusion
+from writer_client.sending.vouched import HeldBack
 
 LATE_PERIOD_S = 60.0
 """How long late rows are counted after a report before they are reported again."""

@@ -14,7 +14,7 @@ make that sound:
   yet is always sent, because the writer could otherwise be neither idle nor finished.
 
 A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
-be applied twice, which is harmless: notes that repeat a claim are accepted. It is also harmless if
+be applied twice, which is harmless: a repeated note is accepted. It is also harmless if
 the first post arrives last, since each post has a higher number (see `exchange`). Late rows may
 then be counted twice.
 """
@@ -47,8 +47,8 @@ from writer_client.sending.answers import (
     holder,
     is_too_far_ahead,
 )
-from writer_client.sending.claims import Additions, Claims, HeldBack, Process, check_int64
 from writer_client.sending.outcome import Exclusion
+from writer_client.sending.vouched import Additions, HeldBack, Process, Vouched, check_int64
 from writer_client.sending.waiting import Batch, Pending, WaitingNotes
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Outbox:
         self.writer = checked_name("writer", writer)
         self.state: State = "finished"
         self.excluded: Exclusion | None = None
-        self.claims = Claims(writer, domains)
+        self.vouched = Vouched(writer, domains)
         self.written = 0
         """The number of rows that the caller reported."""
         self.beginning: tuple[LookUp, ...] = ()
@@ -130,18 +130,18 @@ class Outbox:
         Raises `InvalidNote` if time or position goes back behind what was noted here before,
         `Rejected` for numbers outside int64; nothing is noted then.
         """
-        claims = self.claims
-        claims.check_time(time, domain)
+        vouched = self.vouched
+        vouched.check_time(time, domain)
         if max_time is not None:
             check_int64("max_time", max_time)
-        known = claims.position
-        claims.move(position)
+        known = vouched.position
+        vouched.move(position)
         if max_time is not None:
-            claims.declare(domain, max_time, gained_by(position, known))
-        claims.note(time, domain)
+            vouched.declare(domain, max_time, gained_by(position, known))
+        vouched.note(time, domain)
         self.state, self._lives = "live", True
         self.calls = made = self.calls + 1
-        note = Note(self.writer, time, claims.position, domain)
+        note = Note(self.writer, time, vouched.position, domain)
         self._waiting.note(note, made, self.written)
         return made
 
@@ -180,10 +180,10 @@ class Outbox:
 
         This makes a writer that is not live join: time has to wait for what it writes next.
         """
-        claims, known = self.claims, self.claims.position
-        claims.reach(position)
+        vouched, known = self.vouched, self.vouched.position
+        vouched.reach(position)
         if event_time is not None:
-            claims.declare(domain, event_time, gained_by(position, known))
+            vouched.declare(domain, event_time, gained_by(position, known))
         if self.state != "live":
             self.join({})
 
@@ -206,13 +206,13 @@ class Outbox:
         """Return the next notes to post; they stay the outbox's until answered or put back."""
         if self._look_ups:
             return self._begins()
-        each = len(self.claims.position) + OFFSETS_PER_DOMAIN * self.claims.domains
+        each = len(self.vouched.position) + OFFSETS_PER_DOMAIN * self.vouched.domains
         room = OFFSETS_PER_REQUEST // (each + 1)
         room = max(2, min(room, MAX_NOTES_PER_REQUEST))
         batch, change = self._waiting.take(room)
         if change is not None:
             batch += self._as_notes(change, room - len(batch), follows=bool(batch))
-        put_on, declared = self._additions.put_on, self.claims.declared
+        put_on, declared = self._additions.put_on, self.vouched.declared
         self._in_flight = tuple(replace(each, note=put_on(declared(each.note))) for each in batch)
         return self._in_flight
 
@@ -220,8 +220,8 @@ class Outbox:
         """Take back a batch whose outcome is unknown; what was noted meanwhile continues from it.
 
         If it was applied, the controller knows the position of its last note and would refuse the
-        earlier ones as behind. So all come back with that position: a weaker claim, but still true.
-        The times that they declare are read when they are sent.
+        earlier ones as behind. So all come back with that position: they say less, but are still
+        true. The times that they declare are read when they are sent.
         """
         self._in_flight = ()
         begins = self._ends_beginning()
@@ -248,7 +248,7 @@ class Outbox:
         if held is not None:
             self._waiting, self._look_ups, self.beginning = WaitingNotes(), [], ()
             return []
-        self.claims.declared_domains = answer.declared or self.claims.declared_domains
+        self.vouched.declared_domains = answer.declared or self.vouched.declared_domains
         begins = self._ends_beginning()
         reached = batch[-1].note.position if batch else {}
         accepted = [result for result in answer.results if isinstance(result, Accepted)]
@@ -283,7 +283,7 @@ class Outbox:
     def _begins(self) -> Batch:
         """Return a join without a position, which does not wait for other notes."""
         self.beginning = tuple(self._look_ups)
-        note = self._additions.put_on(Note(self.writer, domain=self.claims.last_domain))
+        note = self._additions.put_on(Note(self.writer, domain=self.vouched.last_domain))
         self._in_flight = (Pending(note, self.calls, self.calls),)
         return self._in_flight
 
@@ -298,11 +298,11 @@ class Outbox:
         self._began = [*dict.fromkeys([*self._began, *self._look_ups[: len(found)]])]
         del self._look_ups[: len(found)]
         for each in found:
-            self.claims.learn(each.position)
+            self.vouched.learn(each.position)
             for domain, time in each.max_times.items():
                 with suppress(InvalidNote):  # of a domain that it does not vouch for
-                    self.claims.declare(domain, time)
-        self._waiting.move(self.claims.position)
+                    self.vouched.declare(domain, time)
+        self._waiting.move(self.vouched.position)
 
     @property
     def fenced(self) -> Fenced | None:
@@ -340,12 +340,12 @@ class Outbox:
     # How a change of state is sent
 
     def _changed(self, state: State, position: Mapping[int, int]) -> int:
-        claims = self.claims
-        claims.move(position)
+        vouched = self.vouched
+        vouched.move(position)
         self.state = state
         self._lives = self._lives or state == "live"
         self.calls = made = self.calls + 1
-        note = Note(self.writer, None, claims.position, None, None, state)
+        note = Note(self.writer, None, vouched.position, None, None, state)
         self._waiting.change(note, made, self.written)
         return made
 
@@ -358,7 +358,7 @@ class Outbox:
         live = change.note.state == "live"
         joins = self._lives and not live and (self._must_join or not (self._known or follows))
         first = [replace(change, note=replace(change.note, state="live"))] if joins else []
-        named = domains[: room - len(first)] or [self.claims.last_domain]
+        named = domains[: room - len(first)] or [self.vouched.last_domain]
         notes = [replace(change.note, domain=each) for each in named]
         return first + [replace(change, note=note) for note in notes]
 
@@ -370,10 +370,10 @@ class Outbox:
         if note.state == "live":
             self._known, self._must_join = True, False
             if note.time is None:
-                self.claims.known_times = result.times or {}
-                self.claims.known_timeout_ms = result.timeout_ms
+                self.vouched.known_times = result.times or {}
+                self.vouched.known_timeout_ms = result.timeout_ms
         if result.position is not None:
-            self.claims.learn(result.position)
+            self.vouched.learn(result.position)
         self._lowers[note.domain] = result.lower
 
     def _refuse(
@@ -389,14 +389,14 @@ class Outbox:
                 self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
                 return []
         elif status == "unknown_domain" and isinstance(last, tuple) and last:
-            unknown = self.claims.keep(last)
+            unknown = self.vouched.keep(last)
             only_declared = any(name not in last for name in note.max_times or ())
-            if only_declared and self.claims.is_named(note.domain, last):
+            if only_declared and self.vouched.is_named(note.domain, last):
                 self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
                 return self._complain_of(pending, result) if unknown else []
-            self.claims.forget(note.domain, instead=last[0])
+            self.vouched.forget(note.domain, instead=last[0])
         elif status == "invalid_time" and isinstance(last, int):
-            self.claims.learn_time(note.domain, last)
+            self.vouched.learn_time(note.domain, last)
         elif status == "unknown_writer":
             self._known, self._must_join, self._is_awaited = False, self._lives, False
         if again:
@@ -413,7 +413,7 @@ class Outbox:
 
     def _take_back(self, domain: str | None, bound: int) -> None:
         """Leave out times above the bound, also in the notes that wait."""
-        self.held_back += self.claims.take_back(domain, bound)
+        self.held_back += self.vouched.take_back(domain, bound)
 
     def _rejoin(self, batch: Batch, answer: Answered) -> None:
         """Join without a time if the note that would have joined was too far ahead.
@@ -425,7 +425,7 @@ class Outbox:
         results = zip(batch, answer.results, strict=True)
         refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]
         if refused and self.state == "live" and not (self or self._is_awaited):
-            note = Note(self.writer, None, self.claims.position, None, None, "live")
+            note = Note(self.writer, None, self.vouched.position, None, None, "live")
             since = min(pending.since for pending in refused)
             self._waiting.put_back(Pending(note, since, self.calls))
 

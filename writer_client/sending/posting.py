@@ -277,11 +277,11 @@ class Posting:
         if outbox.durable_through < ticket:
             message = f"not durable within {timeout_s:g} s: {self.failure or 'no answer'}"
             raise Unreachable(message) from self.failure
-        return Flushed(outbox.lower(outbox.claims.last_domain), outbox.excluded, outbox.late_rows)
+        return Flushed(outbox.lower(outbox.vouched.last_domain), outbox.excluded, outbox.late_rows)
 
     def closed(self) -> None:
         """Report what was not sent."""
         outbox = self.outbox
         unsent = outbox.calls - outbox.durable_through
-        last = outbox.claims.time(outbox.claims.last_domain)
+        last = outbox.vouched.time(outbox.vouched.last_domain)
         self.notices.closed(unsent, last, self.fault or self.failure, outbox.late_rows)

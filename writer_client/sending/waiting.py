@@ -92,7 +92,7 @@ class WaitingNotes:
             self._speak_for(newer, pending)
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Replace each note's position by one that reaches it: a weaker claim, but still true."""
+        """Replace each note's position by one that reaches it: it says less, but is still true."""
         for domain, pending in list(self._timed.items()):
             self._timed[domain] = replace(pending, note=replace(pending.note, position=position))
         if self._change is not None:

@@ -20,12 +20,12 @@ from noted_time.values import (
     one_line,
     unix_ms_of,
 )
-from writer_client.sending.claims import NOWHERE, Process, checked_domains
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.outcome import Exclusion
 from writer_client.sending.posting import HeldClock, Pace, Posting
+from writer_client.sending.vouched import NOWHERE, Process, checked_domains
 
 if TYPE_CHECKING:
     from writer_client.sending.outbox import LookUp
@@ -164,7 +164,7 @@ class Writer(ABC, Generic[Network]):
         times = {self._named(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()}
         with self._noting():
             for domain, time in times.items():
-                self._outbox.claims.declare(domain, time)
+                self._outbox.vouched.declare(domain, time)
             self._outbox.join(position)
 
     def begin(self, look_up: LookUp) -> None:
@@ -262,7 +262,7 @@ class Writer(ABC, Generic[Network]):
         of the block.
 
         **An asynchronous produce breaks the promise** if the block ends before delivery: the
-        note then claims a position that the events have not reached. In one measurement with a
+        note then says a position that the events have not reached. In one measurement with a
         Kafka producer, 1,786 of 1,848 events lay beyond the cut. Flush the producer inside::
 
             with client.writing():
@@ -301,14 +301,14 @@ class Writer(ABC, Generic[Network]):
 
         A former process's notes count, too, once the client has joined. `None` if nothing is late.
         """
-        claims, named = self._outbox.claims, self._named(domain)
-        bounds = (claims.time(named), claims.known_time(named), self._outbox.lower(named))
+        vouched, named = self._outbox.vouched, self._named(domain)
+        bounds = (vouched.time(named), vouched.known_time(named), self._outbox.lower(named))
         return max((bound for bound in bounds if bound is not None), default=None)
 
     @property
     def position(self) -> dict[int, int]:
         """The whole position given or received so far: segment → exclusive offset."""
-        return dict(self._outbox.claims.position)
+        return dict(self._outbox.vouched.position)
 
     @property
     def takes_over(self) -> bool:
@@ -317,11 +317,11 @@ class Writer(ABC, Generic[Network]):
 
     def noted_time(self, domain: str | None = None) -> int | None:
         """Return the last time noted here that was not refused as too far ahead, if any."""
-        return self._outbox.claims.time(self._named(domain))
+        return self._outbox.vouched.time(self._named(domain))
 
     def known_time(self, domain: str | None = None) -> int | None:
         """Return the writer's last time of a domain at its last join, `None` before the first."""
-        return self._outbox.claims.known_time(self._named(domain))
+        return self._outbox.vouched.known_time(self._named(domain))
 
     @property
     def known_timeout_ms(self) -> int | None:
@@ -329,7 +329,7 @@ class Writer(ABC, Generic[Network]):
 
         Before the first join it is the declared timeout, `None` without one.
         """
-        return self._outbox.claims.known_timeout_ms or self.timeout_ms
+        return self._outbox.vouched.known_timeout_ms or self.timeout_ms
 
     @property
     def state(self) -> State | Literal["excluded", "fenced"]:
@@ -371,7 +371,7 @@ class Writer(ABC, Generic[Network]):
         outbox, domain, time = self._outbox, self._named(None), self._clock.read()
         if outbox.state != "live":
             return
-        noted = outbox.claims.time(domain), outbox.claims.known_time(domain)
+        noted = outbox.vouched.time(domain), outbox.vouched.known_time(domain)
         last = max((time, *(each for each in noted if each is not None)))
         self._notices.clock_behind(last - time)
         outbox.note(last, NOWHERE, domain=domain)

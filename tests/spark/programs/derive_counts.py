@@ -20,7 +20,7 @@ from noted_time.values import Time
 from spark_integration import Batches, Noted, NotedLogSink, WatermarkPolicy, read_noted_log
 from tests.support.spark_sessions import start_spark
 from writer_client import WriterClient
-from writer_client.sending.claims import NOWHERE
+from writer_client.sending.vouched import NOWHERE
 
 
 class Dying(WriterClient):

@@ -1,4 +1,4 @@
-"""What one writer has claimed so far, and what is sent with each of its notes."""
+"""What one writer has vouched for so far, and what is sent with each of its notes."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class HeldBack(NamedTuple):
     written: Mapping[int, int]
 
 
-class Claims:
+class Vouched:
     """A writer's position, and times by domain, none of which goes back.
 
     `position` is replaced, never changed: notes that wait may share it.
     """
 
     def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
-        """Start without claims; `domains` are those vouched for, if they are limited."""
+        """Start with nothing; `domains` are those vouched for, if they are limited."""
         self.writer = writer
         self.position: dict[int, int] = {}
         self.last_domain = domains[0] if domains else None
@@ -123,7 +123,7 @@ class Claims:
         name, declared = unnamed_domain(self.declared_domains), self.declared_domains
         return name if name in declared or not declared else None
 
-    # Claims of the writer
+    # What the writer says
 
     def check_time(self, time: int, domain: str | None) -> None:
         """Raise if a note of that time would go back, or its domain is not vouched for."""
