@@ -24,16 +24,16 @@ from writer_client import WriterClient
 FLEET = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 """How many rows each writer appends in a second, to a segment of its own."""
 
-STALLS, TIMEOUT_S, ROUND_S = "lima", 20, 60
+STALLS, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
 SILENT_S, BACK_S = 5, 50
 """From and up to which second of a round the writer that stalls does not note."""
 
 SAYINGS = {
-    SILENT_S: f"{STALLS} has stalled: the watermark waits for it, for {TIMEOUT_S}s.",
-    SILENT_S + TIMEOUT_S: f"{STALLS} has timed out: the watermark advances without it.",
+    SILENT_S: f"{STALLS} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",
+    SILENT_S + WRITER_TIMEOUT_S: f"{STALLS} has timed out: the watermark advances without it.",
     BACK_S: f"{STALLS} is back, and counts again.",
 }
-LAG_MS = 1000
+BEHIND_MS = 1000
 
 
 def noting(second: int) -> list[str]:
@@ -89,7 +89,7 @@ def _create(transport: Transport, name: str) -> None:
     try:
         found = transport.ask(Question("GET", stream_path(name)))
     except UnknownStream:
-        settings = {"writer_timeout_ms": TIMEOUT_S * 1000, "expected_writers": list(FLEET)}
+        settings = {"writer_timeout_ms": WRITER_TIMEOUT_S * 1000, "expected_writers": list(FLEET)}
         transport.ask(Question("PUT", stream_path(name), body=settings))
     else:
         if found["expected_writers"] != list(FLEET):
@@ -109,7 +109,7 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
         clock.sleep(max(0.0, began + second - clock.monotonic()))
         if second % ROUND_S in SAYINGS:
             say(f"{second // 60}:{second % 60:02}  {SAYINGS[second % ROUND_S]}")
-        now = int(clock.time() * 1000) - LAG_MS
+        now = int(clock.time() * 1000) - BEHIND_MS
         for segment, (writer, rows) in enumerate(FLEET.items()):
             if writer in noting(second):
                 client = fleet[writer]

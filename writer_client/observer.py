@@ -36,7 +36,7 @@ log = logging.getLogger("noted_time.observer")
 SIGN_OF_LIFE_MS = 10_000
 """How often an observer whose time does not advance sends a note without a time."""
 
-JOIN_S = 2.0
+OBSERVER_JOIN_S = 2.0
 """How long a look waits for the client to join."""
 
 
@@ -99,7 +99,7 @@ class Observer(Rounds):
         if self.client.state != "live":
             self.client.join()
         try:
-            self.client.flush(JOIN_S)
+            self.client.flush(OBSERVER_JOIN_S)
         except (AnotherLog, Fenced, Unreachable):
             raise
         except Rejected as error:

@@ -18,7 +18,7 @@ from noted_time.values import Note, Session, shown_time
 SHOWN_MS = 3_600_000
 """How long a fenced note is shown."""
 
-MOST_SHOWN = 100
+FENCED_SHOWN = 100
 """Maximum number of writers with a fenced note that are shown."""
 
 MOST_RECORDED = 100
@@ -81,7 +81,7 @@ class Fences:
         self._last.pop(note.writer, None)
         found = FencedProcess(note.writer, label, held.label, held.since, at, token)
         self._last[note.writer] = found
-        if len(self._last) > MOST_SHOWN:
+        if len(self._last) > FENCED_SHOWN:
             most = Counter(each.token for each in self._last.values()).most_common(1)[0][0]
             del self._last[next(name for name, each in self._last.items() if each.token == most)]
 

@@ -36,7 +36,7 @@ MOST_SPELLINGS = 10_000
 LONGEST = 256
 """Maximum length of a header that is examined and remembered; `Bearer` and a token take 66."""
 
-NEVER = 1 << 63
+NEVER = 2**63
 
 SECRET_BYTES = 32
 TOKEN = re.compile(rb"nt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")

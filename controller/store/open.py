@@ -12,7 +12,7 @@ from controller.store.postgres import PostgresStore, is_postgres, postgres_engin
 from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
 from controller.store.token_table import Tokens
 
-PATIENCE_S = 3.0
+SERVED_S = 3.0
 """How long a controller waits for one that is about to stop."""
 
 
@@ -53,7 +53,7 @@ def exclusive_lock(url: str) -> Iterator[None]:
     file = file_of(url).resolve()
     beside = file.with_name(f"{file.name}.serving")
     try:
-        connection = sqlite3.connect(beside, timeout=PATIENCE_S, isolation_level=None)
+        connection = sqlite3.connect(beside, timeout=SERVED_S, isolation_level=None)
         connection.execute("PRAGMA journal_mode = MEMORY")  # or else it leaves a second file
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:

@@ -20,7 +20,7 @@ from noted_time import Rejected
 BUSY_MS = 5000
 """How long a transaction waits for another process's, in ms."""
 
-PATIENCE_MS = 60_000
+MIGRATION_MS = 60_000
 """How long a migration waits for that of another process, in ms."""
 
 # FULL: NORMAL loses commits on a power cut and gains nothing once they are batched.
@@ -176,7 +176,7 @@ def migration_engine(file: Path) -> Engine:
     """
 
     def connect() -> sqlite3.Connection:
-        connection = _connect(file, "rwc", PATIENCE_MS)
+        connection = _connect(file, "rwc", MIGRATION_MS)
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = OFF")
@@ -195,7 +195,7 @@ def check_references(connection: Connection) -> None:
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """Switch the file to the write-ahead log; SQLite does not wait for others here, so we do."""
-    deadline = time.monotonic() + PATIENCE_MS / 1000
+    deadline = time.monotonic() + MIGRATION_MS / 1000
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

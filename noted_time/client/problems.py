@@ -106,7 +106,7 @@ _ERRORS: Mapping[str, Callable[[Mapping[str, Any], str], NotedTimeError]] = {
 """The error of each problem that has one of its own, by the problem and the stream."""
 
 
-SHOWN = 4000
+PROBLEM_SHOWN = 4000
 """Maximum number of characters that a sentence takes of an answer: sentences are logged."""
 
 
@@ -122,5 +122,7 @@ def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
 
 
 def _sentence(status: int, problem: Mapping[str, Any]) -> str:
-    facts = [str(problem[name])[:SHOWN] for name in ("title", "detail") if problem.get(name)]
+    facts = [
+        str(problem[name])[:PROBLEM_SHOWN] for name in ("title", "detail") if problem.get(name)
+    ]
     return f"{status} {': '.join(facts)}" if facts else f"the answer had status {status}"

@@ -16,7 +16,7 @@ from noted_time.values import Recreated, Unreachable
 
 log = logging.getLogger("noted_time.observer")
 
-LOOK_S = 2.0
+RECORDS_S = 2.0
 """How long a look may read: meanwhile its observer notes nothing."""
 
 REPORT_S = 60.0
@@ -80,7 +80,7 @@ class TopicReader(Closing):
         return [partition for partition, end in ends.items() if self.position[partition] < end]
 
     def read(
-        self, ends: Mapping[int, int], *, for_s: float = LOOK_S
+        self, ends: Mapping[int, int], *, for_s: float = RECORDS_S
     ) -> Iterator[tuple[int, int, Message]]:
         """Yield partition, offset and record until all are read to these ends or beyond.
 

@@ -25,7 +25,7 @@ MOST_REPORTS = 10_000
 """Maximum number of reports kept of a stream, shared equally by its domains: some 4 MB."""
 
 
-FEW = 100
+FEW_LATE = 100
 """If fewer reports are kept, none was forgotten because there were too many while these were."""
 
 
@@ -80,7 +80,7 @@ class LateReports:
 
         Those are the oldest, and leave half of the reports or more, until these are too old.
         """
-        if self.known_from == MIN_INT64 or len(self) < FEW:
+        if self.known_from == MIN_INT64 or len(self) < FEW_LATE:
             return True
         return min(each.last_seen for each in self) <= at
 

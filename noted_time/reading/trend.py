@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from noted_time.values import UNIX_MS
 
-NAMED = 10
+POINT_NAMES = 10
 """Maximum number of excluded writers that a point names."""
 
 LOOKED_AT = 1000
 """Maximum number of marks searched for their names."""
 
-AT_ONCE = 4096
+MARKS_AT_ONCE = 4096
 """Number of marks visited in one go, which blocks other threads for 0.2 ms."""
 
 Run = tuple[int, int]
@@ -154,8 +154,8 @@ class Trend(NamedTuple):
         return max(
             (
                 max(map(sub, self.written[start:stop], lowers[start - 1 : stop - 1]))
-                for start in range(first, until, AT_ONCE)
-                for stop in (min(start + AT_ONCE, until),)
+                for start in range(first, until, MARKS_AT_ONCE)
+                for stop in (min(start + MARKS_AT_ONCE, until),)
             ),
             default=None,
         )
@@ -171,6 +171,6 @@ class Trend(NamedTuple):
         names: dict[str, None] = {}
         for name in found:
             names[name] = None
-            if len(names) == NAMED:
+            if len(names) == POINT_NAMES:
                 break
         return tuple(names)

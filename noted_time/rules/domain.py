@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from noted_time.rules.member import BEFORE_ALL_TIME, Lead, Member, MemberRecord, Role, Track
-from noted_time.rules.queues import SLICE, Absences, Ahead, Timeouts
+from noted_time.rules.queues import BATCH, Absences, Ahead, Timeouts
 from noted_time.rules.running_cut import RunningCut
 from noted_time.rules.segments import Sharing
 from noted_time.values import Absence, Advance, ExcludedSince, Mark
@@ -380,7 +380,7 @@ class Domain:
         until its turn comes; if it notes in the meantime, that note counts then.
         """
         lower, ahead = self.lower, self._ahead
-        for track in ahead.take(lower, SLICE):
+        for track in ahead.take(lower, BATCH):
             if track.role == "ahead" and track.time > lower:  # its queue entry was too low
                 ahead.push(track.time, track)
                 continue

@@ -15,7 +15,7 @@ from noted_time.values import Absence
 
 Thing = TypeVar("Thing")
 
-SLICE = 5_000
+BATCH = 5_000
 """How many members are moved from one queue to another at a time, which takes some 5 ms."""
 
 
@@ -117,9 +117,9 @@ class Ahead(TimeQueue["Track"]):
     def is_settled(self, lower: int) -> bool:
         """Whether the least time is that of a member ahead, and no member waits up to `lower`.
 
-        Queues again at most `SLICE` members whose time has risen, so that asking again may help.
+        Queues again at most `BATCH` members whose time has risen, so that asking again may help.
         """
-        for _ in range(SLICE):
+        for _ in range(BATCH):
             if not self._times:
                 return True
             time, tracks = self._times[0], self._things[self._times[0]]
@@ -174,8 +174,8 @@ class Timeouts:
             self._queue.push(track.timeout_queued, track)
 
     def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
-        """Yield members that have timed out at `now`: of at most `SLICE`, so ask again."""
-        for track in self._queue.take(now, SLICE):
+        """Yield members that have timed out at `now`: of at most `BATCH`, so ask again."""
+        for track in self._queue.take(now, BATCH):
             track.timeout_queued = None
             if not track.is_waited_for:
                 continue

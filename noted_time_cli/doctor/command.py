@@ -25,7 +25,7 @@ from writer_client.sending.clock import unix_ms
 if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
 
-ANSWER_S = 5.0
+CHECK_S = 5.0
 
 MOST_DOMAINS = 100
 """A stream has no more of them, so an answer with more is no controller's."""
@@ -106,7 +106,7 @@ def _controllers(
     urls: str, token: str | None, taken: str, start: str
 ) -> Generator[Finding, None, Caller | None]:
     """Judge each controller; returns what calls them if one answers."""
-    call, answered = Caller(Transport(urls, token=token, timeout_s=ANSWER_S)), False
+    call, answered = Caller(Transport(urls, token=token, timeout_s=CHECK_S)), False
     for url in call.transport.controllers.urls:
         is_ready = yield from attempted("controller", _controller(url, taken), start)
         answered = answered or bool(is_ready)
@@ -114,7 +114,7 @@ def _controllers(
 
 
 def _controller(url: str, taken: str) -> Generator[Finding, None, bool]:
-    with closing(Transport(url, timeout_s=ANSWER_S)) as transport:
+    with closing(Transport(url, timeout_s=CHECK_S)) as transport:
         question, sent = Question("GET", "/readyz"), unix_ms()
         asked = ask_in_turn(transport.controllers, lambda: question, lambda reply: reply)
         reply, received = transport.run(asked), unix_ms()

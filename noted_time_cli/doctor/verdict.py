@@ -13,7 +13,7 @@ from noted_time import NotedTimeError, UnexpectedAnswer
 from noted_time_cli.terminal.output import console, echo, escaped
 
 Seen = TypeVar("Seen")
-SHOWN = 500
+FACT_SHOWN = 500
 LOOK = "see what answers there: a controller, or another service or proxy"
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """What an answer of another shape raises where it is judged."""
@@ -65,7 +65,7 @@ def attempted(
         yield Finding(check, "wrong", str(error), LOOK if is_odd else remedy)
     except ODD as error:
         fact = f"what was asked answered oddly: {type(error).__name__}: {error}"
-        yield Finding(check, "wrong", fact[:SHOWN], LOOK)
+        yield Finding(check, "wrong", fact[:FACT_SHOWN], LOOK)
     return None
 
 

@@ -16,7 +16,7 @@ from noted_time_cli.terminal.running import Lasting, run_for
 from writer_client import EventTimeNoter, IngestionNoter, WriterClient
 from writer_client.observer import Observer
 
-BEGIN_S = 5.0
+FIRST_ANSWER_S = 5.0
 IDLE_MS, MAX_LAG_MS = 60_000, 10_000
 
 Looks = Callable[[], Seen]
@@ -73,7 +73,7 @@ class Noting:
     def _begin(self, client: WriterClient) -> None:
         """Go on if the controller does not answer; say how to declare a domain that is not."""
         try:
-            client.flush(BEGIN_S)
+            client.flush(FIRST_ANSWER_S)
         except Unreachable as error:
             say(f"noted-time: {error}; trying again")
         except InvalidNote as error:

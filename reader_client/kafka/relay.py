@@ -21,7 +21,7 @@ from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable
 from reader_client.asking.answers import StreamRead, marks_answer, stream_answer
 from reader_client.asking.questions import MARKS_PER_PAGE, about_stream, marks_after
 
-POLL_MS, WAIT_MS = 100, 1000
+POLL_MS, LOOK_MS = 100, 1000
 """The pause between two looks, and how long a look waits for a mark."""
 
 LONG_MS = 30_000
@@ -33,7 +33,7 @@ PRODUCER = {
     "message.timeout.ms": 10_000,
     "queue.buffering.max.messages": 1_000_000,
 }
-FLUSH_S = 12.0
+RELAYED_S = 12.0
 MOST_EXCLUDED = 1000
 """How many excluded writers a record names: all may be more than Kafka takes in one."""
 
@@ -84,7 +84,7 @@ class KafkaRelay(Rounds):
         if self._reader is None and not self._read_noted(stream, self.topic.look_again().id):
             return
         domains = self._domains or stream.domains
-        wait_ms = 0 if any(self._queue.waiting.values()) else WAIT_MS // len(domains)
+        wait_ms = 0 if any(self._queue.waiting.values()) else LOOK_MS // len(domains)
         for domain in domains:
             self._ask_for_marks(stream, domain, wait_ms)
         look, now = self.topic.look_again(committed=True), clocks.monotonic_ns() // 1_000_000
@@ -225,7 +225,7 @@ class KafkaRelay(Rounds):
                 timestamp=clocks.time_ns() // 1_000_000,
                 on_delivery=lambda error, _: failed.append(error) if error else None,
             )
-        if producer.flush(FLUSH_S) or failed:
+        if producer.flush(RELAYED_S) or failed:
             why = failed[0].str() if failed else "no answer"
             raise Unreachable(f"Kafka topic {self.noted.name!r} takes no marks: {why}")
         self._producer = producer

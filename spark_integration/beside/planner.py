@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("noted_time.spark")
 
-PATIENCE_S = 30.0
+PLANNING_S = 30.0
 PAUSE_S = 0.2
 
 NO_IDS = (
@@ -67,7 +67,7 @@ class Topics(Protocol):
 class Watched:
     """A Kafka topic whose id and ends the plans of one run look at."""
 
-    def __init__(self, topic: Topics, terms: FromKafka, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, topic: Topics, terms: FromKafka, patience_s: float = PLANNING_S) -> None:
         self._topic = topic
         self._terms = terms
         self._patience_s = patience_s

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 EARLIEST = -2
 """Spark's word for the first offset that a partition of a topic still has."""
 
-GRACE_S = 5.0
+THERE_S = 5.0
 """How long what a writer noted may take to be readable: a broker's ends lag a little behind."""
 
 RANGE = (
@@ -123,9 +123,9 @@ def read_complete_kafka(  # noqa: PLR0913 - what there is to ask for; all but fi
         log_id=there.look().id,
     )
     committed = is_committed(chosen)
-    _wait_until_there(there, window, timeout_s=GRACE_S)
+    _wait_until_there(there, window, timeout_s=THERE_S)
     if committed:
-        _wait_until_there(there, window, timeout_s=max(GRACE_S, read.timeout), committed=True)
+        _wait_until_there(there, window, timeout_s=max(THERE_S, read.timeout), committed=True)
     begins, since = _begun(there, window, read.deleted)
     firsts = _firsts(window, own_segments=read.own_segments)
     if not firsts and records.parse is None and event_time == KAFKA_TIME:
@@ -162,7 +162,7 @@ def kafka_offsets(
     were deleted or the topic is another one.
     """
     if not isinstance(topic, str):
-        _wait_until_there(topic, window, timeout_s=GRACE_S)
+        _wait_until_there(topic, window, timeout_s=THERE_S)
         begins, _ = _begun(topic, window, "fail")
         firsts = _firsts(window, own_segments=own_segments)
         return _offsets(topic.name, needed(window, begins, firsts))

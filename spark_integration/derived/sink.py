@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 JOIN_S = 10.0
-AT_ONCE_S = 0.0
+NO_WAIT_S = 0.0
 
 log = logging.getLogger("noted_time.spark")
 
@@ -139,7 +139,7 @@ class NotedLogSink(Shipped):
         if watermark is not None:
             self._log.note_time(watermark - self._delay_ms, domain=self._domain)
         with suppress(Unreachable):  # the note is kept, and sent when the controller is back
-            self._client.flush(AT_ONCE_S)
+            self._client.flush(NO_WAIT_S)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the sink was given, and not what it made of that."""

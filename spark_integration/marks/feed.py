@@ -29,7 +29,7 @@ from reader_client.running.wakeup import News
 from spark_integration.marks.arguments import check_promised
 from spark_integration.marks.released import Released
 
-WAIT_MS = 10_000
+FEED_WAIT_MS = 10_000
 CATCH_UP_S = 5.0
 CLOSE_S = 2.0
 BACKOFF = Backoff(cap_s=2.0)
@@ -90,7 +90,7 @@ class ControllerFeed:
         domain: str | None,
         *,
         token: str | None = None,
-        wait_ms: int = WAIT_MS,
+        wait_ms: int = FEED_WAIT_MS,
     ) -> None:
         """Connect only in `begin`; `wait_ms` is how long one poll may wait."""
         self._transport = Transport(url, token=token)

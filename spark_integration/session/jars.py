@@ -28,10 +28,10 @@ from pyspark.sql import SparkSession
 from noted_time import Rejected, Unreachable
 from spark_integration.session.versions import OLDEST, release_of
 
-PATIENCE_S = 60.0
+DOWNLOAD_S = 60.0
 """How long Ivy may print nothing before it is ended: it prints a dot for each part of a file."""
 
-NAMED = 4
+JARS_NAMED = 4
 """How many jars an error names at most."""
 
 FETCHED = re.compile(rb"\[SUCCESSFUL \] \S+#(\S+);(\S+)!")
@@ -184,7 +184,7 @@ def fetch(
     *,
     ivy_settings: Path | None = None,
     say: Callable[[str], None] = say,
-    patience_s: float = PATIENCE_S,
+    patience_s: float = DOWNLOAD_S,
 ) -> list[Path]:
     """Return the paths of jars, after fetching those that the directory does not have unchanged.
 
@@ -265,8 +265,8 @@ def _keep(jars: Sequence[Jar], scratch: Path, directory: Path, printed: str) -> 
     """Move the jars into the directory, all or none."""
     absent = [jar.file for jar in jars if not (scratch / jar.file).exists()]
     if absent:
-        more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
-        named = ", ".join(absent[:NAMED]) + more
+        more = f" and {len(absent) - JARS_NAMED} more" if len(absent) > JARS_NAMED else ""
+        named = ", ".join(absent[:JARS_NAMED]) + more
         cause = _cause(printed)
         raise Unreachable(f"{named} could not be fetched ({cause}): {ELSEWHERE}")
     wrong = [jar.file for jar in jars if not jar.is_in(scratch)]

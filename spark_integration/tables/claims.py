@@ -25,7 +25,7 @@ from spark_integration.tables.memory import DIRECTORY, Memory, memory_of
 
 log = logging.getLogger("noted_time.spark")
 
-ANSWER_S = 1.0
+ASKING_S = 1.0
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 SNAPSHOT_PROPERTY = "snapshot-property."
 SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
@@ -147,7 +147,7 @@ class TableClaims:
         from noted_time.client.transport import Transport  # noqa: PLC0415
 
         query = {"complete_to": claim.complete_to, "domain": claim.domain or None}
-        transport = Transport(self.controller_url, token=self.token, timeout_s=ANSWER_S)
+        transport = Transport(self.controller_url, token=self.token, timeout_s=ASKING_S)
         try:
             found = transport.ask(Question("GET", stream_path(claim.stream, "cut"), query))
         except NotedTimeError as error:

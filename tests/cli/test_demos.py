@@ -12,13 +12,13 @@ from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time_cli import demos
 from noted_time_cli.demos import (
     BACK_S,
+    BEHIND_MS,
     FLEET,
-    LAG_MS,
     ROUND_S,
     SAYINGS,
     SILENT_S,
     STALLS,
-    TIMEOUT_S,
+    WRITER_TIMEOUT_S,
     noting,
 )
 from tests.cli.conftest import Commands
@@ -27,22 +27,24 @@ from tests.support.served import Served
 
 def test_once_in_a_round_a_writer_holds_times_out_and_comes_back() -> None:
     """By the rules of aggregation, and when the comments say so."""
-    settings = StreamSettings(writer_timeout_ms=TIMEOUT_S * 1000, expected_writers=tuple(FLEET))
+    settings = StreamSettings(
+        writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(FLEET)
+    )
     stream = Aggregator(settings)
     out, held = [], []
     for second in range(2 * ROUND_S):
         now = second * 1000
         for writer in noting(second):
-            assert isinstance(stream.note(Note(writer, now - LAG_MS), now), Accepted)
+            assert isinstance(stream.note(Note(writer, now - BEHIND_MS), now), Accepted)
         stream.expire(now)
         mark = stream.advance("default", now=now, written_at=now)
         out += [second] if stream.record(STALLS).excluded else []
         held += [second] if mark is None else []
 
     last = SILENT_S - 1
-    assert held == [n + s for n in (0, ROUND_S) for s in range(last + 1, last + TIMEOUT_S)]
-    assert out == [n + s for n in (0, ROUND_S) for s in range(last + TIMEOUT_S, BACK_S)]
-    assert list(SAYINGS) == [SILENT_S, SILENT_S + TIMEOUT_S, BACK_S]
+    assert held == [n + s for n in (0, ROUND_S) for s in range(last + 1, last + WRITER_TIMEOUT_S)]
+    assert out == [n + s for n in (0, ROUND_S) for s in range(last + WRITER_TIMEOUT_S, BACK_S)]
+    assert list(SAYINGS) == [SILENT_S, SILENT_S + WRITER_TIMEOUT_S, BACK_S]
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 from controller.aggregation.fencing import (
+    FENCED_SHOWN,
     FIGHT_MS,
     MOST_RECORDED,
-    MOST_SHOWN,
     MOST_WATCHED,
     SHOWN_MS,
     FencedProcess,
@@ -198,12 +198,12 @@ async def test_of_many_fenced_writers_the_last_are_shown(
 ) -> None:
     """However many there are, they take no more memory."""
     async with serving(memory, time) as controller:
-        for number in range(MOST_SHOWN + 1):
+        for number in range(FENCED_SHOWN + 1):
             writer = f"w{number}"
             await deliver(controller, *(note(each, 1, writer=writer) for each in ("x", "y", "x")))
 
         found = shown(controller, time)
-        assert (len(found), found[-1].writer) == (MOST_SHOWN, "w1")
+        assert (len(found), found[-1].writer) == (FENCED_SHOWN, "w1")
 
 
 def test_one_token_pushes_out_no_other_ones_hint() -> None:
@@ -211,11 +211,11 @@ def test_one_token_pushes_out_no_other_ones_hint() -> None:
     fences = Fences()
     held = Session("y", "host-b", 1)
     fences.refuse(note("x", 1, writer="billing"), held, 1, "theirs")
-    for number in range(MOST_SHOWN + 30):
+    for number in range(FENCED_SHOWN + 30):
         fences.refuse(note("x", 1, writer=f"w{number}"), held, 2, "its-own")
 
     found = fences.shown(3)
-    assert (len(found), found[0].writer, found[-1].writer) == (MOST_SHOWN, "w129", "billing")
+    assert (len(found), found[0].writer, found[-1].writer) == (FENCED_SHOWN, "w129", "billing")
 
 
 # Two processes under one writer name, over HTTP

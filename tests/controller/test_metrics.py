@@ -186,7 +186,10 @@ async def test_at_most_five_holders_of_a_domain_are_named(memory: Watched, time:
 
         named = [writer for *_, writer in scraped(controller, "noted_time_holder_seconds")]
         rest = scraped(controller, "noted_time_holders_not_named")
-        assert (named, rest) == ([f"w{number}" for number in range(inspection.NAMED)], {(): 3.0})
+        assert (named, rest) == (
+            [f"w{number}" for number in range(inspection.HOLDERS_SCRAPED)],
+            {(): 3.0},
+        )
 
 
 async def test_holders_named_in_all_streams_are_bounded(
@@ -255,7 +258,7 @@ async def test_a_scrape_looks_at_few_holders(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first to begin; the others are counted without a look."""
-    monkeypatch.setattr(inspection, "EXAMINED", 3)
+    monkeypatch.setattr(inspection, "HOLDERS_EXAMINED", 3)
     async with serving(memory, time) as controller:
         for number in range(6):
             await deliver(controller, Note(f"w{number}"))

@@ -164,7 +164,7 @@ WRITERS = "ABCDEF"
 @contextmanager
 def sliced() -> Iterator[None]:
     """Have a slice be one member."""
-    with patch.object(domain, "SLICE", 1), patch.object(queues, "SLICE", 1):
+    with patch.object(domain, "BATCH", 1), patch.object(queues, "BATCH", 1):
         yield
 
 

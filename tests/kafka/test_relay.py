@@ -56,7 +56,7 @@ def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a look wait for a mark only shortly."""
-    monkeypatch.setattr("reader_client.kafka.relay.WAIT_MS", 20)
+    monkeypatch.setattr("reader_client.kafka.relay.LOOK_MS", 20)
 
 
 def noted(broker: Broker, topic: str) -> list[NotedRecord]:

@@ -156,7 +156,7 @@ async def test_one_that_hangs_is_not_waited_for(
 ) -> None:
     """Its streams are shown as the database has them."""
     kept_there(this)
-    monkeypatch.setattr(gathering, "ANSWER_S", 0.05)
+    monkeypatch.setattr(gathering, "OVERVIEW_S", 0.05)
 
     async def hang(_: httpx.Request) -> httpx.Response:
         await asyncio.Event().wait()

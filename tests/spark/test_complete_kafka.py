@@ -216,7 +216,7 @@ def test_a_window_that_cannot_be_read_says_why(
     hourly: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time, a transaction that is open, another topic, an option that is ours, no field."""
-    monkeypatch.setattr(read_kafka, "GRACE_S", 0.5)
+    monkeypatch.setattr(read_kafka, "THERE_S", 0.5)
     broker, name = hourly.broker, hourly.name
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
     hanging = Producer({**broker.config, "transactional.id": name})

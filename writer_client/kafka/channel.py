@@ -43,7 +43,7 @@ from writer_client.sending.delivery import DeliveryTracker, OnFailure, Phase
 BEGIN_S = 10.0
 """How long a producer waits for Kafka, and for the controller, before its first event."""
 
-SLICE_S, ATTEMPT_S = 0.2, 1.0
+REPORTS_S, ATTEMPT_S = 0.2, 1.0
 """How long a wait in librdkafka, and an attempt of a commit or an abort, may hold up a signal."""
 
 COMMIT_S = 60.0
@@ -325,7 +325,7 @@ class Channel:
                     "time: they are kept and tried further"
                 )
             try:
-                self._have_reported(partial(self.kafka.flush, min(left_s, SLICE_S)))
+                self._have_reported(partial(self.kafka.flush, min(left_s, REPORTS_S)))
             except KafkaException as error:
                 raise self.named(error) from error
             self._settle()

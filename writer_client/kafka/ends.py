@@ -23,7 +23,7 @@ from writer_client.sending.clock import unix_ms
 
 PAUSE_S = 0.2
 
-AHEAD_MS = 60_000
+CLOCK_AHEAD_MS = 60_000
 """A record whose timestamp is further ahead of the clock is named."""
 
 CHECKED = 3
@@ -207,7 +207,7 @@ class KafkaTimes(LookAtTopic):
                 )
 
     def _name_those_ahead(self, newest: Mapping[int, Stamp], now: int) -> None:
-        ahead = {number for number, stamp in newest.items() if stamp.time > now + AHEAD_MS}
+        ahead = {number for number, stamp in newest.items() if stamp.time > now + CLOCK_AHEAD_MS}
         for number in sorted(ahead - self._ahead):
             stamp = newest[number]
             log.warning(

@@ -36,7 +36,7 @@ from noted_time.values import (
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
-from writer_client.kafka.channel import SLICE_S, Channel, Headers, Text, log
+from writer_client.kafka.channel import REPORTS_S, Channel, Headers, Text, log
 from writer_client.kafka.waiting_calls import WaitingCalls
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import Epoch, OnFailure, Phase, Resting
@@ -360,9 +360,9 @@ class KafkaNotedProducer(Closing):
         until, before = _until(timeout), self._channel.served
         while True:
             left_s = until - clocks.monotonic()
-            self._channel.poll(max(0.0, min(SLICE_S, left_s)))
+            self._channel.poll(max(0.0, min(REPORTS_S, left_s)))
             served = self._channel.served - before
-            is_over = left_s <= SLICE_S or (timeout < 0 and not len(self))
+            is_over = left_s <= REPORTS_S or (timeout < 0 and not len(self))
             if served or is_over or self._channel.is_reporting:
                 return served
 
@@ -628,7 +628,7 @@ class KafkaNotedProducer(Closing):
                 if self._channel.is_reporting:  # no report comes before this one ends
                     self._tracker.refused(epoch)
                     raise
-                self._channel.poll(SLICE_S)
+                self._channel.poll(REPORTS_S)
             except KafkaException as error:
                 self._tracker.refused(epoch)
                 raise self._channel.named(error) from error

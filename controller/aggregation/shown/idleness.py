@@ -10,18 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.sentences import listed
+from controller.aggregation.shown.sentences import NAMED, listed
 from controller.aggregation.stream import StreamState
 from noted_time import Mark
 from noted_time.reading import MarkHistory
 from noted_time.rules import Member
 from noted_time.values import shown_seconds
 
-EXAMINED = 100
+IDLE_EXAMINED = 100
 """Maximum number of writers that are examined, those that joined first, and of their segments."""
-
-NAMED = 5
-"""Maximum number of writers or segments named in a sentence."""
 
 
 def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) -> Iterator[str]:
@@ -31,7 +28,7 @@ def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) ->
     """
     if stream.aggregator.sealed is not None:
         return
-    members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))]
+    members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), IDLE_EXAMINED))]
     cut = {} if last is None else last.cut.offsets
     quiet = list(_quiet_segments(stream, stream.history(domain), cut, members, now))
     if quiet:
@@ -63,7 +60,7 @@ def _quiet_segments(
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_heard(stream, each, now))
     pairs = ((each, segment) for each in live if each.observes for segment in each.position)
-    for member, segment in islice(pairs, EXAMINED):
+    for member, segment in islice(pairs, IDLE_EXAMINED):
         since = history.moved_at(segment)
         if (
             since is not None

@@ -28,7 +28,7 @@ from noted_time.rules import (
 )
 from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, Waiting
 
-EXAMINED = 100
+HOLDERS_EXAMINED = 100
 """Maximum number of holders of a domain that are examined.
 
 Holders are kept in the order in which they began, so the longest are among them.
@@ -37,7 +37,7 @@ Holders are kept in the order in which they began, so the longest are among them
 SORTED = 20_000
 """Maximum number of members that are listed by their times, which takes 10 ms."""
 
-NAMED = 5
+HOLDERS_SCRAPED = 5
 """Maximum number of holders of a domain that are named."""
 
 EXCLUDED_NAMED = 10
@@ -339,7 +339,7 @@ class Holding(NamedTuple):
 
 
 class DomainReading(NamedTuple):
-    """One domain: its last durable mark, how many hold it, and at most `NAMED` of the longest.
+    """One domain: its last durable mark, how many hold it, and some of the longest.
 
     `late_rows` is how many rows below the lower were reported since the stream was loaded.
     """
@@ -400,11 +400,11 @@ def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainRea
     timeout_ms = stream.settings.writer_timeout_ms
     first = [
         (track.began, writer, track.times_out_at(timeout_ms))
-        for writer, track in islice(holders.items(), EXAMINED)
+        for writer, track in islice(holders.items(), HOLDERS_EXAMINED)
     ]
     longest = tuple(
         Holding(writer, service_ms - began, max(0, due - service_ms))
-        for began, writer, due in nsmallest(NAMED, first)
+        for began, writer, due in nsmallest(HOLDERS_SCRAPED, first)
     )
     last, late_rows = stream.histories[domain].last, stream.aggregator.domains[domain].late_rows
     return DomainReading(domain, last, len(holders), longest, late_rows)

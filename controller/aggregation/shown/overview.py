@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.inspection import EXAMINED, times_out_in_ms
+from controller.aggregation.shown.inspection import HOLDERS_EXAMINED, times_out_in_ms
 from controller.aggregation.shown.silence import Silence, silence_of
 from controller.aggregation.stream import StreamState
 from controller.store.port import StreamSummary
@@ -175,7 +175,7 @@ def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRo
 
 def _longest(stream: StreamState, domain: str) -> Track | None:
     """Return the member that holds the domain longest, which `explain` names first."""
-    first = islice(stream.aggregator.domains[domain].waited_for().values(), EXAMINED)
+    first = islice(stream.aggregator.domains[domain].waited_for().values(), HOLDERS_EXAMINED)
     return min(first, key=lambda track: (track.began, track.member.writer), default=None)
 
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from controller.aggregation.shown.suspect_notes import EXAMINED
 from controller.aggregation.stream import StreamState
 
-EXAMINED = 10_000
-"""Maximum number of members that are examined, those that joined first."""
-
-NAMED = 10
+SEGMENT_WRITERS = 10
 """Maximum number of writers of a segment that are named."""
 
 
@@ -79,7 +77,7 @@ class Segments:
         for segment in segments:
             self._counts[segment] = self._counts.get(segment, 0) + 1
             named = self._writers.setdefault(segment, [])
-            if len(named) < NAMED:
+            if len(named) < SEGMENT_WRITERS:
                 named.append(writer)
 
     def row(self, segment: int) -> SegmentRow:

@@ -26,7 +26,7 @@ REASON_WORDS = {
 """Why the watermark advanced without a writer."""
 
 NAMED = 5
-"""Maximum number of writers named in a sentence."""
+"""Maximum number of writers or segments named in a sentence."""
 
 HEARD_MS = 60_000
 """A writer that said so within this time is alive: the producer repeats it every ten seconds."""

@@ -15,7 +15,7 @@ from noted_time.values import shown_gap, shown_seconds
 EXAMINED = 10_000
 """Maximum number of members that are examined, which takes 2 ms."""
 
-NAMED = 10
+HINTS = 10
 """Maximum number of hints of one stream."""
 
 LATELY_MS = 10 * 60_000
@@ -48,7 +48,7 @@ def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
     fights = (Hint(name, "taken_over", detail) for name, detail in stream.fences.fights(now.wall))
     fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall))
     late = _late(stream, domain, now.wall)
-    return list(islice(chain(fights, fenced, late, _doubts(stream, domain)), NAMED))
+    return list(islice(chain(fights, fenced, late, _doubts(stream, domain)), HINTS))
 
 
 def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:

@@ -48,7 +48,7 @@ PATH = FORWARDED_NOTES
 HOLD_S = 8.0
 """For how long a request waits for an owner that answers: two leases and a little."""
 
-ANSWER_S = 4.0
+OWNER_S = 4.0
 """How long an owner may take to answer: one that takes longer has been replaced."""
 
 CONNECT_S = 1.0
@@ -56,7 +56,7 @@ LOOK_AGAIN_S = 0.1
 REPEATABLE = frozenset(("GET", "PUT"))
 UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
-MOST_BYTES = 64 * 1024 * 1024
+FORWARDED_BYTES = 64 * 1024 * 1024
 """Maximum size of the bodies that wait for other controllers: a million notes in large requests."""
 
 FRAMES_AT_ONCE = 4
@@ -94,7 +94,7 @@ class Forwarding:
         # by a transport of its own, so that no proxy of the environment comes between replicas
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self.http_client = httpx.AsyncClient(
-            timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+            timeout=httpx.Timeout(OWNER_S, connect=CONNECT_S),
             transport=transport or httpx.AsyncHTTPTransport(limits=limits),
         )
         self.secret = SharedSecret(controller.replicas_secret)
@@ -128,7 +128,7 @@ class Forwarding:
     def _room(self, size: int) -> Iterator[None]:
         """Take a place among those that wait for other controllers; raises `Overloaded`."""
         most = self._controller.limits.waiting_requests
-        if self._waiting >= most or (self._waiting and self._bytes + size > MOST_BYTES):
+        if self._waiting >= most or (self._waiting and self._bytes + size > FORWARDED_BYTES):
             message = f"{self._waiting} requests wait for another controller; try again"
             raise self._controller.metrics.overload(message)
         self._waiting, self._bytes = self._waiting + 1, self._bytes + size
@@ -192,9 +192,9 @@ class Forwarding:
             f"{url}{request.target}",
             content=request.body,
             headers=[*(each for each in request.scope["headers"] if each[0] in SENT), MARKED],
-            timeout=httpx.Timeout(ANSWER_S + request.waits_s, connect=CONNECT_S),
+            timeout=httpx.Timeout(OWNER_S + request.waits_s, connect=CONNECT_S),
         )
-        sent = asyncio.wait_for(sent, CONNECT_S + ANSWER_S + request.waits_s)
+        sent = asyncio.wait_for(sent, CONNECT_S + OWNER_S + request.waits_s)
         if not request.waits_s:
             return await sent
         reply = asyncio.create_task(sent)
@@ -275,7 +275,7 @@ class _Peer:
     async def _post(self, items: list[Item]) -> list[Answer]:
         """Return the answers to a frame, `NOT_MINE` for each request that is to be sent again."""
         try:
-            async with asyncio.timeout(CONNECT_S + ANSWER_S):
+            async with asyncio.timeout(CONNECT_S + OWNER_S):
                 reply = await self.http_client.post(
                     f"{self._url}{PATH}",
                     content=_encoder.encode(items),

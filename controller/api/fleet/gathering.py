@@ -35,7 +35,7 @@ from controller.service.long_reads import Owned, in_slices
 if TYPE_CHECKING:
     import httpx
 
-ANSWER_S = 0.8
+OVERVIEW_S = 0.8
 """How long to wait for the others."""
 
 Place = tuple[Rank, StreamState | StreamRow | str]
@@ -118,7 +118,7 @@ class Gathering:
 
         async def ask(url: str) -> OwnStreams | None:
             try:
-                async with asyncio.timeout(ANSWER_S):
+                async with asyncio.timeout(OVERVIEW_S):
                     reply = await client.get(
                         f"{url}{OVERVIEW}", params=question._asdict(), headers=[*shown, MARKED]
                     )

@@ -18,7 +18,7 @@ from controller.service.tokens import Holder
 log = structlog.get_logger()
 
 ANONYMOUS = Holder("", EVERYTHING)
-LONGEST = 300
+LONGEST_TEXT = 300
 FAILED = 400
 
 Outcome = Literal["unauthenticated", "forbidden", "foreign_origin", "foreign_host"]
@@ -57,4 +57,4 @@ def _fields(attempt: Attempt, holder: Holder) -> dict[str, str]:
 
 def _plain(text: str) -> str:
     """Return the text in one short line of ASCII, whatever a caller put into it."""
-    return ascii(text[:LONGEST])[1:-1]
+    return ascii(text[:LONGEST_TEXT])[1:-1]

@@ -13,7 +13,7 @@ from controller.api.wire.replies import encode
 from controller.service.long_reads import in_slices
 from noted_time import MarkHistory
 
-MOST_BYTES = 4 * 1024 * 1024
+ANSWER_BYTES = 4 * 1024 * 1024
 """An answer ends here, however few items that are: a mark of many segments is large (S17)."""
 
 Item = TypeVar("Item")
@@ -54,7 +54,7 @@ class EncodedMarks:
 async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
     """Return at most `limit` items, and no more bytes than an answer has, but at least one item."""
     page: list[Any] = []
-    last, room = None, MOST_BYTES
+    last, room = None, ANSWER_BYTES
     async for item in in_slices(items):
         encoded = encode(item)
         room -= len(encoded)

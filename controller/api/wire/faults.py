@@ -11,7 +11,7 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     from fastapi import Request
 
-SHOWN = 10
+FAULTS_SHOWN = 10
 """Maximum number of faults of a request that are named."""
 
 BRIEF = 40
@@ -83,7 +83,7 @@ def found_in(
 
     `known` returns the names beside an unknown field or parameter.
     """
-    return [(place(each["loc"]), _what(each, known)) for each in errors[:SHOWN]]
+    return [(place(each["loc"]), _what(each, known)) for each in errors[:FAULTS_SHOWN]]
 
 
 def place(where: Sequence[int | str]) -> str:

@@ -20,7 +20,7 @@ from starlette.routing import compile_path
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.wire.answers import NOT_MINE, PROBLEM, Answer
 from controller.api.wire.faults import (
-    SHOWN,
+    FAULTS_SHOWN,
     Found,
     fields_beside,
     found_in,
@@ -145,7 +145,7 @@ def refusal_of(error: Exception) -> Answer:
 
 def invalid_request(found: Sequence[Found]) -> Answer:
     """Return the problem of a request in which fields do not fit: where each is, and why."""
-    detail = "; ".join(f"{where}: {what}" for where, what in found[:SHOWN])
+    detail = "; ".join(f"{where}: {what}" for where, what in found[:FAULTS_SHOWN])
     errors = [{"where": where, "what": what} for where, what in found]
     return problem(422, "invalid_request", detail, errors=errors)
 
@@ -154,7 +154,7 @@ def unknown_parameters(query: bytes) -> Answer:
     """Return the problem of query parameters sent to a call that has none."""
     names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
     what = no_such("query parameter", "", ())
-    return invalid_request([(place(("query", name)), what) for name in names[:SHOWN]])
+    return invalid_request([(place(("query", name)), what) for name in names[:FAULTS_SHOWN]])
 
 
 def install(app: FastAPI) -> None:

@@ -27,7 +27,7 @@ from noted_time_airflow.trigger import NotedTimeTrigger
 from noted_time_airflow.waiting import OnMissing, Verdict, Wanted, look_at_stream
 from noted_time_airflow.watching import FAILURES, judged, looked_at_table
 
-GRACE_S = 60
+AFTER_TIMEOUT_S = 60
 """How much longer Airflow waits for the trigger, which says itself why time is up."""
 
 
@@ -105,7 +105,7 @@ class NotedTimeSensor(BaseSensorOperator):
             deadline=deadline,
             poke_interval=self.poke_interval,
         )
-        longest = timedelta(seconds=self.timeout + GRACE_S)
+        longest = timedelta(seconds=self.timeout + AFTER_TIMEOUT_S)
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
 
     def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002 - Airflow gives it

@@ -258,7 +258,7 @@ async def test_no_more_bytes_wait_than_may(this: Played, monkeypatch: pytest.Mon
         await opened.wait()
 
     this.owner.before = wait
-    monkeypatch.setattr(forwarding, "MOST_BYTES", 100)
+    monkeypatch.setattr(forwarding, "FORWARDED_BYTES", 100)
     writers = [f"writer-{n}" for n in range(100)]
     asked = [asyncio.create_task(this.note(THERE, *writers))]
     await until(lambda: bool(this.owner.frames))
