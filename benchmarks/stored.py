@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.store.port import StreamRecord
-    from controller.store.rows import Row
+    from controller.store.rows import Values
     from noted_time import MemberRecord
 
 
@@ -37,7 +37,7 @@ def marks_stored(database: str, stream: str) -> int:
         return sum(1 for domain in found.settings.domains for _ in reading.marks(found.id, domain))
 
 
-def rows_as_of(database: str, stream: str, other: str) -> list[Row]:
+def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
     """Return the rows that the members of a stream would have, as those of another one."""
     with closing(_reading(database)) as reading:
         found = _found(reading, other)

@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from noted_time_cli.terminal.brokers import Bootstrap, Config, StreamOfTopic, Topic, kafka_config
+from noted_time_cli.terminal.brokers import (
+    Bootstrap,
+    Config,
+    StreamOfTopic,
+    TopicArgument,
+    kafka_config,
+)
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
 from noted_time_cli.terminal.output import echo, ended_in_a_sentence
 from noted_time_cli.terminal.running import Lasting, run_for
@@ -18,7 +24,7 @@ app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topi
 @app.command()
 def kafka(  # noqa: PLR0913 - one parameter for each flag
     bootstrap: Bootstrap,
-    topic: Topic,
+    topic: TopicArgument,
     *,
     stream: StreamOfTopic = None,
     domain: Annotated[

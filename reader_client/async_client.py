@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.client import Question, run_async
+from noted_time.client import Json, Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Rejected, Time, plain_position, unix_ms_of
 from reader_client.asking.changes import ChangedWindows, changed
-from reader_client.asking.questions import Json, Pause, Steps
+from reader_client.asking.questions import Asking, Pause
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
 from reader_client.reader import Reader
@@ -138,7 +138,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _begin(self, name: str, step: Callable[[], Steps]) -> AsyncRepeating:
+    def _begin(self, name: str, step: Callable[[], Asking]) -> AsyncRepeating:
         of = f"noted-time reader {self._stream} {name}"
         task = AsyncRepeating(of, step, self._transport.ask, self._health)
         self._tasks.append(task)
@@ -167,7 +167,7 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
     def __init__(
         self,
         name: str,
-        step: Callable[[], Steps],
+        step: Callable[[], Asking],
         ask: Callable[[Question], Awaitable[Json]],
         health: Health,
     ) -> None:

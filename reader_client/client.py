@@ -14,7 +14,7 @@ from noted_time.client.transport import Transport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Time, plain_position, unix_ms_of
 from reader_client.asking.changes import ChangedWindows, changed
-from reader_client.asking.questions import Steps
+from reader_client.asking.questions import Asking
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
 from reader_client.reader import Reader
@@ -159,7 +159,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
             thread.join(max(0.0, deadline - clocks.monotonic()))
         self._transport.close()
 
-    def _begin(self, name: str, step: Callable[[], Steps]) -> Repeating:
+    def _begin(self, name: str, step: Callable[[], Asking]) -> Repeating:
         of = f"noted-time reader {self._stream} {name}"
         thread = Repeating(of, step, self._transport.ask, self._health)
         self._threads.append(thread)

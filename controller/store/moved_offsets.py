@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from controller.store.port import AppendedMark
-from controller.store.rows import Row, mark_row
+from controller.store.rows import Values, mark_row
 from noted_time import Mark
 
 ROW = 8
@@ -55,7 +55,7 @@ def following(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]
     return Tail(mark.seq, offsets), offsets
 
 
-def mark_rows(marks: Iterable[AppendedMark], tails: Tails) -> list[Row]:
+def mark_rows(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
     """Return the rows of marks, and have their chains in `tails` end with them."""
     found = []
     for appended in marks:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 from controller.store.leases import LeaseSession
 from controller.store.port import Leases, ReplicaRecord, StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
-from controller.store.rows import Row
+from controller.store.rows import Values
 from controller.store.schema import member
 from controller.store.sql import SqlStore, check_revision, upsert
 from noted_time import Rejected
@@ -129,7 +129,7 @@ class PostgresStore(SqlStore):
         with session.pipeline(), session.transaction(), session.cursor() as cursor:
             yield cursor
 
-    def _put_members(self, cursor: DBAPICursor, members: Sequence[Row]) -> None:
+    def _put_members(self, cursor: DBAPICursor, members: Sequence[Values]) -> None:
         """Write all members by one statement."""
         if members:
             cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])

@@ -28,7 +28,7 @@ from controller.store.port import (
 from controller.store.schema import member
 from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
 
-Row = tuple[Any, ...]
+Values = tuple[Any, ...]
 Value = TypeVar("Value")
 
 _CUT = 5  # where a row of a mark has it
@@ -50,7 +50,7 @@ class Kept(Generic[Value]):
         self._key = key
         self._decode = msgspec.json.Decoder(kind).decode
 
-    def row(self, value: Value) -> Row:
+    def row(self, value: Value) -> Values:
         """Return the row of a value."""
         return (*self._key(value), encode(value).decode())
 
@@ -77,7 +77,7 @@ _Others = msgspec.defstruct(
 _others = msgspec.json.Decoder(_Others).decode
 
 
-def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
+def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
     """Return the rows of members in the order of their key.
 
     In that order the pages of the table are written one after the other, and two batches that
@@ -123,7 +123,7 @@ def member_of(row: Sequence[Any]) -> MemberRecord:
     )
 
 
-def ledger_row(entry: LedgerEntry) -> Row:
+def ledger_row(entry: LedgerEntry) -> Values:
     """Return the row of an entry, with its writers encoded one by one.
 
     Many of them at once would keep the interpreter's lock from the event loop.
@@ -132,7 +132,7 @@ def ledger_row(entry: LedgerEntry) -> Row:
     return LEDGER.row(replace(entry, writers=writers))
 
 
-def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:
+def scale_row(scale: tuple[str, int, ScaleEvent]) -> Values:
     """Return the row of a scale event."""
     stream_id, seq, event = scale
     return (stream_id, seq, encode(event).decode())
@@ -143,7 +143,7 @@ def scale_of(row: Sequence[Any]) -> ScaleEvent:
     return _scale(row[-1])
 
 
-def change_row(change: Change) -> Row:
+def change_row(change: Change) -> Values:
     """Return the row of a change; the stream's id is there twice, for the number between them."""
     return (change.stream_id, change.stream_id, change.at, encode(change).decode())
 
@@ -153,12 +153,12 @@ def change_of(row: Sequence[Any]) -> tuple[int, Change]:
     return row[1], _change(row[-1])
 
 
-def clock_rows(clocks: Mapping[int, int]) -> list[Row]:
+def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
     """Return (service clock, bucket), in the order of the buckets."""
     return [(ms, bucket) for bucket, ms in sorted(clocks.items())]
 
 
-def mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Row:
+def mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Values:
     """Return the row of a mark, with those offsets of its cut."""
     mark = appended.mark
     return (

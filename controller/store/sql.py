@@ -161,7 +161,7 @@ class SqlStore(SqlReading):
         if parameters:
             cursor.executemany(statement.replace("?", self.placeholder), parameters)
 
-    def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Row]) -> None:
+    def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
         """Write the rows of members, which are in the order of the table's key.
 
         A statement writes many: after each, this thread waits for the interpreter's lock again.
@@ -186,7 +186,7 @@ class SqlStore(SqlReading):
         taken = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}
 
-    def _whole_cuts(self, cursor: DBAPICursor, forgotten: Seqs) -> list[rows.Row]:
+    def _whole_cuts(self, cursor: DBAPICursor, forgotten: Seqs) -> list[rows.Values]:
         """Return (cut, key of its row) for each row that is to be the first and is not whole."""
         found = self._of_chains(cursor, _UP_TO_KEPT, forgotten)
         whole = []

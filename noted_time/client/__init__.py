@@ -15,6 +15,7 @@ from noted_time.client.problems import SUCCESS, error_of
 from noted_time.client.retrying import Backoff, Outage, delay_s, own_chance
 from noted_time.client.wire import (
     MISREAD,
+    Json,
     complete_window_from_wire,
     int64,
     late_from_wire,

@@ -2,6 +2,6 @@
 
 from noted_time.rules.aggregator import Aggregator
 from noted_time.rules.decisions import HOLDERS_NAMED, Forecast, Would, forecast, lower_without
-from noted_time.rules.member import Member, MemberRecord, Standing, Track
+from noted_time.rules.member import Member, MemberRecord, MemberState, Track
 from noted_time.rules.queues import absence_of
 from noted_time.rules.seal import SLICE, Seal, SealRequest, Slices, slices

@@ -25,7 +25,7 @@ from noted_time.values import (
 BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain yet: below every int64."""
 
-Standing = Literal["live", "idle", "finished", "excluded"]
+MemberState = Literal["live", "idle", "finished", "excluded"]
 """The state of a member, or that it is excluded."""
 
 Role = Literal["ahead", "holds", "late", "rests"]
@@ -62,7 +62,7 @@ class Member:
     held: str | None = None
     observes: bool = False
     is_queued_as_gone: bool = False
-    counted_as: Standing | None = None
+    counted_as: MemberState | None = None
 
     @property
     def tracks(self) -> tuple[Track, ...]:
@@ -344,11 +344,11 @@ class Census:
     __slots__ = ("members",)
 
     def __init__(self) -> None:
-        self.members: dict[Standing, int] = dict.fromkeys(get_args(Standing), 0)
+        self.members: dict[MemberState, int] = dict.fromkeys(get_args(MemberState), 0)
 
     def count(self, member: Member) -> None:
         """Count a member that joined, or whose state may have changed."""
-        standing: Standing = "excluded" if member.exclusion else member.state
+        standing: MemberState = "excluded" if member.exclusion else member.state
         if standing != member.counted_as:
             self.leave(member)
             self.members[standing] += 1

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from noted_time import UnexpectedAnswer
-from noted_time.client import Question, Reply, ask_in_turn, stream_path
+from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time.values import checked_name
 from noted_time_cli.terminal.flags import flags_of, with_flags
@@ -20,7 +20,6 @@ from noted_time_cli.terminal.output import echo, ended_in_a_sentence, print_tabl
 if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
-Json = dict[str, Any]
 MOST_ROWS = 1000
 """Maximum number of rows of a page."""
 

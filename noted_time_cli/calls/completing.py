@@ -16,7 +16,7 @@ from noted_time.client import run, stream_path
 from noted_time.tables import TableClaim
 from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
-from noted_time_cli.calls.tables import Names, Table, claimed, missing_sentence, objected
+from noted_time_cli.calls.tables import Names, TableOption, claimed, missing_sentence, objected
 from noted_time_cli.calls.waiting import (
     MISSING,
     UNANSWERED,
@@ -26,8 +26,8 @@ from noted_time_cli.calls.waiting import (
 )
 from noted_time_cli.terminal.options import (
     NONE,
-    Domain,
-    Limit,
+    DomainOption,
+    LimitOption,
     Stream,
     StreamOrNone,
     duration,
@@ -58,7 +58,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: StreamOrNone = None,
     *,
-    table: Table = None,
+    table: TableOption = None,
     name: Names = NONE,
     floor: Annotated[
         int, duration("Round down to a multiple of it, for example 1h or 1d.", default="1ms")
@@ -74,7 +74,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     ] = UTC,
     require: Require = NONE,
     require_all: RequireAll = False,
-    domain: Domain = None,
+    domain: DomainOption = None,
 ) -> None:
     """Print the time to which a stream or a table is complete: everything before it was written.
 
@@ -131,8 +131,8 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     stream: Stream,
     *,
     size: Annotated[int, duration("The size of a window.", default="1h")] = HOUR_MS,
-    domain: Domain = None,
-    limit: Limit = 1000,
+    domain: DomainOption = None,
+    limit: LimitOption = 1000,
     everything: Annotated[
         bool, typer.Option("--all", help="Every window, whatever --limit.")
     ] = False,

@@ -14,10 +14,10 @@ from rich.live import Live
 from rich.text import Text
 
 from noted_time import Conflict, Rejected, Unreachable
-from noted_time.client import stream_path
+from noted_time.client import Json, stream_path
 from noted_time.values import UNIX_MS, duration_ms, shown_duration, shown_seconds, shown_time
-from noted_time_cli.calls.calling import Caller, Json, calls
-from noted_time_cli.terminal.options import NONE, Domain, Limit, Stream, offsets, option
+from noted_time_cli.calls.calling import Caller, calls
+from noted_time_cli.terminal.options import NONE, DomainOption, LimitOption, Stream, offsets, option
 from noted_time_cli.terminal.output import console, echo, escaped, print_table, table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     *,
-    domain: Domain = None,
+    domain: DomainOption = None,
     exclude: Annotated[
         list[str],
         option("WRITER", "What if it were excluded? Changes nothing; several may be given."),
@@ -85,11 +85,11 @@ def watch(
     call: Caller,
     stream: Stream,
     *,
-    domain: Domain = None,
+    domain: DomainOption = None,
     every: Annotated[
         str, option("DURATION", "How often to ask, at least 100ms.", default=True)
     ] = "1s",
-    limit: Limit = 20,
+    limit: LimitOption = 20,
 ) -> None:
     """Watch a stream: what `explain` says, kept up to date, and the lag of the last 15 minutes.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from noted_time.client import stream_path
+from noted_time.client import Json, stream_path
 from noted_time.values import (
     Rejected,
     UnknownStream,
@@ -18,11 +18,11 @@ from noted_time.values import (
     shown_time,
     time_of,
 )
-from noted_time_cli.calls.calling import Caller, Json, calls
+from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.terminal.options import (
     NONE,
-    Comment,
-    Limit,
+    CommentOption,
+    LimitOption,
     Stream,
     Yes,
     offsets,
@@ -48,7 +48,7 @@ app = typer.Typer(name="stream", help="Create, show and remove streams.", no_arg
 
 @app.command(name="list")
 @calls
-def list_streams(call: Caller, *, limit: Limit = 100) -> None:
+def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
     """List the streams that the token may read, with the last mark of each domain.
 
     Try it:  noted-time stream list --json
@@ -97,7 +97,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     max_offset_jump: Annotated[
         str | None, option("NUMBER", "How far ahead offsets may be; `none`: any.", default="10^12")
     ] = None,
-    comment: Comment = None,
+    comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
     """Create a stream, or change the given settings of an existing one.
@@ -178,7 +178,7 @@ def log(
         str, typer.Argument(metavar="ID", help="The id of a Kafka topic, as Kafka spells it.")
     ],
     *,
-    comment: Comment = None,
+    comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
     """Take positions of another log as well, one that has the same offsets, after confirmation.
@@ -230,7 +230,7 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
             default="above all that was noted",
         ),
     ] = NONE,
-    comment: Comment = None,
+    comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
     """End a stream for good, after confirmation: it takes no more notes, and all windows close.

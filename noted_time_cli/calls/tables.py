@@ -16,7 +16,7 @@ from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
 from noted_time_cli.terminal.output import echo, ended_in_a_sentence, say
 from reader_client.asking.required import NOT_ASKED, table_objections
 
-Table = Annotated[
+TableOption = Annotated[
     str | None,
     option("URL", "Ask a table instead: delta:LOCATION or iceberg:CATALOG.TABLE, by its claims."),
 ]

@@ -12,19 +12,19 @@ import typer
 
 from controller.aggregation.shown.sentences import REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, Unreachable
-from noted_time.client import Backoff, run, stream_path
+from noted_time.client import Backoff, Json, run, stream_path
 from noted_time.tables import TableClaim
 from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
-from noted_time_cli.calls.calling import Caller, Json, calls
+from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.tables import (
     Names,
     NothingClaimed,
-    Table,
+    TableOption,
     claimed,
     missing_sentence,
     objected,
 )
-from noted_time_cli.terminal.options import NONE, Domain, StreamOrNone, option
+from noted_time_cli.terminal.options import NONE, DomainOption, StreamOrNone, option
 from noted_time_cli.terminal.output import echo, fail, say, shown_position
 from reader_client.asking.answers import cut_answer
 from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
@@ -75,7 +75,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         ),
     ] = None,
     *,
-    table: Table = None,
+    table: TableOption = None,
     name: Names = NONE,
     timeout: Annotated[
         str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
@@ -86,7 +86,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         str | None,
         option("TIME", "Where the window begins: with --require-all, end with 3 for late rows."),
     ] = None,
-    domain: Domain = None,
+    domain: DomainOption = None,
 ) -> None:
     """Wait until a stream is complete to a time: everything before it was written.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time import Rejected
-from noted_time.client import stream_path
+from noted_time.client import Json, stream_path
 from noted_time.values import (
     LONGEST_HOLD_MS,
     NotedMeanwhile,
@@ -18,9 +18,17 @@ from noted_time.values import (
     shown_seconds,
     shown_time,
 )
-from noted_time_cli.calls.calling import Caller, Json, calls, writer_path
+from noted_time_cli.calls.calling import Caller, calls, writer_path
 from noted_time_cli.calls.streams import shown_setting
-from noted_time_cli.terminal.options import Comment, Domain, Limit, Stream, Writer, Yes, option
+from noted_time_cli.terminal.options import (
+    CommentOption,
+    DomainOption,
+    LimitOption,
+    Stream,
+    WriterArgument,
+    Yes,
+    option,
+)
 from noted_time_cli.terminal.output import confirm, print_table, say, shown_position
 
 if TYPE_CHECKING:
@@ -98,7 +106,7 @@ def writers(
         str | None, typer.Argument(metavar="WRITER", show_default=False, help="Only this one.")
     ] = None,
     *,
-    limit: Limit = 100,
+    limit: LimitOption = 100,
 ) -> None:
     """List the writers of a stream, those that hold the watermark first; or show one of them.
 
@@ -115,7 +123,12 @@ def writers(
 
 @calls
 def remove(
-    call: Caller, stream: Stream, writer: Writer, *, comment: Comment = None, yes: Yes = False
+    call: Caller,
+    stream: Stream,
+    writer: WriterArgument,
+    *,
+    comment: CommentOption = None,
+    yes: Yes = False,
 ) -> None:
     """Exclude a writer, at its last position, after showing what would follow and asking.
 
@@ -158,9 +171,9 @@ def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
 def hold(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
-    writer: Writer,
+    writer: WriterArgument,
     *,
-    comment: Comment = None,
+    comment: CommentOption = None,
     duration: Annotated[str | None, option("DURATION", "For example 90m or 1h.", "--for")] = None,
     release: Annotated[
         bool, typer.Option("--release", help="End the hold: its timeout applies again.")
@@ -192,11 +205,11 @@ def ledger(
     call: Caller,
     stream: Stream,
     *,
-    domain: Domain = None,
+    domain: DomainOption = None,
     after: Annotated[
         int, typer.Option(metavar="SEQ", min=0, help="Only entries after this one.")
     ] = 0,
-    limit: Limit = 100,
+    limit: LimitOption = 100,
 ) -> None:
     """List each time that the watermark advanced without a writer: from where to where, and why.
 
@@ -232,7 +245,7 @@ def changes(
         int | None,
         typer.Option(metavar="NUMBER", min=1, show_default=False, help="Only older ones."),
     ] = None,
-    limit: Limit = 100,
+    limit: LimitOption = 100,
 ) -> None:
     """List what operators changed, the newest first: what, by whom and why.
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time import NotAllowed, Rejected, UnexpectedAnswer, UnknownStream
-from noted_time.client import Question, ask_in_turn, stream_path
+from noted_time.client import Json, Question, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
-from noted_time_cli.calls.calling import MOST_ROWS, Caller, Json
+from noted_time_cli.calls.calling import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.verdict import Finding, attempted, report
 from noted_time_cli.terminal.brokers import Config, kafka_config
@@ -34,10 +34,10 @@ MOST_HINTS = 100
 """Maximum number of hints that are shown."""
 
 Verdicts = Generator[Finding, None, None]
-Answered = tuple[Json, list[Json]]
+StreamAnswers = tuple[Json, list[Json]]
 """A stream and its writers, as a controller shows them."""
 
-UNKNOWN: Answered = ({"marks": {}, "max_time_ahead_ms": 0, "logs": []}, [])
+UNKNOWN: StreamAnswers = ({"marks": {}, "max_time_ahead_ms": 0, "logs": []}, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _token(call: Caller, stream: str | None, shown: str) -> Generator[Finding, N
     return True
 
 
-def _stream(call: Caller, name: str) -> Generator[Finding, None, Answered | None]:
+def _stream(call: Caller, name: str) -> Generator[Finding, None, StreamAnswers | None]:
     """Judge a stream; returns it with its writers, `None` if this token may not read it."""
     try:
         stream = call.ask("GET", stream_path(name))
@@ -160,7 +160,7 @@ def _stream(call: Caller, name: str) -> Generator[Finding, None, Answered | None
     return stream, page["writers"]
 
 
-def _topic(examined: Examined, stream: str | None, answered: Answered) -> Verdicts:
+def _topic(examined: Examined, stream: str | None, answered: StreamAnswers) -> Verdicts:
     from noted_time.kafka import Topic
 
     name = examined.topic or stream

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
 
 from controller.service.permissions import Grant
+from noted_time.client import Json
 from noted_time.values import shown_duration
 from noted_time_cli.doctor.verdict import Finding, judged
-
-if TYPE_CHECKING:
-    from noted_time_cli.calls.calling import Json
 
 DATE_MS = 2000
 """How far a clock is ahead of its HTTP date at most: that has full seconds, made once a second."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
 from controller.aggregation.shown.silence import AGAIN
+from noted_time.client import Json
 from noted_time.values import HOUR_MS, UNIX_MS, shown_duration, shown_seconds, shown_time
 from noted_time_cli.doctor.verdict import Finding, judged
-
-if TYPE_CHECKING:
-    from noted_time_cli.calls.calling import Json
 
 SHORT_MS = 5000
 """A timeout below this excludes writers that are merely restarted, or paused by their runtime."""

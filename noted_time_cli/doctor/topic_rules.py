@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from noted_time.client import Json
 from noted_time.values import MAX_INT64, shown_duration
 from noted_time_cli.doctor.verdict import Finding, judged
 
 if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
-    from noted_time_cli.calls.calling import Json
+
 
 TYPE = "message.timestamp.type"
 RIGHTS = "grant READ to a reader, WRITE to a producer: docs/guides/secured-brokers.md"

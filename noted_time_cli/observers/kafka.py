@@ -22,7 +22,13 @@ from noted_time_cli.observers.noting import (
     NotingIngestion,
     Skew,
 )
-from noted_time_cli.terminal.brokers import Bootstrap, Config, StreamOfTopic, Topic, kafka_config
+from noted_time_cli.terminal.brokers import (
+    Bootstrap,
+    Config,
+    StreamOfTopic,
+    TopicArgument,
+    kafka_config,
+)
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import duration, option
 from noted_time_cli.terminal.output import say
@@ -50,7 +56,7 @@ class Observed:
     """A topic, and who observes it."""
 
     bootstrap: Bootstrap
-    topic: Topic
+    topic: TopicArgument
     stream: StreamOfTopic = None
     config: Config = None
 
@@ -68,11 +74,11 @@ class Observed:
         )
 
 
-Start = Annotated[
+StartOption = Annotated[
     Literal["earliest", "latest"], typer.Option("--from", help="Where to begin to read.")
 ]
 AHEAD_MS = StreamSettings().max_time_ahead_ms
-Ahead = Annotated[
+AheadOption = Annotated[
     int | None,
     duration(
         "Pass over records whose time is further ahead of this clock.", "--ahead", default="1h"
@@ -138,8 +144,8 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     *,
     delay: Delay,
     idle: Idle = IDLE_MS,
-    start: Start = "latest",
-    ahead: Ahead = AHEAD_MS,
+    start: StartOption = "latest",
+    ahead: AheadOption = AHEAD_MS,
 ) -> None:
     """Note the same as `timestamp`, read from the records: right for transactions, too.
 
@@ -159,8 +165,8 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     ],
     delay: Delay,
     idle: Idle = IDLE_MS,
-    start: Start = "latest",
-    ahead: Ahead = AHEAD_MS,
+    start: StartOption = "latest",
+    ahead: AheadOption = AHEAD_MS,
 ) -> None:
     """Note the newest time in the records of each partition less the delay; all are read.
 
@@ -206,7 +212,7 @@ def broker_time(
 
 @app.command()
 @command
-def resolved(of: Observed, noting: Noting, *, ahead: Ahead = AHEAD_MS) -> None:
+def resolved(of: Observed, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> None:
     """Note what a changefeed of CockroachDB has resolved, exactly. All records are read.
 
     Try it:  noted-time observe kafka resolved 127.0.0.1:9092 accounts

@@ -15,7 +15,7 @@ from noted_time_cli.terminal.options import option
 Bootstrap = Annotated[
     str, typer.Argument(metavar="BOOTSTRAP", help="The brokers, as `host:port,host:port`.")
 ]
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 StreamOfTopic = Annotated[
     str | None, option("STREAM", "The stream's name, if it is not the topic's.", "--stream")
 ]

@@ -52,15 +52,15 @@ Token = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-Comment = Annotated[str | None, option("TEXT", "The reason, kept with the change.")]
-Limit = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
+CommentOption = Annotated[str | None, option("TEXT", "The reason, kept with the change.")]
+LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 StreamOrNone = Annotated[
     str | None, typer.Argument(metavar="STREAM", help="The stream's name.", show_default=False)
 ]
-Writer = Annotated[str, typer.Argument(metavar="WRITER", help="The writer's name.")]
-Domain = Annotated[
+WriterArgument = Annotated[str, typer.Argument(metavar="WRITER", help="The writer's name.")]
+DomainOption = Annotated[
     str | None,
     option(
         "DOMAIN", "The time domain; optional if the stream has only one, or one named `default`."

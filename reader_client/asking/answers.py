@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from noted_time.client import (
     MISREAD,
+    Json,
     complete_window_from_wire,
     int64,
     late_from_wire,
@@ -25,7 +26,6 @@ from noted_time.progress import UNKNOWN, BacklogState, Reason
 from noted_time.reading import CompleteWindow
 from noted_time.values import Late, Mark, Missing, ScaleEvent, Succession, UnexpectedAnswer
 
-Json = dict[str, Any]
 Answer = TypeVar("Answer")
 SHOWN = 200
 """Maximum number of characters shown of an answer that was not understood."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from noted_time.client import Question
+from noted_time.client import Json, Question
 from noted_time.reading import CompleteWindow, Tiling
-from reader_client.asking.answers import Json, windows_answer
+from reader_client.asking.answers import windows_answer
 from reader_client.asking.questions import windows_changed
 
 

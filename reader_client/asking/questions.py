@@ -10,10 +10,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noted_time.client import Question, position_to_wire, stream_path
+from noted_time.client import Json, Question, position_to_wire, stream_path
 from noted_time.values import checked_name
-
-Json = dict[str, Any]
 
 MARKS_PER_PAGE = 10_000
 
@@ -25,7 +23,7 @@ class Pause:
     seconds: float
 
 
-Steps = Generator[Question | Pause, Json, bool]
+Asking = Generator[Question | Pause, Json, bool]
 """One round of what a reader repeats; returns whether to repeat it."""
 
 

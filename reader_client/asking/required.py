@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from noted_time.client import Question
+from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
 from noted_time.values import UnknownWriter
 from reader_client.asking.answers import CutRead, cut_answer
-from reader_client.asking.questions import Json, about_writer, complete_to
+from reader_client.asking.questions import about_writer, complete_to
 
 NOT_SO_FAR = "the ledger does not reach back so far"
 

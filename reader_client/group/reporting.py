@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from noted_time.values import UnknownReader
 from reader_client.asking import questions
 from reader_client.asking.answers import StreamRead, group_answer
-from reader_client.asking.questions import Pause, Steps
+from reader_client.asking.questions import Asking, Pause
 from reader_client.group.backlog import ReportedBacklog
 from reader_client.group.reports import Leaving, Reports
 from reader_client.running.repeating import Begin, Repeated
@@ -95,7 +95,7 @@ class Reporting:
 
     # The steps
 
-    def _step(self) -> Steps:
+    def _step(self) -> Asking:
         reports, leaving = self._reports, self._reports.leaving
         if self._is_due or (reports.is_online and self._is_silent()):
             yield from self._report()
@@ -116,7 +116,7 @@ class Reporting:
     def _is_silent(self) -> bool:
         return time.monotonic() - self._reported_at >= self._silence_s
 
-    def _report(self) -> Steps:
+    def _report(self) -> Asking:
         position, own = self._reports.take(), self.backlog.take()
         question = questions.report(*self.reader, position, dict(own))
         try:
@@ -129,7 +129,7 @@ class Reporting:
         self._reported_at = time.monotonic()
         return True
 
-    def _go_offline(self, leaving: Leaving) -> Steps:
+    def _go_offline(self, leaving: Leaving) -> Asking:
         question = questions.offline(*self.reader, leaving.position)
         try:
             answer = group_answer((yield question))
@@ -141,7 +141,7 @@ class Reporting:
         self.backlog.left()
         return True
 
-    def _refresh(self) -> Steps:
+    def _refresh(self) -> Asking:
         try:
             answer = group_answer((yield questions.about_group(*self.reader[:2])))
         except UnknownReader:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from noted_time.client import Question
+from noted_time.client import Json, Question
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark
 from reader_client.asking.answers import windows_answer
-from reader_client.asking.questions import Json, windows_from
+from reader_client.asking.questions import windows_from
 from reader_client.marks.follower import Follower
 from reader_client.marks.following import Following
 

@@ -17,7 +17,7 @@ from noted_time.values import (
     unnamed_domain,
 )
 from reader_client.asking.answers import MarksRead, StreamRead, marks_answer, stream_answer
-from reader_client.asking.questions import Pause, Steps, about_stream, marks_after
+from reader_client.asking.questions import Asking, Pause, about_stream, marks_after
 from reader_client.marks.follower import ANY, Follower, Since
 from reader_client.running.repeating import Begin, Repeated
 from reader_client.running.wakeup import News
@@ -106,7 +106,7 @@ class Following:
 
     # The steps
 
-    def _learn_domains(self, begin: Begin) -> Steps:
+    def _learn_domains(self, begin: Begin) -> Asking:
         stream = stream_answer((yield about_stream(self.stream)))
         self._on_stream(stream)
         self._follow(stream.domains, begin)
@@ -122,7 +122,7 @@ class Following:
             self._steps[domain] = begin(domain, partial(self._poll, follower))
         self.followers = followers
 
-    def _poll(self, follower: Follower) -> Steps:
+    def _poll(self, follower: Follower) -> Asking:
         try:
             yield from self._ask(follower)
         except NotedTimeError as error:
@@ -133,7 +133,7 @@ class Following:
         self._failing.discard(follower.domain)
         return True
 
-    def _ask(self, follower: Follower) -> Steps:
+    def _ask(self, follower: Follower) -> Asking:
         if follower.needs_stream:
             stream = stream_answer((yield about_stream(self.stream)))
             self._take_stream(follower, stream)

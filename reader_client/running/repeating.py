@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from noted_time.client import Backoff, Outage, Question, delay_s, run
+from noted_time.client import Backoff, Json, Outage, Question, delay_s, run
 from noted_time.values import ClientFailed, NotedTimeError, Rejected
-from reader_client.asking.questions import Json, Pause, Steps
+from reader_client.asking.questions import Asking, Pause
 from reader_client.running.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Attempts:
         self._in_a_row = 0
 
     def rounds(
-        self, step: Callable[[], Steps]
+        self, step: Callable[[], Asking]
     ) -> Generator[Question | Pause | BackOff, Json, None]:
         """Repeat the step until it returns that there is no more to do.
 
@@ -155,7 +155,7 @@ class Repeating(Repeated[Wakeup]):
     """A daemon thread, which after `stop` ends when it next asks or waits."""
 
     def __init__(
-        self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health
+        self, name: str, step: Callable[[], Asking], ask: Callable[[Question], Json], health: Health
     ) -> None:
         super().__init__(name, health, Wakeup)
         self._step = step
@@ -202,5 +202,5 @@ def _warn(sentence: str | None) -> None:
         logger.warning("%s", sentence)
 
 
-Begin = Callable[[str, Callable[[], Steps]], Repeated[Any]]
+Begin = Callable[[str, Callable[[], Asking]], Repeated[Any]]
 """Begins to repeat a step under a name."""

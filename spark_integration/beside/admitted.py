@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from noted_time.client import position_from_wire, position_to_wire
+from noted_time.client import Json, position_from_wire, position_to_wire
 from noted_time.values import log_id
-from spark_integration.marks.released import Json, Released
+from spark_integration.marks.released import Released
 
 
 @dataclass(frozen=True, slots=True)

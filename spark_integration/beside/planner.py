@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql.datasource import InputPartition
 
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
+from noted_time.client import Json
 from noted_time.progress import combined
 from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
@@ -21,7 +22,7 @@ from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Json, Restated, Watermark
+from spark_integration.marks.released import Restated, Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit

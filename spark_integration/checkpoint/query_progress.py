@@ -16,8 +16,9 @@ from itertools import takewhile
 from typing import Any, TypeVar
 
 from noted_time import Rejected
+from noted_time.client import Json
 from spark_integration.checkpoint.files import Files, checkpoint_files, place_of
-from spark_integration.marks.released import Json, is_of_log, is_of_marks
+from spark_integration.marks.released import is_of_log, is_of_marks
 from spark_integration.marks.watermark import MULTIPLE
 
 VERSION = "v1"

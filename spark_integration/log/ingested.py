@@ -25,7 +25,7 @@ from spark_integration.marks.feed import Marks, MarksFeed
 from spark_integration.marks.released import Released
 from spark_integration.marks.watermark import is_watermark
 from spark_integration.scan.admission import Slice, slices
-from spark_integration.scan.files import Files, LogFile
+from spark_integration.scan.files import FilesBySegment, LogFile
 
 FIRST, LAST = "ingestion/first", "ingestion/last"
 """The names under which the offset log keeps the marks that stamped a batch; not domains."""
@@ -89,7 +89,7 @@ class IngestionMarks:
         """Read nothing above the last cut."""
         return plan.upto(self.cut)
 
-    def stamping(self, begun: LogOffset, ended: LogOffset, files: Files) -> LogOffset:
+    def stamping(self, begun: LogOffset, ended: LogOffset, files: FilesBySegment) -> LogOffset:
         """Return the end of a micro-batch with the marks that stamp its rows, if it has any.
 
         Raises `Rejected` if marks were dropped that may have come first, unless rows are to have

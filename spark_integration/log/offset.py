@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from noted_time import Rejected
-from noted_time.client import position_from_wire, position_to_wire
-from spark_integration.marks.released import Json, Released
+from noted_time.client import Json, position_from_wire, position_to_wire
+from spark_integration.marks.released import Released
 from spark_integration.scan.time_range import ALL_TIMES, TimeRange
 
 

@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noted_time.client import position_to_wire
+from noted_time.client import Json, position_to_wire
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.plan import (
@@ -24,9 +24,9 @@ from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Json, Restated, Watermark
+from spark_integration.marks.released import Restated, Watermark
 from spark_integration.scan.admission import Slice, Unread, check_there, slices, tasks
-from spark_integration.scan.files import Files, LogFile, LogFiles
+from spark_integration.scan.files import FilesBySegment, LogFile, LogFiles
 from spark_integration.scan.time_range import first_offsets
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Planner:
         )
         self._marks = Releaser(self._ingestion or self._feed(), query.policy.on_seal)
         self._limit = Limit(query.catch_up)
-        self._target: Files | None = None
+        self._target: FilesBySegment | None = None
         self._restated = Restated(feeds_claims=query.policy.feeds_claims)
         self._missing: set[int] = set()
         self._last: BatchPlan | None = None
@@ -115,7 +115,7 @@ class Planner:
         files, final = self._there(), self._marks.final
         return first_offsets(files, self._query.event_time, start_at, from_cut, final)
 
-    def _there(self) -> Files:
+    def _there(self) -> FilesBySegment:
         return self._files.refresh() if self._target is None else self._target
 
     def _ended(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
@@ -138,7 +138,7 @@ class Planner:
             yield in_order_of_time
         yield self._limit
 
-    def _gone(self, files: Files, begun: Mapping[int, int]) -> dict[int, int]:
+    def _gone(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
         """Return the ends of the sealed segments that no longer have a file in the log.
 
         Nothing will be appended to them, so they count as read. Raises `Rejected` if a query has

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from noted_time import Rejected
+from noted_time.client import Json
 from noted_time.observing import INGESTION
 from noted_time.values import checked_name
 from spark_integration.log.offset import LogOffset
@@ -21,7 +22,6 @@ from spark_integration.log.options import (
     chosen_of,
 )
 from spark_integration.marks.arguments import INGESTED, SAFE, Noted, WatermarkPolicy, check_promised
-from spark_integration.marks.released import Json
 from spark_integration.scan.time_range import ALL_TIMES
 
 STAMPS = (

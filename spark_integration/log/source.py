@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from noted_time.client import Json
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask, RowShape, added_columns, scan_schema
 from spark_integration.session.planned import PlannedReader
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_integration.log.planner import Planner
-    from spark_integration.marks.released import Json
 
 
 class LogSource(QuerySource):

@@ -21,7 +21,7 @@ from noted_time.client.transport import Transport
 from noted_time.reading import check_time
 from noted_time.values import Time, unnamed_domain
 from reader_client.asking.answers import StreamRead, stream_answer
-from reader_client.asking.questions import Steps, about_stream
+from reader_client.asking.questions import Asking, about_stream
 from reader_client.marks.follower import ANY, Follower, Since
 from reader_client.marks.following import Following
 from reader_client.running.repeating import Health, Repeating
@@ -101,7 +101,7 @@ class ControllerFeed:
         self._health = Health(f"the marks of {stream!r}", BACKOFF, own_chance, self._news.notify)
         self._thread = Repeating("noted marks", self._step, self._transport.ask, self._health)
         self._begun = ANY
-        self._poll: Callable[[], Steps] | None = None
+        self._poll: Callable[[], Asking] | None = None
         self._follower: Follower | None = None
         self._changed = threading.Condition()
         self._known = Marks()
@@ -147,7 +147,7 @@ class ControllerFeed:
 
     # The thread
 
-    def _step(self) -> Steps:
+    def _step(self) -> Asking:
         if self._poll is None:
             if self._domain is None:
                 domains = stream_answer((yield about_stream(self._stream))).domains
@@ -166,7 +166,7 @@ class ControllerFeed:
             self._follower = following.follower(self._domain)
         return (yield from self._poll()) if self._poll else True
 
-    def _repeating(self, _: str, poll: Callable[[], Steps]) -> Repeating:
+    def _repeating(self, _: str, poll: Callable[[], Asking]) -> Repeating:
         self._poll = poll
         return self._thread
 

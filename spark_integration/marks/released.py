@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from noted_time import Mark
+from noted_time.client import Json
 from noted_time.values import shown_time, waited_for
 from spark_integration.marks.watermark import is_watermark
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from noted_time import Rejected
 from noted_time.values import MAX_INT64
-from spark_integration.scan.files import Files, LogFile
+from spark_integration.scan.files import FilesBySegment, LogFile
 
 ROWS_WORTH_A_TASK = 50_000
 """A Python task costs about ten milliseconds; with fewer rows another task does not pay off."""
@@ -37,7 +37,7 @@ class Slice:
 class Unread:
     """The files of each segment, and the offset from which its rows are still to be read."""
 
-    files: Files
+    files: FilesBySegment
     start: Mapping[int, int]
 
     def rows(self) -> dict[int, int]:

@@ -44,7 +44,7 @@ class LogFile:
     groups: tuple[RowGroup, ...] = ()
 
 
-Files = Mapping[int, list[LogFile]]
+FilesBySegment = Mapping[int, list[LogFile]]
 """The files of each segment, in the order of their offsets."""
 
 

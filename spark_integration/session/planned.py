@@ -10,9 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from noted_time.client import Json
 from spark_integration.session.shipping import Shipped
-
-Json = dict[str, Any]
 
 
 class Plans(Protocol):

@@ -33,7 +33,7 @@ MANY_ROWS = (
     "connector for Delta: start it with delta-spark for its release of Spark, or read less in each"
 )
 
-Options = Mapping[str, str]
+WriteOptions = Mapping[str, str]
 """The options of a write by the connector, which hold the claim."""
 
 KEPT = 10_000
@@ -79,11 +79,11 @@ class OpenTable(ABC):
         """
 
     @abstractmethod
-    def append(self, rows: DataFrame, options: Options) -> None:
+    def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Append rows in one commit; the options are those of `BatchClaim.options`."""
 
     @abstractmethod
-    def commit(self, options: Options) -> None:
+    def commit(self, options: WriteOptions) -> None:
         """Commit what the options say, without rows."""
 
 
@@ -130,11 +130,11 @@ class DeltaTable(OpenTable):
         commits = [commit for _, (_, commit) in sorted(self._known.items())]
         return TableHistory(commits, detail["properties"], detail["id"], is_numbered=True)
 
-    def append(self, rows: DataFrame, options: Options) -> None:
+    def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Append rows; a batch that is in the table already makes no commit."""
         rows.write.format("delta").mode("append").options(**options).save(self._location)
 
-    def commit(self, options: Options) -> None:
+    def commit(self, options: WriteOptions) -> None:
         """Append no rows: a transaction makes a commit of it."""
         self.append(self._spark.read.format("delta").load(self._location).limit(0), options)
 
@@ -160,13 +160,13 @@ class DeltaLibrary(OpenTable):
         """Return all versions that are kept."""
         return self._log.history() if self._log.exists() else TableHistory(())
 
-    def append(self, rows: DataFrame, options: Options) -> None:
+    def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Append rows, one partition at a time in memory."""
         schema = rows.limit(0).toArrow().schema
         reader = pa.RecordBatchReader.from_batches(schema, self._counted(batches_of(rows)))
         self._write(reader, options)
 
-    def commit(self, options: Options) -> None:
+    def commit(self, options: WriteOptions) -> None:
         """Append no rows."""
         import deltalake  # noqa: PLC0415 - an extra
 
@@ -181,7 +181,7 @@ class DeltaLibrary(OpenTable):
                 log.warning(MANY_ROWS, self._location, MANY)
             yield batch
 
-    def _write(self, rows: Any, options: Options) -> None:  # noqa: ANN401 - Arrow's
+    def _write(self, rows: Any, options: WriteOptions) -> None:  # noqa: ANN401 - Arrow's
         import deltalake  # noqa: PLC0415 - an extra
 
         transaction = deltalake.Transaction(options["txnAppId"], int(options["txnVersion"]))
@@ -226,12 +226,12 @@ class IcebergTable(OpenTable):
         at = branch if any(row["ref"] == branch for row in found) else None
         return history_of(found, {row["key"]: row["value"] for row in given}, at=at)
 
-    def append(self, rows: DataFrame, options: Options) -> None:
+    def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Append rows to the table, which is created with the first ones."""
         writer = rows.writeTo(self._name).options(**options)
         writer.append() if self._spark.catalog.tableExists(self._table) else writer.create()
 
-    def commit(self, options: Options) -> None:
+    def commit(self, options: WriteOptions) -> None:
         """Append no rows, which makes a snapshot all the same."""
         self._spark.table(self._name).limit(0).writeTo(self._name).options(**options).append()
 

@@ -11,19 +11,18 @@ import httpx
 import pytest
 
 from noted_time import Rejected
-from noted_time.client import run, run_async
+from noted_time.client import Json, run, run_async
 from noted_time.client.transport import Transport
 from noted_time.values import UnexpectedAnswer
 from noted_time_airflow.waiting import (
-    Json,
-    OnMissing,
     Verdict,
     Wanted,
+    WhileMissing,
     look_at_stream,
 )
 from noted_time_airflow.watching import (
     FAILURES,
-    Look,
+    LookOnce,
     SharedConnections,
     judged,
     looked_at_table,
@@ -126,7 +125,7 @@ def test_a_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
     ],
 )
 def test_a_missing_writer_counts_as_the_sensor_says(
-    shop: Shop, missing: OnMissing, status: str, also: str
+    shop: Shop, missing: WhileMissing, status: str, also: str
 ) -> None:
     """It is named in each case."""
     shop.pass_lima()
@@ -267,7 +266,7 @@ def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     ],
 )
 def test_a_table_without_a_writer_counts_as_the_sensor_says(
-    tmp_path: Path, missing: OnMissing, statuses: list[str]
+    tmp_path: Path, missing: WhileMissing, statuses: list[str]
 ) -> None:
     """At the first version that is complete; a later claim may have the writer again."""
     orders = Orders(tmp_path)
@@ -294,7 +293,7 @@ NOT = "who is missing is not known, as the query asked no controller"
 
 
 @pytest.mark.parametrize("missing", ["fail", "wait", "warn", "accept"])
-def test_that_nobody_was_asked_who_is_missing_counts(tmp_path: Path, missing: OnMissing) -> None:
+def test_that_nobody_was_asked_who_is_missing_counts(tmp_path: Path, missing: WhileMissing) -> None:
     """Without a controller it is an objection, and not the answer that nobody is."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, asked=False, stream="orders")
@@ -317,7 +316,7 @@ def test_that_nobody_was_asked_who_is_missing_counts(tmp_path: Path, missing: On
     ],
 )
 def test_the_controller_is_asked_where_the_query_did_not(
-    shop: Shop, tmp_path: Path, missing: OnMissing, statuses: list[str]
+    shop: Shop, tmp_path: Path, missing: WhileMissing, statuses: list[str]
 ) -> None:
     """About the stream of the claim, as for a sensor of that stream."""
     orders = Orders(tmp_path)
@@ -346,12 +345,12 @@ def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
 # Looking again
 
 
-def looks(shop: Shop, shared: SharedConnections) -> Look:
+def looks(shop: Shop, shared: SharedConnections) -> LookOnce:
     """Return the look of a sensor."""
     return lambda wait_ms: run_async(look_at_stream(shop.wanted(), wait_ms), shared.ask)
 
 
-async def watch(look: Look, log: list[str], timeout_s: float = PATIENCE_S) -> Verdict:
+async def watch(look: LookOnce, log: list[str], timeout_s: float = PATIENCE_S) -> Verdict:
     """Watch as the trigger does, and keep what it logs."""
     return await watched(look, timeout_s=timeout_s, pause_s=0.01, log=log.append)
 

@@ -4,11 +4,11 @@ import sys
 import time as clock
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
@@ -24,7 +24,6 @@ from tests.support.waiting import wait_until
 
 NOWHERE = "http://127.0.0.1:9"
 BEGUN = {"batchWatermarkMs": 0}
-Json = dict[str, Any]
 
 
 def of_log(stream: str, stream_id: str) -> Json:

@@ -1,15 +1,12 @@
 """What the doctor makes of values: each rule as a table."""
 
-from typing import Any
-
 import pytest
 
+from noted_time.client import Json
 from noted_time.kafka import TopicLook
 from noted_time.values import MAX_INT64
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.verdict import Finding
-
-Json = dict[str, Any]
 
 NOON = 1_357_041_600_000
 DAY = 86_400_000

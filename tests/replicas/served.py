@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from controller.aggregation.owned_streams import bucket_of
+from noted_time.client import Json
 from tests.support.calls import HTTP
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
@@ -15,8 +16,6 @@ BUCKETS = 64
 ONLY_HERE = {"noted-time-forwarded": "1"}
 """A request with this header is answered by the stream's owner, and refused by any other
 replica."""
-
-Json = dict[str, Any]
 
 
 def shared(*replicas: ServeProcess) -> None:

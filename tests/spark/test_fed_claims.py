@@ -10,10 +10,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from examples.flights.starting import started
+from noted_time.client import Json
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.log.query import LogQuery
-from spark_integration.marks.released import Json, Released, Restated
+from spark_integration.marks.released import Released, Restated
 from tests.spark.conftest import Reads
 from tests.support.file_stream import FileStream
 from tests.support.log_reading import batches, log_query, reader_of

@@ -11,10 +11,11 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import httpx
 
+from noted_time.client import Json
 from tests.support.calls import HTTP
 from tests.support.processes import ROOT
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -22,8 +23,6 @@ from tests.support.waiting import PATIENCE_S, wait_until
 PROJECTS = (ROOT, ROOT / "integrations" / "airflow")
 OURS = ("AIRFLOW", "NOTED_TIME_", "PYTHON")
 """How variables begin that an Airflow under test does not inherit."""
-
-Json = dict[str, Any]
 
 
 def install(directory: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from noted_time import ScaleEvent
+from noted_time.client import Json
 from noted_time.values import State
 from tests.support.waiting import PATIENCE_S
 
@@ -17,7 +18,6 @@ HTTP = httpx.Client(
 """A client of all controllers, which tests end now and then: it keeps no connection."""
 
 HOUR_MS = 3_600_000
-Json = dict[str, Any]
 
 
 def wire(position: dict[int, int]) -> dict[str, int]:

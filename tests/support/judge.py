@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 
-from noted_time.client import position_from_wire
+from noted_time.client import Json, position_from_wire
 from noted_time.values import reaches
 from tests.support.honest import Event
 from tests.support.load import LoadedStream
-
-Json = dict[str, Any]
 
 
 def lost(stream: LoadedStream, rows: Mapping[str, Json]) -> list[str]:

@@ -7,14 +7,13 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 
+from noted_time.client import Json
 from tests.support.honest import HonestWriter, Log
 
 SEGMENTS = 4
-Json = dict[str, Any]
 
 
 @dataclass

@@ -1,17 +1,16 @@
 """From version 0.1.0, which accepts no other revision, there is one stop; nothing is lost."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controller.store.migrate import migrate
+from noted_time.client import Json
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, command
 from tests.support.waiting import wait_until
 from tests.upgrade.versions import PRESENT, serve
 
-Json = dict[str, Any]
 NOTES = [
     {"writer": w, "time": 100 + n, "position": {"0": n + 1, "1": 7}} for w in "ab" for n in (0, 5)
 ]

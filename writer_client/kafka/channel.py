@@ -81,7 +81,7 @@ SETTINGS_S = 2.0
 
 Text = str | bytes | None
 Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
-Call = Callable[[float], None]
+TimedCall = Callable[[float], None]
 Answer = TypeVar("Answer")
 
 log = logging.getLogger("noted_time.writer.kafka")
@@ -145,7 +145,7 @@ class Channel:
         self._reports_in: int | None = None
         self._membership = threading.RLock()
         self._resolving = threading.RLock()
-        self._unresolved: Call | None = None
+        self._unresolved: TimedCall | None = None
         self._failed_since: int | None = None
         self._warn_at = self._sign_at = 0.0
 
@@ -481,7 +481,7 @@ class Channel:
         if self.tracker.phase is Phase.UNRESOLVED:
             self.tracker.commit()
 
-    def _complete(self, call: Call, timeout_s: float) -> None:
+    def _complete(self, call: TimedCall, timeout_s: float) -> None:
         """Repeat a call until it has an outcome, or for that long."""
         until = clocks.monotonic() + timeout_s
         while True:

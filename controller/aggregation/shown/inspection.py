@@ -20,7 +20,7 @@ from noted_time.reading import ReaderPlace, reader_place
 from noted_time.rules import (
     HOLDERS_NAMED,
     Forecast,
-    Standing,
+    MemberState,
     Track,
     Would,
     forecast,
@@ -90,7 +90,7 @@ class WriterRow:
     # moments on the service clock are computed from now, so time without a controller does not
     # count; `noted_at`, the `since` of `excluded`, and that of an expected writer never change
     writer: str
-    state: Standing
+    state: MemberState
     times: Mapping[str, int]
     position: Mapping[int, int]
     noted_at: int
@@ -123,7 +123,7 @@ class WritersPage:
     now: int
     total: int
     writers: Sequence[WriterRow]
-    states: Mapping[Standing, int]
+    states: Mapping[MemberState, int]
     next: int | None
 
 
@@ -359,7 +359,7 @@ class StreamReading(NamedTuple):
     """
 
     name: str
-    members: Mapping[Standing, int]
+    members: Mapping[MemberState, int]
     excluded: int
     out: Mapping[str, int]
     fenced: int

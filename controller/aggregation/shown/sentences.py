@@ -14,7 +14,7 @@ from controller.aggregation.shown.suspect_notes import EXAMINED, Hint
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
 from noted_time.reading import ReaderPlace
-from noted_time.rules import Forecast, Standing, Would, lower_without
+from noted_time.rules import Forecast, MemberState, Would, lower_without
 from noted_time.values import Waiting, shown_gap, shown_seconds, shown_time
 
 REASON_WORDS = {
@@ -112,7 +112,7 @@ def _waiting_reader(reader: ReaderPlace, decision: Decision) -> str:
     )
 
 
-def _states(stream: StreamState, decision: Decision) -> dict[Standing, int]:
+def _states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
     """Return the number of writers in each state, counting holders as live.
 
     One that was excluded and came back is called excluded until it has caught up.
@@ -155,7 +155,7 @@ def _noted(first: Waiting, lower: int | None) -> str:
 
 
 def _others(
-    states: Mapping[Standing, int], decision: Decision, domain: str | None
+    states: Mapping[MemberState, int], decision: Decision, domain: str | None
 ) -> Iterator[str]:
     """Yield why the writers that do not hold the watermark do not matter to it now."""
     holders = decision.holders if isinstance(decision, Hold) else 0

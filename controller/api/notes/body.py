@@ -22,7 +22,7 @@ import noted_time
 from controller.api.wire.faults import (
     MUST_BE_A_LINE,
     MUST_BE_A_NAME,
-    Found,
+    PlacedFault,
     fields_beside,
     found_in,
 )
@@ -68,7 +68,7 @@ Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
 Number = Annotated[int, Meta(ge=1, le=MAX_INT64)]
 Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
 Segment = Annotated[int, Meta(ge=0, lt=SEGMENTS)]
-Text = Annotated[str, Meta(min_length=1, max_length=249)]
+NonEmpty = Annotated[str, Meta(min_length=1, max_length=249)]
 Short = Annotated[str, Meta(min_length=1, max_length=SESSION_LENGTH)]
 
 LATE: Mapping[str, tuple[Any, Any, str | None]] = {
@@ -110,21 +110,21 @@ _Late = Annotated[
     Discriminator(lambda given: "[several]" if isinstance(given, list) else "[one]"),
 ]
 NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
-    "writer": (Text, Name, None),
+    "writer": (NonEmpty, Name, None),
     "time": (Int64 | None, Time | None, None),
     "position": (
         Annotated[dict[Segment, Offset], Meta(max_length=SEGMENTS_PER_POSITION)],
         GivenPosition,
         "segment → exclusive offset; a missing segment means 0",
     ),
-    "domain": (Text | None, Name | None, None),
+    "domain": (NonEmpty | None, Name | None, None),
     "max_time": (
         Int64 | None,
         Time | None,
         "the largest event time that it wrote so far, in the note's domain",
     ),
     "max_times": (
-        Annotated[dict[Text, Int64], Meta(max_length=MOST_DOMAINS)] | None,
+        Annotated[dict[NonEmpty, Int64], Meta(max_length=MOST_DOMAINS)] | None,
         Times | None,
         (
             "the same by domain, if what it writes has times in several; for the note's own domain "
@@ -134,7 +134,7 @@ NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
     "state": (State, State, None),
     "sequence": (Number | None, Threshold | None, None),
     "domains": (
-        Annotated[list[Text], Meta(min_length=1, max_length=MOST_DOMAINS)] | None,
+        Annotated[list[NonEmpty], Meta(min_length=1, max_length=MOST_DOMAINS)] | None,
         Annotated[list[Name], Field(min_length=1, max_length=MOST_DOMAINS)] | None,
         "the domains it vouches for from now on; absent: as before, at first all",
     ),
@@ -232,7 +232,7 @@ def decode(body: bytes) -> list[noted_time.Note]:
     return notes
 
 
-def faults(body: bytes, first: msgspec.ValidationError) -> list[Found]:
+def faults(body: bytes, first: msgspec.ValidationError) -> list[PlacedFault]:
     """Return where a body does not fit and why, at most ten faults; the decoder found `first`."""
     if len(body) <= EXPLAINED:
         try:

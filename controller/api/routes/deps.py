@@ -35,13 +35,13 @@ async def the_call(request: Request) -> Call:
 
 CallDep = Annotated[Call, Depends(the_call)]
 ControllerDep = Annotated[Controller, part_of_the_app("controller")]
-Comment = Annotated[
+CommentQuery = Annotated[
     Line | None,
     Query(min_length=1, max_length=500, description="why, in one line; kept with the change"),
 ]
 
 
-async def the_order(call: CallDep, comment: Comment = None) -> Order:
+async def the_order(call: CallDep, comment: CommentQuery = None) -> Order:
     """Return who requests the change, and why."""
     return Order(call.holder.token_id or call.remote, comment, call.holder.label)
 
@@ -70,9 +70,9 @@ async def the_position(
 
 PositionDep = Annotated[dict[int, int] | None, Depends(the_position)]
 StreamName = Annotated[Name, Path(description="name of a stream")]
-Domain = Annotated[Name | None, Query(description="by default the only one, or `default`")]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Start = Annotated[int, Query(ge=0, le=10**9)]
+DomainQuery = Annotated[Name | None, Query(description="by default the only one, or `default`")]
+LimitQuery = Annotated[int, Query(ge=1, le=1000)]
+StartQuery = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def only_known_parameters(request: Request) -> None:

@@ -46,7 +46,7 @@ from noted_time.values import MAX_INT64
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
 GROUP = "/reader-groups/{group}"
 READER = GROUP + "/readers/{reader}"
-Wait = Annotated[int, Field(ge=0, le=30_000)]
+WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 encoded_marks = EncodedMarks()
 PathName = Annotated[shapes.Name, Path()]
 
@@ -57,7 +57,7 @@ class MarksAsked(BaseModel, frozen=True):
     domain: shapes.Name | None = None
     after: Annotated[int, Field(ge=0, le=MAX_INT64)] = 0
     limit: Annotated[int, Field(ge=1, le=10_000)] = 1000
-    wait_ms: Wait = 0
+    wait_ms: WaitQuery = 0
 
 
 @router.get("/marks", response_model=shape(MarksAnswer), operation_id="listMarks")
@@ -155,7 +155,7 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     complete_to: Annotated[shapes.Int64, Query()],
     since: shapes.Int64 | None = None,
     domain: shapes.Name | None = None,
-    wait_ms: Wait = 0,
+    wait_ms: WaitQuery = 0,
 ) -> Response:
     """Return the first mark with lower >= `complete_to`: read up to its cut to have it all.
 
@@ -183,7 +183,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     origin: shapes.Int64 = 0,
     after: shapes.Int64 | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    wait_ms: Wait = 0,
+    wait_ms: WaitQuery = 0,
     changed_since: shapes.Int64 | None = None,
 ) -> Response:
     """Return the complete windows that end after a time; waits up to `wait_ms` for the first.

@@ -11,7 +11,7 @@ from controller.aggregation import operations
 from controller.api.notes import route
 from controller.api.notes.body import REQUEST_BODY
 from controller.api.notes.outcomes import NotesAnswer
-from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
+from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
 from controller.api.wire import shapes
 from controller.api.wire.answer_shapes import (
     ChangeAnswer,
@@ -39,13 +39,14 @@ NEEDS_SAME_OFFSETS = (
     "restored one; a topic that was created again needs a new stream"
 )
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
-DryRun = Annotated[bool, Query(description="report what it would do, without changing anything")]
+DryRunQuery = Annotated[
+    bool, Query(description="report what it would do, without changing anything")
+]
 
 
 @router.get("", response_model=shape(StreamsPage), operation_id="listStreams")
 async def list_streams(
-    controller: ControllerDep, call: CallDep, after: str | None = None, limit: Limit = 100
+    controller: ControllerDep, call: CallDep, after: str | None = None, limit: LimitQuery = 100
 ) -> Response:
     """List the streams that may be read by name, a page at a time."""
     may_read = call.holder.grant.may_read
@@ -68,7 +69,7 @@ async def put_stream(
     stream: StreamName,
     changes: Annotated[shapes.StreamChanges | None, Body()] = None,
     *,
-    dry_run: DryRun = False,
+    dry_run: DryRunQuery = False,
 ) -> Response:
     """Create the stream, or change the settings that are given.
 
@@ -159,7 +160,7 @@ async def truncate(
     stream: StreamName,
     body: shapes.TruncateRequest,
     *,
-    dry_run: DryRun = False,
+    dry_run: DryRunQuery = False,
 ) -> Response:
     """Drop the marks before the one that a reader exactly at the cut needs; never the last."""
     cut = position_from_wire(body.cut)
@@ -176,7 +177,7 @@ async def list_changes(
     controller: ControllerDep,
     stream: StreamName,
     before: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
-    limit: Limit = 100,
+    limit: LimitQuery = 100,
 ) -> Response:
     """List what operators changed, by whom and why, the newest first."""
     found = await controller.views.changes(stream, before=before, limit=limit + 1)

@@ -12,9 +12,9 @@ from controller.api.gate.admitted import FORWARDED
 from controller.api.routes.deps import (
     CallDep,
     ControllerDep,
-    Domain,
-    Limit,
-    Start,
+    DomainQuery,
+    LimitQuery,
+    StartQuery,
     StreamName,
     part_of_the_app,
 )
@@ -25,7 +25,7 @@ from controller.api.wire.replies import reply, shape
 from controller.service.long_reads import Period
 
 router = APIRouter(tags=["views"], responses=PROBLEMS)
-Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
+MomentQuery = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
 
 
 @router.get(
@@ -38,8 +38,8 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     *,
     search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
     sort: Literal["trouble", "name"] = "trouble",
-    start: Start = 0,
-    limit: Limit = 50,
+    start: StartQuery = 0,
+    limit: LimitQuery = 50,
 ) -> Response:
     """Show the streams that may be read, of all controllers: those in trouble first, or by name.
 
@@ -58,9 +58,9 @@ async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
     *,
-    domain: Domain = None,
-    from_: Annotated[Moment, Query(alias="from")] = None,
-    to: Moment = None,
+    domain: DomainQuery = None,
+    from_: Annotated[MomentQuery, Query(alias="from")] = None,
+    to: MomentQuery = None,
     points: Annotated[int, Query(ge=1, le=2000)] = 600,
 ) -> Response:
     """Show how the watermark moved over wall time, in at most `points` points.
@@ -76,9 +76,9 @@ async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
 async def list_segments(
     controller: ControllerDep,
     stream: StreamName,
-    domain: Domain = None,
-    start: Start = 0,
-    limit: Limit = 100,
+    domain: DomainQuery = None,
+    start: StartQuery = 0,
+    limit: LimitQuery = 100,
 ) -> Response:
     """List the segments by number: state, extent, and who wrote there, of 10,000 members."""
     rows = await controller.views.segments(stream, domain, start=start, limit=limit + 1)

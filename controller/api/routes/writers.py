@@ -20,11 +20,11 @@ from controller.aggregation.shown.inspection import (
 from controller.aggregation.stream import StreamState
 from controller.api.routes.deps import (
     ControllerDep,
-    Domain,
-    Limit,
+    DomainQuery,
+    LimitQuery,
     OrderDep,
     PositionDep,
-    Start,
+    StartQuery,
     StreamName,
 )
 from controller.api.wire import shapes
@@ -46,10 +46,10 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
     *,
-    domain: Domain = None,
+    domain: DomainQuery = None,
     search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
-    start: Start = 0,
-    limit: Limit = 100,
+    start: StartQuery = 0,
+    limit: LimitQuery = 100,
 ) -> Response:
     """List the members, the longest holder of time first: of `domain`, or of all.
 
@@ -113,11 +113,11 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
     *,
-    domain: Domain = None,
+    domain: DomainQuery = None,
     exclude: Annotated[list[shapes.Name], Query(max_length=1000)] = [],  # noqa: B006 - FastAPI copies it
     writer_timeout_ms: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
     position: PositionDep,
-    limit: Limit = HOLDERS_NAMED,
+    limit: LimitQuery = HOLDERS_NAMED,
 ) -> Response:
     """Explain which writers hold the watermark back, and where it would be without each of them.
 
@@ -136,9 +136,9 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
     *,
-    domain: Domain = None,
+    domain: DomainQuery = None,
     after: Annotated[int, Query(ge=0, le=MAX_INT64)] = 0,
-    limit: Limit = 100,
+    limit: LimitQuery = 100,
     order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
 ) -> Response:
     """List the marks that advanced without a writer, by their seq, and the late rows."""

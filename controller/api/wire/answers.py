@@ -8,7 +8,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Headers = list[tuple[bytes, bytes]]
+RawHeaders = list[tuple[bytes, bytes]]
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
-    headers: Headers
+    headers: RawHeaders
 
     @classmethod
     def of(cls, status: int, body: bytes, media_type: str = JSON) -> Answer:

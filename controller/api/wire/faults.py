@@ -28,7 +28,7 @@ MUST_BE_A_LINE = "must be one line, without control, invisible and bidirectional
 UNSEEN = frozenset(("[key]", "[one]", "[several]"))
 """Parts of a place that say how pydantic came there, and are not in the body."""
 
-Found = tuple[str, str]
+PlacedFault = tuple[str, str]
 """Where a field is, as a path, and why it does not fit."""
 
 
@@ -78,7 +78,7 @@ def models_in(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a type
 
 def found_in(
     errors: Sequence[Mapping[str, Any]], known: Callable[[Sequence[int | str]], list[str]]
-) -> list[Found]:
+) -> list[PlacedFault]:
     """Return where a request does not fit and why, at most ten of the faults that pydantic found.
 
     `known` returns the names beside an unknown field or parameter.

@@ -21,7 +21,7 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.api.wire.answers import NOT_MINE, PROBLEM, Answer
 from controller.api.wire.faults import (
     FAULTS_SHOWN,
-    Found,
+    PlacedFault,
     fields_beside,
     found_in,
     models_in,
@@ -143,7 +143,7 @@ def refusal_of(error: Exception) -> Answer:
     return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
 
 
-def invalid_request(found: Sequence[Found]) -> Answer:
+def invalid_request(found: Sequence[PlacedFault]) -> Answer:
     """Return the problem of a request in which fields do not fit: where each is, and why."""
     detail = "; ".join(f"{where}: {what}" for where, what in found[:FAULTS_SHOWN])
     errors = [{"where": where, "what": what} for where, what in found]

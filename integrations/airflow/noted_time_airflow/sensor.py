@@ -24,7 +24,7 @@ from noted_time.client import run
 from noted_time.values import time_of, unix_ms_of
 from noted_time_airflow.hook import NotedTimeHook, address_of
 from noted_time_airflow.trigger import NotedTimeTrigger
-from noted_time_airflow.waiting import OnMissing, Verdict, Wanted, look_at_stream
+from noted_time_airflow.waiting import Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import FAILURES, judged, looked_at_table
 
 AFTER_TIMEOUT_S = 60
@@ -68,7 +68,7 @@ class NotedTimeSensor(BaseSensorOperator):
         complete_to: datetime | str | int = "{{ data_interval_end }}",
         domain: str | None = None,
         require: Sequence[str] | Literal["all"] = "all",
-        missing: OnMissing = "fail",
+        missing: WhileMissing = "fail",
         noted_time_conn_id: str = NotedTimeHook.default_conn_name,
         deferrable: bool | None = None,
         **kwargs: Any,  # noqa: ANN401 - those of any sensor
@@ -78,8 +78,8 @@ class NotedTimeSensor(BaseSensorOperator):
             raise ValueError("name a stream, or a table: delta:LOCATION or iceberg:CATALOG.TABLE")
         if table is not None and domain is not None:
             raise ValueError("a table has no domain: leave it out")
-        if missing not in get_args(OnMissing):
-            raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(OnMissing))}")
+        if missing not in get_args(WhileMissing):
+            raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(WhileMissing))}")
         if isinstance(require, str) and require != "all":
             raise ValueError(f'require is "all" or a list of writers: require=[{require!r}]')
         self.stream = stream

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from noted_time import NotCompleteYet, UnknownWriter
-from noted_time.client import Question
+from noted_time.client import Json, Question
 from noted_time.tables import NoClaim, standing
 from noted_time.values import Missing, UnexpectedAnswer, shown_time
 from reader_client.asking.answers import cut_answer, stream_answer
 from reader_client.asking.questions import about_stream, about_writer, complete_to
 from reader_client.asking.required import NOT_ASKED, first_complete, objections, unasked
 
-Json = dict[str, Any]
-OnMissing = Literal["fail", "wait", "warn", "accept"]
+WhileMissing = Literal["fail", "wait", "warn", "accept"]
 Status = Literal["complete", "failed", "waiting", "timed out"]
 
 AWAY_FOR_GOOD = ("idle", "finished")
@@ -36,7 +35,7 @@ class Wanted:
     domain: str | None = None
     require: tuple[str, ...] = ()
     require_all: bool = True
-    missing: OnMissing = "fail"
+    missing: WhileMissing = "fail"
 
     @property
     def shown(self) -> str:

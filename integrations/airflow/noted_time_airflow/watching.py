@@ -9,9 +9,9 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from noted_time import Conflict, NotedTimeError, Unreachable
-from noted_time.client import Backoff, Question, delay_s, own_chance, run
+from noted_time.client import Backoff, Json, Question, delay_s, own_chance, run
 from noted_time.client.transport import AsyncTransport, Transport
-from noted_time_airflow.waiting import Json, Verdict, Wanted, look_at_table
+from noted_time_airflow.waiting import Verdict, Wanted, look_at_table
 
 LONG_POLL_MS = 30_000
 """How long a controller waits with its answer at most."""
@@ -22,7 +22,7 @@ NOWHERE = "http://127.0.0.1:7464"
 PAUSE_S = 0.2
 """Pause between two questions: a controller that stops answers the first at once."""
 
-Look = Callable[[int], Awaitable[Verdict]]
+LookOnce = Callable[[int], Awaitable[Verdict]]
 """One look, for which a controller may wait that many ms; it raises the error of its answers."""
 
 FAILURES = (NotedTimeError, ImportError)
@@ -45,7 +45,7 @@ def looked_at_table(wanted: Wanted, address: tuple[str, str | None] | None) -> V
 
 
 async def watched(
-    look: Look, *, timeout_s: float, pause_s: float, log: Callable[[str], None]
+    look: LookOnce, *, timeout_s: float, pause_s: float, log: Callable[[str], None]
 ) -> Verdict:
     """Look until it is complete or has failed, for at most `timeout_s`; `log` each reason to wait.
 

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from examples.flights.starting import connected, started
 from noted_time.reading import TableHistory
 from spark_integration import NotedTable, TableClaims
-from spark_integration.tables.formats import OpenTable, Options, open_table
+from spark_integration.tables.formats import OpenTable, WriteOptions, open_table
 from tests.support.spark_sessions import start_spark, wait_for_end
 
 Given = dict[str, Any]
@@ -53,7 +53,7 @@ class Trapped(OpenTable):
         """Return the commits."""
         return self._table.history()
 
-    def append(self, rows: DataFrame, options: Options) -> None:
+    def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Write the rows and die."""
         pipe = self._next()
         Thread(target=die_once_opened, args=(pipe,), daemon=True).start()
@@ -64,7 +64,7 @@ class Trapped(OpenTable):
                 pipe.unlink()
                 die()
 
-    def commit(self, options: Options) -> None:
+    def commit(self, options: WriteOptions) -> None:
         """Commit without rows."""
         self._table.commit(options)
 
