@@ -12,7 +12,7 @@ import pytest
 
 from noted_time import Rejected
 from noted_time.client import Json, run, run_async
-from noted_time.client.transport import Transport
+from noted_time.client.transport import AsyncTransport, Transport
 from noted_time.values import UnexpectedAnswer
 from noted_time_airflow.waiting import (
     Verdict,
@@ -23,10 +23,9 @@ from noted_time_airflow.waiting import (
 from noted_time_airflow.watching import (
     FAILURES,
     LookOnce,
-    SharedConnections,
+    connected,
     judged,
     looked_at_table,
-    shared_connections,
     watched,
 )
 from tests.support.calls import HOUR_MS
@@ -345,9 +344,9 @@ def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
 # Looking again
 
 
-def looks(shop: Shop, shared: SharedConnections) -> LookOnce:
+def looks(shop: Shop, controller: AsyncTransport) -> LookOnce:
     """Return the look of a sensor."""
-    return lambda wait_ms: run_async(look_at_stream(shop.wanted(), wait_ms), shared.ask)
+    return lambda wait_ms: run_async(look_at_stream(shop.wanted(), wait_ms), controller.ask)
 
 
 async def watch(look: LookOnce, log: list[str], timeout_s: float = PATIENCE_S) -> Verdict:
@@ -359,8 +358,8 @@ async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
     """Until it is back, and its absence is logged once."""
     log: list[str] = []
     shop.served.stop()
-    async with shared_connections(shop.served.url, None) as shared:
-        watching = asyncio.create_task(watch(looks(shop, shared), log))
+    async with connected(shop.served.url, None) as controller:
+        watching = asyncio.create_task(watch(looks(shop, controller), log))
         await until(lambda: bool(log))
         await asyncio.to_thread(shop.served.start)
         await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
@@ -371,8 +370,8 @@ async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
 
 async def test_time_up_says_why_it_waited(shop: Shop) -> None:
     """The last reason there was."""
-    async with shared_connections(shop.served.url, None) as shared:
-        look, asked = looks(shop, shared), asyncio.Event()
+    async with connected(shop.served.url, None) as controller:
+        look, asked = looks(shop, controller), asyncio.Event()
 
         async def once(wait_ms: int) -> Verdict:
             found = await look(wait_ms)
@@ -393,8 +392,8 @@ async def test_time_up_says_why_it_waited(shop: Shop) -> None:
 
 async def test_a_refusal_ends_it_at_once(served: Served) -> None:
     """With the controller's sentence."""
-    async with shared_connections(served.url, None) as shared:
-        found = await watch(looks(Shop(served, "nowhere"), shared), [])
+    async with connected(served.url, None) as controller:
+        found = await watch(looks(Shop(served, "nowhere"), controller), [])
 
     says = "there is no stream 'nowhere': create it with `noted-time stream create nowhere`"
     assert found == Verdict("failed", says)
@@ -409,9 +408,9 @@ async def test_a_refused_token_ends_it_at_once(tmp_path: Path) -> None:
         controller.note("orders", TEN, {})
         found = []
         for shown in ("", token):
-            async with shared_connections(controller.url, shown) as shared:
+            async with connected(controller.url, shown) as asked:
                 look = partial(look_at_stream, Wanted(TEN, "orders"))
-                found.append(await watch(lambda ms: run_async(look(ms), shared.ask), []))  # noqa: B023
+                found.append(await watch(lambda ms: run_async(look(ms), asked.ask), []))  # noqa: B023
 
     assert [each.status for each in found] == ["failed", "complete"]
     assert found[0].sentence.startswith("401 ")
@@ -426,49 +425,23 @@ async def test_a_library_that_is_missing_ends_it_at_once() -> None:
     assert (await watch(look, [])).status == "failed"
 
 
-def connections(served: Served) -> int:
-    """Return how many connections the controller has."""
-    return len(served._server.server_state.connections)
-
-
-async def test_many_sensors_of_one_hour_share_one_connection(shop: Shop) -> None:
-    """They ask one question, and all of them are answered; then none is left."""
+async def test_sensors_of_one_hour_leave_no_connection(shop: Shop) -> None:
+    """Each has its own, which is given back with the verdict, and when a sensor is cancelled."""
     log: list[str] = []
-    numbers = []
-    waiting = f"{shop.name}: time"
-    async with shared_connections(shop.served.url, None) as shared:
-        tasks = [asyncio.create_task(watch(looks(shop, shared), log)) for _ in range(50)]
-        await until(lambda: sum(each.startswith(waiting) for each in log) == len(tasks))
-        polls = shop.served._controller.polls
-        await until(lambda: len(polls) == 1)
-        numbers.append(connections(shop.served))
-        await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
-        found = await asyncio.gather(*tasks)
+    connections = shop.served._server.server_state.connections
 
-    assert (numbers, {each.status for each in found}) == ([1], {"complete"})
-    await until(lambda: connections(shop.served) == 0)
+    async def sensor() -> Verdict:
+        async with connected(shop.served.url, None) as controller:
+            return await watch(looks(shop, controller), log)
 
+    tasks = [asyncio.create_task(sensor()) for _ in range(10)]
+    await until(lambda: len(shop.served._controller.polls) == len(tasks))
+    tasks[0].cancel()
+    await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
+    found = await asyncio.gather(*tasks[1:])
 
-async def test_a_sensor_that_is_cancelled_takes_no_answer_from_the_others(shop: Shop) -> None:
-    """Though it asked first."""
-    log: list[str] = []
-    async with shared_connections(shop.served.url, None) as shared:
-        tasks = [asyncio.create_task(watch(looks(shop, shared), log)) for _ in range(2)]
-        await until(lambda: len(shop.served._controller.polls) == 1)
-        tasks[0].cancel()
-        await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
-        found = await tasks[1]
-
-    assert (found.status, tasks[0].cancelled()) == ("complete", True)
-
-
-async def test_users_of_one_loop_share_connections_by_url_and_token(served: Served) -> None:
-    """Of another token they are others, and those that nobody uses any more are new."""
-    given = partial(shared_connections, served.url)
-    async with given(None) as first, given(None) as second, given("nt_1_x") as other:
-        seen = first is second, first is other
-    async with given(None) as later:
-        assert (seen, later is first) == ((True, False), False)
+    assert ({each.status for each in found}, tasks[0].cancelled()) == ({"complete"}, True)
+    await until(lambda: not connections)
 
 
 def test_what_may_be_raised_is_a_verdict() -> None:

@@ -18,7 +18,7 @@ from noted_time import Rejected
 from noted_time.client import run_async
 from noted_time_airflow.hook import address_of
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream
-from noted_time_airflow.watching import judged, looked_at_table, shared_connections, watched
+from noted_time_airflow.watching import connected, judged, looked_at_table, watched
 
 
 class NotedTimeTrigger(BaseTrigger):
@@ -62,7 +62,7 @@ class NotedTimeTrigger(BaseTrigger):
             return await watch(lambda _: asyncio.to_thread(looked_at_table, wanted, where))
         address = address_of(await BaseHook.aget_connection(self.conn_id))
         try:
-            async with shared_connections(*address) as shared:
-                return await watch(lambda ms: run_async(look_at_stream(wanted, ms), shared.ask))
+            async with connected(*address) as controller:
+                return await watch(lambda ms: run_async(look_at_stream(wanted, ms), controller.ask))
         except Rejected as error:  # of the URL or the token
             return judged(error)

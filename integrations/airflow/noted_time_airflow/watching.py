@@ -1,15 +1,13 @@
-"""Looking again until there is a verdict: tasks of an event loop, over shared connections."""
+"""Looking again until there is a verdict, each sensor over connections of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
-from functools import partial
-from weakref import WeakKeyDictionary
 
 from noted_time import Conflict, NotedTimeError, Unreachable
-from noted_time.client import Backoff, Json, Question, delay_s, own_chance, run
+from noted_time.client import Backoff, delay_s, own_chance, run
 from noted_time.client.transport import AsyncTransport, Transport
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_table
 
@@ -75,57 +73,11 @@ async def watched(
         return Verdict("timed out", f"time is up: {reason}")
 
 
-class SharedConnections:
-    """The connections of all sensors of an event loop to one controller, by one token.
-
-    Sensors that ask the same question at the same time share one request.
-    """
-
-    def __init__(self, url: str, token: str | None) -> None:
-        """Connect with the first question; raises `Rejected` if the URL is not one."""
-        self._transport = AsyncTransport(url, token=token)
-        self._under_way: dict[str, asyncio.Task[Json]] = {}
-        self.users = 0
-
-    async def ask(self, question: Question) -> Json:
-        """Return the answer, that of the same question if it is under way; raises its error."""
-        key = repr(question)
-        task = self._under_way.get(key)
-        if task is None:
-            task = asyncio.create_task(self._transport.ask(question))
-            self._under_way[key] = task
-            task.add_done_callback(partial(self._ended, key))
-        return await asyncio.shield(task)  # the others wait on if this one is cancelled
-
-    def _ended(self, key: str, task: asyncio.Task[Json]) -> None:
-        del self._under_way[key]
-        if not task.cancelled():
-            task.exception()  # seen, also if nobody waits for it any more
-
-    async def close(self) -> None:
-        """End what is under way, and give the connections back."""
-        for task in self._under_way.values():
-            task.cancel()
-        await self._transport.close()
-
-
-_OF_LOOPS: WeakKeyDictionary[
-    asyncio.AbstractEventLoop, dict[tuple[str, str | None], SharedConnections]
-] = WeakKeyDictionary()
-
-
 @asynccontextmanager
-async def shared_connections(url: str, token: str | None) -> AsyncIterator[SharedConnections]:
-    """Give the connections of this loop to a controller; the last user's end closes them."""
-    of_loop = _OF_LOOPS.setdefault(asyncio.get_running_loop(), {})
-    if (url, token) not in of_loop:
-        of_loop[url, token] = SharedConnections(url, token)
-    shared = of_loop[url, token]
-    shared.users += 1
+async def connected(url: str, token: str | None) -> AsyncIterator[AsyncTransport]:
+    """Give connections to a controller, for one sensor; raises `Rejected` if the URL is not one."""
+    transport = AsyncTransport(url, token=token)
     try:
-        yield shared
+        yield transport
     finally:
-        shared.users -= 1
-        if not shared.users:
-            del of_loop[url, token]
-            await shared.close()
+        await transport.close()
