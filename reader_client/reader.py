@@ -132,7 +132,7 @@ class Reader(ABC, Generic[Network]):
                 self._reporting.report(offsets)
 
     def release(self, segments: Iterable[int]) -> None:
-        """Stop to count these segments as this reader's: another of its group reads them now.
+        """Stop counting these segments as this reader's: another of its group reads them now.
 
         They leave its position, and are not reported again, also if the controller forgets the
         reader. The group keeps what was reported of them until the other reader reports.

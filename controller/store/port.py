@@ -70,7 +70,7 @@ class AppendedMark:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRecord:
-    """One reader of a group and the segments it was the last to report: segment → offset.
+    """One reader of a group and the segments that it reported last: segment → offset.
 
     `online` is false once it went offline and only its segments are remembered. `reported_at` is
     when it reported last, on the service clock. `backlog` is what it said of having one itself.

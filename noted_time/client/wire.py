@@ -61,7 +61,7 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
 
 
 def note_to_wire(note: Note, understood: Collection[str] = ()) -> Json:
-    """Return the JSON shape of a note: its state, and the fields unlike their defaults.
+    """Return the JSON shape of a note: its state, and the fields that differ from their defaults.
 
     Of `FURTHER_FIELDS` it has those that the controller understands, as that refuses any other.
     """

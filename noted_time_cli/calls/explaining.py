@@ -63,7 +63,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         option("SEGMENT:OFFSET", "What holds a reader that has read so far? Several may be given."),
     ] = NONE,
 ) -> None:
-    """Explain why the watermark is not advancing: who holds it, since when, and what if not.
+    """Explain why the watermark is not advancing: who holds it, since when, and what without it.
 
     In sentences first: who holds it, why the others do not, when it advances by itself, where it
     would be without the holders, and who is excluded. Then the holders as a table.

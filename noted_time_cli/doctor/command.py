@@ -92,7 +92,7 @@ def _all(examined: Examined, url: str, token: str | None, taken: str, shown: str
         if call and stream:
             answered = yield from attempted("stream", _stream(call, stream), "correct the name")
         elif stream:
-            yield Finding("stream", "not checked", f"no controller tells anything of {stream}")
+            yield Finding("stream", "not checked", f"no controller answered for {stream}")
         if examined.kafka:
             found = _topic(examined, stream, answered or UNKNOWN)
             yield from attempted("broker", found, "docs/guides/secured-brokers.md")

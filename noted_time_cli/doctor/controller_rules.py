@@ -49,7 +49,9 @@ def versions(theirs: str | None, ours: str) -> list[Finding]:
     ['ok', 'ok', 'wrong', 'not checked']
     """
     if theirs is None:
-        older = f"the controller does not tell its version, so it is older than this client, {ours}"
+        older = (
+            f"the controller does not report its version, so it is older than this client, {ours}"
+        )
         return [Finding("version", "not checked", older, UPGRADE)]
     (major, minor), (own, own_minor) = (map(int, re.findall(r"\d+", v)[:2]) for v in (theirs, ours))
     pair = f"controller {theirs}, this client {ours}"

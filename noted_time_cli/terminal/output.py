@@ -121,5 +121,5 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        fail("confirmation needs a terminal: use --yes", status=2)
+        fail("there is no terminal to ask on: add --yes", status=2)
     typer.confirm(escaped(question), abort=True, err=True)

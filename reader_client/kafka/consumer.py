@@ -116,7 +116,7 @@ class KafkaNotedConsumer(Closing):
                 yield message
 
     def processed(self) -> None:
-        """Say that all messages handed out are processed.
+        """Mark all messages handed out as processed.
 
         Raises `Rejected` for a consumer that stores offsets by itself, and what
         `ReaderClient.advance` raises.

@@ -73,10 +73,7 @@ class OpenTable(ABC):
 
     @abstractmethod
     def history(self) -> TableHistory:
-        """Return the commits of the table as they are now, none if there is no table yet.
-
-        And the names that the table expects.
-        """
+        """Return the table's commits and properties as they are now, none without a table."""
 
     @abstractmethod
     def append(self, rows: DataFrame, options: WriteOptions) -> None:

@@ -127,7 +127,7 @@ def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
     again = run("stream", "delete", stream, "--yes")
 
     assert [(each.status, each.err) for each in (refused, deleted, again)] == [
-        (2, "noted-time: confirmation needs a terminal: use --yes\n"),
+        (2, "noted-time: there is no terminal to ask on: add --yes\n"),
         (0, f"Removed stream {stream}.\n"),
         (
             1,
@@ -150,7 +150,7 @@ def test_a_log_with_the_same_offsets_is_taken_after_yes_only(
     change = served.get(f"{stream}/changes")["changes"][0]
 
     assert (asked.status, before) == (2, ["l-N_h"])
-    assert "use --yes" in asked.err
+    assert "add --yes" in asked.err
     assert (taken.status, taken.err) == (0, f"{stream} takes positions of log a-b_c.\n")
     assert (served.get(stream)["logs"], change["comment"]) == (["l-N_h", "a-b_c"], "linked")
 

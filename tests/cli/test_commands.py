@@ -63,7 +63,7 @@ def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Ser
     """It has no terminal to ask on."""
     said = run("seal", stream)
 
-    assert (said.status, "use --yes" in said.err) == (2, True)
+    assert (said.status, "add --yes" in said.err) == (2, True)
     assert served.call("GET", f"/{stream}")["seal"] is None
 
 

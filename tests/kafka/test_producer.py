@@ -481,7 +481,7 @@ def test_a_clock_that_was_years_ahead_is_noted_again_once_it_is_right(
 
 def test_an_event_without_a_time_needs_a_clock(start: Start) -> None:
     """That is `auto`."""
-    with start() as producer, pytest.raises(Rejected, match="only a producer with auto stamps"):
+    with start() as producer, pytest.raises(Rejected, match="event_time is missing: pass it"):
         producer.produce(value="a", event_time=None)
 
 

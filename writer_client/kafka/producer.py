@@ -426,7 +426,7 @@ class KafkaNotedProducer(Closing):
         returns, and raises what it raises. Raises `DeliveryFailed` if events were not delivered,
         and holds all notes, until `forgive`; a warning is logged as soon as the first fails. Raises
         `Unreachable` when time is up, where Confluent's returns the number of events that are left:
-        all is kept and tried further.
+        everything is kept and retried.
         """
         until = _until(timeout)
         self._wait_for_begin(until)
@@ -573,7 +573,9 @@ class KafkaNotedProducer(Closing):
         if event_time is not None:
             return unix_ms_of(event_time)
         if self._auto is None:
-            raise Rejected("event_time is missing: only a producer with auto stamps events")
+            raise Rejected(
+                "event_time is missing: pass it, or create the producer with auto=ClockNotes(…)"
+            )
         return self._auto.now_ms()
 
     def _divided(
@@ -681,7 +683,7 @@ class KafkaNotedProducer(Closing):
         self._produces_in = self._channel.produces_in
 
     def _begin_at_last(self) -> None:
-        """Begin, however long Kafka or the controller does not answer."""
+        """Begin, for as long as Kafka or the controller is away."""
         while not (self._closed or self._waiting.is_over):
             try:
                 self._begin()

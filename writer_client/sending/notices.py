@@ -136,9 +136,10 @@ class Notices:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
             self._warn(
-                "%s: %d rows were written below a time that it had noted or that the stream had "
-                "passed: readers may have closed their windows; note only what is complete",
-                total,
+                "%s: %d %s below a time that it had noted or that the stream had passed: readers "
+                "may have closed their windows. Check the clock and the zone, and note only what "
+                "is complete",
+                *(total, "row was written" if total == 1 else "rows were written"),
             )
 
     def closed(self, calls: int, last: int | None, error: BaseException | None, late: int) -> None:

@@ -4,7 +4,7 @@ Which right a call needs depends on its method and path alone. Anything that is 
 needs the right to administer, so a route that is missing here is closed, not open.
 
 A browser lets any page post to any address, a controller on the loopback of its user among them,
-but says in `Origin` whose page it is. A page can also have its own name resolve to 127.0.0.1; then
+but says in `Origin` whose page it is. A page can also point its own name at 127.0.0.1; then
 `Origin` and `Host` agree, a GET has no `Origin`, and only the name in `Host` gives it away.
 """
 

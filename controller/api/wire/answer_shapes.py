@@ -163,8 +163,8 @@ class ChangesPage(msgspec.Struct):
 class OverviewPage(msgspec.Struct):
     """A page of the streams that match; `next` is the `start` of the next page.
 
-    `total` counts them, `unanswered` those whose owner did not answer, and `conditions` all others
-    by how they are: `held` for ten seconds or more, `unmarked` (without a mark yet), `advancing`,
+    `total` counts them, `unanswered` those whose owner was silent, and `conditions` the others by
+    their state: `held` for ten seconds or more, `unmarked` (without a mark yet), `advancing`,
     `quiet`, `sealed`, or silent: `missing`, `silent` or `ended`, as the `silence` of their rows.
     """
 
