@@ -27,7 +27,7 @@ def silence_of(stream: StreamState, wall_ms: int) -> Silence | None:
     counts, domains = stream.aggregator.domains.census.members, stream.aggregator.domains
     if not counts["excluded"] or counts["live"] or counts["idle"] or stream.final_cut is not None:
         return None
-    if any(domain.waited_for() for domain in domains):
+    if not all(domain.is_quiet for domain in domains):
         return None
     out = [*excluded(stream)]
     if any(domain.absences.missing for domain in domains) or any(map(never_came, out)):

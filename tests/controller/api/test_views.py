@@ -395,3 +395,15 @@ async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after
     assert shown["conditions"] == {"missing": 2, "held": 1, "silent": 1, "quiet": 2}
     assert await named(call) == ["absent", "passed", "held", "finished", "s", "lone"]
     assert (await call.get("/v1/streams/lone/explain")).json()["silence"] == "ended"
+
+
+async def test_a_stream_with_a_mark_to_come_is_not_silent(call: Caller, time: GivenTime) -> None:
+    """Though none of its writers is left: the interval between two marks is not over."""
+    await call.put(S, {"mark_interval_ms": 120_000, "writer_timeout_ms": 1000})
+    await call.note({"writer": "a", "time": 5}, {"writer": "b", "time": 5, "timeout_ms": 10**6})
+    serve_for(call.controller, time, 60_000)
+    await call.controller._committer.submit(exclude_the_silent)
+    await call.note({"writer": "b", "time": 9}, {"writer": "b", "state": "finished"})
+    found = (await call.get(f"{S}/explain")).json()
+
+    assert (found["decision"], found["next_lower"], found["silence"]) == ("advance", 9, None)
