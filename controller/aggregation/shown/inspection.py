@@ -186,6 +186,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
             for each in reader.waiting_for
         )
         reader = replace(reader, waiting_for=tuple(named))
+    silence = silence_of(stream, now.wall)
     said = sentences(
         stream,
         name,
@@ -195,6 +196,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         hints=found,
         resting=resting(stream, name, now, last),
         would=would,
+        silence=silence,
         reader=reader,
         foreseen=foreseen,
     )
@@ -214,7 +216,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         by_itself=foreseen and replace(foreseen, at=foreseen.at + stream.unix_shift(now)),
         would=would,
         hints=found,
-        silence=silence_of(stream, now.wall),
+        silence=silence,
         reader=reader,
         sentences=tuple(said),
     )

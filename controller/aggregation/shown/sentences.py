@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.silence import excluded, headline, remedies, silence_of
+from controller.aggregation.shown.silence import Silence, excluded, headline, remedies
 from controller.aggregation.shown.suspect_notes import EXAMINED, Hint
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
@@ -45,6 +45,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     hints: Sequence[Hint],
     resting: Iterable[str],
     would: Would | None,
+    silence: Silence | None,
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
@@ -55,7 +56,6 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _states(stream, decision)
     who = stream.record.name if len(domains) == 1 else f"{stream.record.name} ({domain})"
-    silence = silence_of(stream, now.wall)
     if silence is None:
         yield _decided(who, decision, lower)
     else:
