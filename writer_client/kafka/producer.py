@@ -41,7 +41,7 @@ from writer_client.kafka.waiting_calls import WaitingCalls
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import Epoch, OnFailure, Phase, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
-from writer_client.sending.vouched import checked_domains
+from writer_client.sending.vouched import check_ms, checked_domains
 
 POLL_EVERY = 64
 """A poll for each event would cost more than the event."""
@@ -188,8 +188,7 @@ class KafkaNotedProducer(Closing):
         if unknown := of_client.keys() - OfClient.__annotations__:
             raise TypeError(f"a KafkaNotedProducer has no argument {', '.join(sorted(unknown))}")
         idle_after_ms = of_client.pop("idle_after_ms", None)
-        if idle_after_ms is not None and idle_after_ms < 1:
-            raise Rejected(f"idle_after_ms must be 1 or more, not {idle_after_ms}")
+        check_ms("idle_after_ms", idle_after_ms)
         if auto is not None and idle_after_ms is not None:
             raise Rejected("a clock that is noted never rests: leave out auto or idle_after_ms")
         domains = checked_domains((domain,) if isinstance(domain, str) else domain)

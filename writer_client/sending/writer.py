@@ -25,7 +25,7 @@ from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.outcome import Exclusion
 from writer_client.sending.posting import HeldClock, Pace, Posting
-from writer_client.sending.vouched import NOWHERE, Process, checked_domains
+from writer_client.sending.vouched import NOWHERE, Process, check_ms, checked_domains
 
 if TYPE_CHECKING:
     from writer_client.sending.outbox import LookUp
@@ -74,9 +74,8 @@ class Writer(ABC, Generic[Network]):
         `writing` for what that promises. `pace` decides how often, and when to post.
         """
         checked_name("stream", stream)
-        for name, number in (("timeout_ms", timeout_ms), ("idle_after_ms", idle_after_ms)):
-            if number is not None and number < 1:
-                raise Rejected(f"{name} must be 1 or more, not {number}")
+        check_ms("timeout_ms", timeout_ms)
+        check_ms("idle_after_ms", idle_after_ms)
         self.stream = stream
         self.timeout_ms = timeout_ms
         self._domains = checked_domains(domains)
