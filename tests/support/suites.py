@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from locks.suites import NAMED
+
 TESTS = Path(__file__).resolve().parents[1]
-WHOLE = ("benchmarks", "chaos", "cluster", "pages", "upgrade")
+WHOLE = tuple(suite.name for suite in NAMED if not suite.installs)
 """Suites that are skipped whole; in others a test is, once it asks for a program of the suite."""
 
 

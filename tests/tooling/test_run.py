@@ -1,5 +1,6 @@
 """How ./run makes its environment, finds a Java, and tries properties and releases of Spark."""
 
+import ast
 import json
 import os
 import re
@@ -15,49 +16,49 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from locks import install, java, suites
 from spark_integration.session.jars import CHECKSUMS
 from spark_integration.session.versions import NEEDS, OLDEST, release_of
 from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
 
 
 @pytest.fixture
-def clone(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Point the script at an empty clone whose .venv is a link to nothing yet."""
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have the scripts install into an empty clone."""
     (tmp_path / "locks").mkdir()
-    (tmp_path / "locks" / "all.lock").write_text("one==1\n")
+    for name in ("all", "kafka", "spark-3.5"):
+        (tmp_path / "locks" / f"{name}.lock").write_text("one==1\n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
-    for name in ("LOCK", "VENV", "STAMP", "PYTHON"):
-        place = tmp_path / getattr(run, name).relative_to(run.ROOT)
-        monkeypatch.setattr(run, name, place)
-    monkeypatch.setattr(run, "ROOT", tmp_path)
+    for name in ("LOCK", "LOCKS", "VENV", "PYTHON"):
+        place = tmp_path / getattr(install, name).relative_to(install.ROOT)
+        monkeypatch.setattr(install, name, place)
+    monkeypatch.setattr(install, "ROOT", tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def installs(
-    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
-) -> list[tuple[str, ...]]:
+def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Record what would be made and installed, without doing it."""
     done: list[tuple[str, ...]] = []
 
-    def make_venv(_env: object) -> None:
-        done.append(("venv",))
-        (clone / ".venv").mkdir(exist_ok=True)
+    def make_venv(_env: object, home: Path, _python: object) -> None:
+        done.append(("venv", home.name))
+        home.mkdir(exist_ok=True)
 
-    monkeypatch.setattr(run, "make_venv", make_venv)
-    monkeypatch.setattr(run, "pip", lambda _env, *arguments: done.append(arguments))
-    monkeypatch.setattr(run, "runs", lambda _env, _probe: (clone / ".venv").exists())
+    monkeypatch.setattr(install, "make_venv", make_venv)
+    monkeypatch.setattr(install, "pip", lambda _env, _home, *arguments: done.append(arguments))
+    monkeypatch.setattr(install, "runs", lambda _env, _probe: (clone / ".venv").exists())
     return done
 
 
 def test_a_first_run_makes_the_venv_and_installs_by_hash(
-    run: ModuleType, clone: Path, installs: list[tuple[str, ...]]
+    clone: Path, installs: list[tuple[str, ...]]
 ) -> None:
     """First the locked packages, then this project on top of them."""
-    run.install_packages({})
+    install.usual({})
 
     assert installs == [
-        ("venv",),
+        ("venv", ".venv"),
         ("--require-hashes", "-r", str(clone / "locks" / "all.lock")),
         ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone)),
     ]
@@ -65,74 +66,71 @@ def test_a_first_run_makes_the_venv_and_installs_by_hash(
 
 @pytest.mark.usefixtures("installs")
 def test_pythons_of_spark_find_a_pyspark_that_is_compiled(
-    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
+    clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark puts its archive of sources in front, which each process would compile anew."""
     packages = clone / ".venv" / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
-    run.install_packages({})
+    install.usual({})
     monkeypatch.setattr(sys, "path", ["/spark/python/lib/pyspark.zip", "/spark/py4j.zip", "/ours"])
     site.addsitedir(str(packages))
 
     assert sys.path == ["/spark/py4j.zip", "/ours", str(packages)]
 
 
-@pytest.mark.usefixtures("clone")
-def test_a_second_run_installs_nothing(run: ModuleType, installs: list[tuple[str, ...]]) -> None:
+def test_a_second_run_installs_nothing(installs: list[tuple[str, ...]]) -> None:
     """The stamp records that this lock is installed."""
-    run.install_packages({})
+    install.usual({})
     installs.clear()
 
-    run.install_packages({})
+    install.usual({})
 
     assert installs == []
 
 
 def test_a_changed_lock_is_installed_into_the_same_venv(
-    run: ModuleType, clone: Path, installs: list[tuple[str, ...]]
+    clone: Path, installs: list[tuple[str, ...]]
 ) -> None:
     """Half a gigabyte is not fetched again for one new version."""
-    run.install_packages({})
+    install.usual({})
     installs.clear()
     (clone / "locks" / "all.lock").write_text("one==2\n")
 
-    run.install_packages({})
+    install.usual({})
 
     assert [words[0] for words in installs] == ["--require-hashes", "--quiet"]
 
 
 def test_a_clone_that_has_moved_gets_a_new_venv(
-    run: ModuleType, clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+    clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scripts in a venv name the place they were made for."""
-    run.install_packages({})
+    install.usual({})
     installs.clear()
-    monkeypatch.setattr(run, "ROOT", clone / "moved")
+    monkeypatch.setattr(install, "ROOT", clone / "moved")
     shutil.copytree(clone, clone / "moved", ignore=shutil.ignore_patterns("moved"))
 
-    run.install_packages({})
+    install.usual({})
 
-    assert installs[0] == ("venv",)
+    assert installs[0] == ("venv", ".venv")
 
 
 @pytest.mark.usefixtures("installs")
-def test_an_interrupted_install_is_done_again(
-    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a finished install leaves a stamp."""
 
-    def interrupted(_env: object, *_arguments: str) -> None:
+    def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "pip", interrupted)
+    monkeypatch.setattr(install, "pip", interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        run.install_packages({})
+        install.usual({})
 
     assert not (clone / ".venv" / "installed.stamp").exists()
 
 
-def test_no_other_spark_or_python_gets_in(run: ModuleType) -> None:
+def test_no_other_spark_or_python_gets_in() -> None:
     """A data engineer's shell often sets SPARK_HOME, which would win over the locked PySpark."""
     inherited = {
         "PATH": "/bin",
@@ -142,34 +140,47 @@ def test_no_other_spark_or_python_gets_in(run: ModuleType) -> None:
         "PYTHONPATH": "/elsewhere",
     }
 
-    assert run.clean_environment(inherited) == {
-        "PATH": f"{run.BIN}{os.pathsep}/bin",
+    assert install.clean_environment(inherited) == {
+        "PATH": f"{install.BIN}{os.pathsep}/bin",
         "HOME": "/home/ada",
-        "VIRTUAL_ENV": str(run.VENV),
-        "PYSPARK_PYTHON": str(run.PYTHON),
-        "PYSPARK_DRIVER_PYTHON": str(run.PYTHON),
+        "VIRTUAL_ENV": str(install.VENV),
+        "PYSPARK_PYTHON": str(install.PYTHON),
+        "PYSPARK_DRIVER_PYTHON": str(install.PYTHON),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PIP_USER": "0",
     }
 
 
 def test_an_old_python_is_refused_with_the_remedy(
-    run: ModuleType, capsys: pytest.CaptureFixture[str]
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """To start it with a newer one."""
+    """To start it with a newer one, whatever is asked of it."""
+    monkeypatch.setattr(sys, "version_info", (3, 9))
     with pytest.raises(SystemExit):
-        run.require_python((3, 9))
+        run.main(["check"])
 
     assert "needs Python 3.11 or newer and this is 3.9" in capsys.readouterr().err
 
 
-def test_help_names_every_command(run: ModuleType, root: Path, tmp_path: Path) -> None:
-    """Help needs no environment and works from anywhere."""
-    said = subprocess.check_output(
-        [sys.executable, root / "run", "--help"], cwd=tmp_path, text=True
-    )
+def test_an_old_python_can_read_the_script_to_the_refusal(root: Path) -> None:
+    """It and what it imports."""
+    for each in (root / "run", *(root / "locks").glob("*.py")):
+        ast.parse(each.read_text(), feature_version=(3, 7))
 
-    assert [name for name in (*run.PROGRAMS, *run.CHORES) if f"\n  {name} " not in said] == []
+
+def test_help_names_every_command_and_suite(run: ModuleType, root: Path, tmp_path: Path) -> None:
+    """Help needs neither an environment nor any package, and works from anywhere."""
+    words = [sys.executable, "-S", str(root / "run"), "--help"]
+    said = subprocess.check_output(words, cwd=tmp_path, text=True)
+
+    commands = [f"\n  {name} " for name in (*run.PROGRAMS, *run.CHORES)]
+    assert [each for each in (*commands, suites.shown()) if each not in said] == []
+
+
+def test_the_suites_of_contributing_are_those_of_the_table(root: Path) -> None:
+    """It is printed by `suites.table()`; a build calls them from there, too."""
+    assert suites.table() in (root / "CONTRIBUTING.md").read_text()
+    assert [each.name for each in suites.NAMED if not (root / "tests" / each.name).is_dir()] == []
 
 
 def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
@@ -203,45 +214,39 @@ def fake_java(home: Path, release: str) -> Path:
 
 
 @posix
-def test_java_home_comes_before_the_path(run: ModuleType, tmp_path: Path) -> None:
+def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     """A user who sets JAVA_HOME means it."""
     home, other = fake_java(tmp_path / "a home", "17"), fake_java(tmp_path / "other", "21")
     env = {"JAVA_HOME": str(home), "PATH": f"{other / 'bin'}:{os.defpath}"}
 
-    assert run.find_java(env) == str(home)
+    assert java.find(env) == str(home)
 
 
 @posix
 @pytest.mark.parametrize("release", ["11", "1.8"])
-def test_an_old_java_home_gives_way_to_the_path(
-    run: ModuleType, tmp_path: Path, release: str
-) -> None:
+def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path, release: str) -> None:
     """Java 11 cannot run Spark, wherever it is; Java 8 called itself 1.8."""
     old, new = fake_java(tmp_path / "old", release), fake_java(tmp_path / "a new one", "21")
     env = {"JAVA_HOME": str(old), "PATH": f"{new / 'bin'}:{os.defpath}"}
 
-    assert run.find_java(env) == str(new)
+    assert java.find(env) == str(new)
 
 
 @posix
-def test_a_java_that_fails_as_spark_starts_it_does_not_count(
-    run: ModuleType, tmp_path: Path
-) -> None:
+def test_a_java_that_fails_as_spark_starts_it_does_not_count(tmp_path: Path) -> None:
     """A runtime without the vector module refuses to start under Spark."""
     script(tmp_path / "bin" / "java", "echo 'Module jdk.incubator.vector not found'; exit 1")
 
-    assert run.find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path / "empty")}) is None
+    assert java.find({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path / "empty")}) is None
 
 
 @posix
-def test_the_wrapper_drops_the_vector_module_and_nothing_else(
-    run: ModuleType, tmp_path: Path
-) -> None:
+def test_the_wrapper_drops_the_vector_module_and_nothing_else(tmp_path: Path) -> None:
     """Arguments keep their order and their spaces, and the path may have its own."""
-    java = script(tmp_path / "it's a runtime" / "java", """printf '<%s>' "$@" """)
+    printing = script(tmp_path / "it's a runtime" / "java", """printf '<%s>' "$@" """)
     wrapper = tmp_path / "wrapper"
-    wrapper.write_text(run.java_wrapper(str(java)))
-    command = ["sh", str(wrapper), "-cp", "a b", run.VECTOR_MODULE, "", "--add-modules=x", "$HOME"]
+    wrapper.write_text(java.wrapped(str(printing)))
+    command = ["sh", str(wrapper), "-cp", "a b", java.VECTOR_MODULE, "", "--add-modules=x", "$HOME"]
 
     said = subprocess.check_output(command, text=True)
 
@@ -251,13 +256,8 @@ def test_the_wrapper_drops_the_vector_module_and_nothing_else(
 # What the committed requirement locks promise
 
 
-SUITES = ["airflow", "dbt", "docs", "image", "packages"]
-
-SPARKS = [f"spark-{release}" for release in ("3.5", "4.0", "4.1", "4.2")]
-
 CONTAINER = ["container", "container-build"]
-
-LOCKS = [f"locks/{name}.lock" for name in ["all", "java", "kafka", *SUITES, *SPARKS, *CONTAINER]]
+LOCKS = [f"locks/{lock.name}" for lock in install.LOCKS.glob("*.lock")]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:
@@ -396,50 +396,39 @@ def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
 
 
 def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
-    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clone: Path, installs: list[tuple[str, ...]]
 ) -> None:
     """Installed once by its hash alone, so that every other pin stays in one lock."""
-    installed: list[tuple[str, ...]] = []
-    monkeypatch.setattr(run, "ROOT", tmp_path)
-    monkeypatch.setattr(run, "LOCKS", tmp_path)
-    monkeypatch.setattr(run, "pip", lambda _env, *words: installed.append(words))
-    lock = tmp_path / "spark-3.5.lock"
-    lock.write_text("pyspark==3.5.9\n")
-    env = {"PATH": "/bin"}
+    home = clone / ".venv-spark-3.5"
+    packages = home / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
 
-    given = run.install_spark(env, "3.5")
-    run.install_spark(env, "3.5")
-    home = tmp_path / ".venv-spark-3.5"
-    (path,) = home.rglob("usual.pth")
+    given = install.spark({"PATH": "/bin"}, "3.5")
+    install.spark({"PATH": "/bin"}, "3.5")
 
-    assert installed == [("--no-deps", "--require-hashes", "-r", str(lock))]
-    assert str(run.VENV / path.parent.relative_to(home)) in path.read_text()
-    assert given["PYSPARK_PYTHON"] == str(home / run.BIN.name / "python")
+    lock = str(clone / "locks" / "spark-3.5.lock")
+    assert installs == [("venv", home.name), ("--no-deps", "--require-hashes", "-r", lock)]
+    assert str(clone / ".venv" / packages.relative_to(home)) in (packages / "usual.pth").read_text()
+    assert given["PYSPARK_PYTHON"] == str(install.python_of(home))
 
 
 def test_a_broker_for_trials_needs_no_spark(
-    run: ModuleType, clone: Path, monkeypatch: pytest.MonkeyPatch
+    run: ModuleType,
+    clone: Path,
+    installs: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its environment is made once, with pip of its own; .venv is neither made nor asked."""
-    made: list[tuple[str, ...]] = []
-    installed: list[tuple[str, ...]] = []
-
-    def call(_env: object, *words: object) -> int:
-        made.append(tuple(map(str, words[1:])))
-        (clone / ".venv-kafka").mkdir()
-        return 0
-
-    monkeypatch.setattr(run, "KAFKA_LOCK", clone / "locks" / "all.lock")
-    monkeypatch.setattr(run, "call", call)
-    monkeypatch.setattr(run, "pip", lambda _env, *words, **_of: installed.append(words))
-    monkeypatch.setattr(run, "find_java", lambda _env: "a java")
+    """Its environment is made once; .venv is neither made nor asked."""
+    monkeypatch.setattr(run, "LOCKS", clone / "locks")
+    monkeypatch.setattr(run, "VENV", clone / ".venv")
+    monkeypatch.setattr(java, "find", lambda _env: "a java")
 
     home, env = run.install_kafka()
     again = run.install_kafka()
 
     assert (home, env["JAVA_HOME"], again) == (clone / ".venv-kafka", "a java", (home, env))
-    assert made == [("-m", "venv", "--clear", str(home))]
-    assert installed == [("--quiet", "--require-hashes", "-r", str(clone / "locks" / "all.lock"))]
+    lock = str(clone / "locks" / "kafka.lock")
+    assert installs == [("venv", home.name), ("--no-deps", "--require-hashes", "-r", lock)]
     assert not (clone / ".venv").exists()
 
 

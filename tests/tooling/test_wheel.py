@@ -239,7 +239,9 @@ def test_a_build_leaves_the_policy_of_services_as_it_was(
 def built(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, str]:
     """Run .ci/run over a ./run that only prints its name; return the exit code and the output."""
     (directory / ".ci").mkdir()
-    (directory / ".ci" / "run").write_bytes((root / ".ci" / "run").read_bytes())
+    (directory / "locks").mkdir()
+    for name in (".ci/run", "locks/suites.py"):
+        (directory / name).write_bytes((root / name).read_bytes())
     script = f'echo "$1"\ncase $1 in test) exit {test};; check) exit {check};; esac\n'
     program(directory / "run", script)
     there = directory / "bin"  # a build installs what is missing of these; a test installs nothing

@@ -1,0 +1,55 @@
+"""`./run check`: every static check, also after one has failed, and the names of those that did."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def call(*words: str) -> int:
+    """Run a program of this environment; returns its exit code."""
+    return subprocess.run(words, check=False).returncode
+
+
+def alembic_check() -> int:
+    """Migrate an empty database, then ask Alembic whether it differs from the schema."""
+    with tempfile.TemporaryDirectory() as directory:
+        url = f"sqlite:///{Path(directory, 'check.db').as_posix()}"
+        migrated = call("noted-time", "migrate", "--database", url)
+        return migrated or call("alembic", "-x", f"database={url}", "check")
+
+
+def reference() -> int:
+    """Build the reference and throw it away."""
+    with tempfile.TemporaryDirectory() as directory:
+        return call("python", "docs/reference.py", directory)
+
+
+CHECKS = {
+    "ruff check": lambda: call("ruff", "check"),
+    "ruff format": lambda: call("ruff", "format", "--check"),
+    "mypy --strict": lambda: call("mypy"),
+    "import-linter": lambda: call("lint-imports", "--no-logo"),
+    "alembic check": alembic_check,
+    "reference": reference,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run all checks; returns 1 if one failed."""
+    if arguments:
+        print("run: ./run check takes no arguments.", file=sys.stderr)
+        return 2
+    failed = []
+    for name, check in CHECKS.items():
+        print(f"\n== {name}", flush=True)
+        if check():
+            failed.append(name)
+    print(f"\n== check: failed: {', '.join(failed)}" if failed else "\n== check: all passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""The suites beside the ordinary one: `./run`, a build and CONTRIBUTING have them from here.
+
+`python3 locks/suites.py` prints how a build calls them, a line each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Suite(NamedTuple):
+    """What `./run test` runs with an option, alone.
+
+    `--NAME` has the tests of `tests/NAME`. A suite that `installs` has an environment of its own,
+    with what `locks/NAME.lock` names, or programs of Debian, and a build skips it where that cannot
+    be installed; it calls it for some `tests` at most. The others need no more than the machine for
+    themselves.
+    """
+
+    option: str
+    what: str
+    installs: bool = True
+    tests: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its folder of `tests`; it is of no use for `--spark`."""
+        return self.option[2:]
+
+
+SUITES = (
+    Suite("--docs", "the site of the pages"),
+    Suite(
+        "--spark 3.5",
+        "Spark, as far as this PySpark has it, in .venv-spark-3.5: 320 to 460 MB",
+        tests="tests/spark/test_topic_marks.py",
+    ),
+    Suite(
+        "--spark 4.1",
+        "likewise, and with 4.0: tables of Delta and Iceberg, too, 57 MB for the connectors",
+        tests="tests/tables",
+    ),
+    Suite("--dbt", "the guide of dbt, with dbt"),
+    Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
+    Suite("--airflow", "the provider for Airflow, with Airflow"),
+    Suite("--packages", "what ./run release builds"),
+    Suite("--upgrade", "from former versions to this one", installs=False),
+    Suite("--chaos", "short trials of ./run chaos", installs=False),
+    Suite("--cluster", "Spark on a cluster, and ./run cluster", installs=False),
+    Suite("--benchmarks", "what ./run bench measures, briefly", installs=False),
+    Suite("--pages", "the examples of all pages, as printed", installs=False),
+)
+
+NAMED = tuple(suite for suite in SUITES if " " not in suite.option)
+"""Those that are a folder of tests."""
+
+
+def shown() -> str:
+    """Return the suites as `./run --help` has them."""
+    return "\n".join(f"           {suite.option:<13}{suite.what}" for suite in SUITES)
+
+
+def table() -> str:
+    """Return the table of CONTRIBUTING."""
+    rows = ["| `./run test …` | what it tests | in a build |", "|---|---|---|"]
+    for suite in SUITES:
+        condition = "where it can be installed" if suite.installs else "always"
+        tests = f": `{suite.tests}`" if suite.tests else ""
+        rows.append(f"| `{suite.option}` | {suite.what} | {condition}{tests} |")
+    return "\n".join(rows) + "\n"
+
+
+def calls() -> list[str]:
+    """Return the arguments with which a build calls `./run test`, one call after the other.
+
+    Those that install nothing run together, two tests at a time, as they wait for half of theirs.
+    """
+    alone = [f"{suite.option} -n 0 {suite.tests}".strip() for suite in SUITES if suite.installs]
+    together = " ".join(suite.option for suite in SUITES if not suite.installs)
+    return [*alone, f"{together} -n 2"]
+
+
+if __name__ == "__main__":
+    print("\n".join(calls()))
