@@ -11,7 +11,6 @@ from pathlib import Path
 
 OURS = {
     "controller",
-    "migrations",
     "noted_time",
     "noted_time_cli",
     "reader_client",

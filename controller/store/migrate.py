@@ -20,8 +20,11 @@ from controller.store.schema import REVISION
 from controller.store.sql import OLDEST, works_with
 from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
 
-MIGRATIONS = Path(__file__).parents[2] / "migrations"
-
+PACKAGE = Path(__file__).parents[1]
+MIGRATIONS = next(
+    each for each in (PACKAGE / "migrations", PACKAGE.with_name("migrations")) if each.is_dir()
+)
+"""In the package, as the wheel has them, or beside it, as a clone has."""
 
 LOCK_MS = 1000
 """How long a migration waits for a lock on a table, in ms: the controllers wait behind it."""
@@ -151,7 +154,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run the migrations beside this package, whatever else on the path has their name."""
+    """Run the migrations of this code, whatever else on the path has their name."""
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", MIGRATIONS.as_posix().replace("%", "%%"))
     try:

@@ -1,5 +1,6 @@
 """What `./run release` publishes: contents, metadata, and an installation that works."""
 
+import re
 import sys
 import tarfile
 from email import message_from_bytes
@@ -15,6 +16,7 @@ from tests.tooling.wheels import PACKAGES
 
 ROOT = building.ROOT
 CODE = {*PACKAGES, "migrations"}
+"""What the product is made of in a clone."""
 
 
 def metadata_of(wheel: Path) -> Message:
@@ -38,13 +40,14 @@ def test_an_index_accepts_metadata_and_description(tools: Path, built: list[Path
 
 
 def test_the_wheel_has_the_product_and_its_license(wheel: Path) -> None:
-    """With the dashboard and the migrations; no tests, no examples, no pages."""
+    """With the dashboard, and the migrations in the controller; no tests, no examples, no pages."""
     own = {"METADATA", "WHEEL", "entry_points.txt", "licenses/LICENSE", "RECORD"}
     information = f"noted_time-{building.metadata()['version']}.dist-info"
     with ZipFile(wheel) as files:
         names = set(files.namelist())
 
-    assert names == files_of_the_product() | {f"{information}/{each}" for each in own}
+    product = {re.sub("^migrations/", "controller/migrations/", f) for f in files_of_the_product()}
+    assert names == product | {f"{information}/{each}" for each in own}
 
 
 def test_the_sdist_has_what_the_wheel_is_built_from(built: list[Path]) -> None:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,14 @@ from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Text
 
-from controller.store.migrate import WrongSchema, check, create_if_new, migrate, revision
+from controller.store.migrate import (
+    MIGRATIONS,
+    WrongSchema,
+    check,
+    create_if_new,
+    migrate,
+    revision,
+)
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.schema import REVISION, metadata
@@ -203,7 +209,7 @@ def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.Monk
 
 def test_the_schema_names_the_last_revision() -> None:
     """`check` compares with a constant, so that it needs no migrations to be there."""
-    directory = str(files("migrations"))
+    directory = str(MIGRATIONS)
 
     assert ScriptDirectory(directory).get_heads() == [REVISION]
 

@@ -6,14 +6,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import inspect
 
-from controller.store.migrate import WrongSchema, check, engine_to_migrate, migrate, revision
+from controller.store.migrate import (
+    MIGRATIONS,
+    WrongSchema,
+    check,
+    engine_to_migrate,
+    migrate,
+    revision,
+)
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable, Transaction
 from controller.store.schema import REVISION
@@ -131,7 +137,7 @@ def test_an_older_database_is_to_be_migrated_by_the_later_version(url: str, late
 
 def migrations() -> list[Script]:
     """Return the migrations from the first that says which code works with it, in order."""
-    found = ScriptDirectory(str(files("migrations"))).walk_revisions()
+    found = ScriptDirectory(str(MIGRATIONS)).walk_revisions()
     return [each for each in reversed([*found]) if each.revision >= FIRST]
 
 

@@ -3,7 +3,6 @@
 import copy
 import json
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import MetaData, Table
 
-from controller.store.migrate import engine_to_migrate, migrate
+from controller.store.migrate import MIGRATIONS, engine_to_migrate, migrate
 from controller.store.open import open_store
 from controller.store.port import Reading, Transaction
 from controller.store.postgres import is_postgres
@@ -39,7 +38,7 @@ def restore(url: str, revision: str, rows: dict[str, list[dict[str, Any]]]) -> N
     engine = engine_to_migrate(url)
     with engine.begin() as connection:
         config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(files("migrations")))
+        config.set_main_option("script_location", str(MIGRATIONS))
         command.upgrade(config, revision)
         for name, values in rows.items():
             table = Table(name, MetaData(), autoload_with=connection)

@@ -56,13 +56,15 @@ def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> N
     ]
     with ZipFile(installed.wheel) as files:
         names = set(files.namelist())
+        information = next(each for each in names if each.endswith("/METADATA")).partition("/")[0]
         carried = {
             each.name: files.read(f"controller/api/pages/dashboard/{each.name}")
             for each in dashboard
         }
 
-    expected = {f"{package}/py.typed" for package in PACKAGES} | {"migrations/env.py"}
+    expected = {f"{package}/py.typed" for package in PACKAGES} | {"controller/migrations/env.py"}
     assert expected - names == set()
+    assert {each.partition("/")[0] for each in names} - {*PACKAGES} == {information}
     assert carried == {each.name: each.read_bytes() for each in dashboard} != {}
 
 
@@ -355,11 +357,10 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """Create a directory with packages of these names, which cannot be imported."""
-    for package in (tmp_path / "controller", tmp_path / "migrations"):
-        package.mkdir()
-        for name in ("__init__", "env"):
-            (package / f"{name}.py").write_text("raise RuntimeError('a package of others')\n")
+    """Create a directory with a package of that name, which cannot be imported."""
+    (tmp_path / "controller").mkdir()
+    text = "raise RuntimeError('a package of others')\n"
+    (tmp_path / "controller" / "__init__.py").write_text(text)
     return tmp_path
 
 

@@ -21,7 +21,7 @@ PACKAGES = (
     "spark_integration",
     "noted_time_cli",
 )
-"""What the wheel has, beside the migrations."""
+"""What the wheel has at its top; the migrations are in the controller."""
 
 
 def build(directory: Path) -> Path:
