@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import NamedTuple
 
 from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
 from controller.aggregation.shown.silence import AGAIN
 from noted_time.client import Json
 from noted_time.values import HOUR_MS, UNIX_MS, shown_duration, shown_seconds, shown_time
 from noted_time_cli.doctor.verdict import Finding, judged
+
+MOST_HINTS = 100
+"""Maximum number of hints that are shown."""
 
 SHORT_MS = 5000
 """A timeout below this excludes writers that are merely restarted, or paused by their runtime."""
@@ -31,6 +36,21 @@ HINTS = {
     "late": f"note only what is complete, join and flush before the first write: {PAGE}",
 }
 SEVERAL = f"give each process a writer's name of its own: {PAGE}"
+
+
+class StreamFacts(NamedTuple):
+    """A stream, a page of its writers, and the explanation of each domain."""
+
+    stream: Json
+    page: Json
+    explained: Mapping[str, Json]
+
+
+def stream(facts: StreamFacts) -> list[Finding]:
+    """Judge a stream, its domains and its writers."""
+    name = facts.stream["name"]
+    domains = (time_domain(name, each, why) for each, why in facts.explained.items())
+    return [*stream_settings(facts.stream), *chain.from_iterable(domains), *writers_of(facts)]
 
 
 def stream_settings(stream: Json) -> list[Finding]:
@@ -70,11 +90,12 @@ def time_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
     return judged(f"domain {domain}", faults, fact)
 
 
-def writers_of(stream: Json, page: Json, hints: list[Json]) -> list[Finding]:
+def writers_of(facts: StreamFacts) -> list[Finding]:
     """Judge the writers, those with the same fault together, and what looks wrong in their notes.
 
-    `page` is one of the list of writers, `hints` are those of `explain`.
+    Both are what the controller says: in the row of each writer, and in the explanations.
     """
+    stream, page, explained = facts
     found = defaultdict[str, list[str]](list)
     for row in page["writers"]:
         for fault, detail in faults_of(row, stream, page["now"]):
@@ -84,7 +105,8 @@ def writers_of(stream: Json, page: Json, hints: list[Json]) -> list[Finding]:
         (True, f"{fault}: {listed(named[:NAMED], len(named))}", FAULTS[fault] + stream["name"])
         for fault, named in found.items()
     ]
-    for hint in hints:
+    hints = {(h["writer"], h["hint"]): h for why in explained.values() for h in why["hints"]}
+    for hint in islice(hints.values(), MOST_HINTS):
         fact = f"{hint['writer']} {hint['detail']}"
         faults.append((True, fact, HINTS.get(hint["hint"], SEVERAL)))
     return judged("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
@@ -95,8 +117,7 @@ def faults_of(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
     timeout_ms, since = row["timeout_ms"] or stream["writer_timeout_ms"], row["holding_since"]
     vouched = stream["domains"] if row["domains"] is None else row["domains"]
     unnoted = [each for each in vouched if each not in row["times"]]
-    is_new = not row["times"] and row["session"] is None
-    if row["writer"] in stream["expected_writers"] and is_new:
+    if row.get("is_expected"):
         yield "never came", f"expected for {shown_seconds(now - row['noted_at'])}"
     elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
         reason, at = row["excluded"]["reason"], shown_time(row["excluded"]["since"])

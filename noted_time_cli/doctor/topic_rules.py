@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from noted_time.client import Json
 from noted_time.values import MAX_INT64, shown_duration
+from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, judged
 
 if TYPE_CHECKING:
@@ -27,6 +27,26 @@ def rights(allowed: Collection[str]) -> list[Finding]:
     faults = [({"READ", "WRITE"}.isdisjoint(allowed), f"{fact}: neither READ nor WRITE", RIGHTS)]
     only = "" if "READ" in allowed else ": not READ, which readers and observers need"
     return judged("rights", faults, f"{fact}{only}")
+
+
+def settings_of(
+    settings: Mapping[str, str], look: TopicLook, seen: StreamFacts | None, now: int
+) -> list[Finding]:
+    """Judge the settings of a topic at `now` (Unix ms) by the stream, if that was seen."""
+    age = age_ms(look, seen, now)
+    if seen is None:
+        return topic_settings(settings, age, 0, is_observed=False)
+    rows = seen.page["writers"]
+    is_observed = bool(rows) and all(each.get("observes") for each in rows)
+    return topic_settings(settings, age, seen.stream["max_time_ahead_ms"], is_observed=is_observed)
+
+
+def age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
+    """Return how old events were when a mark was made; without marks, how old the newest is."""
+    marks = seen.stream["marks"].values() if seen else ()
+    ages: list[int] = [mark["written_at"] - mark["lower"] for mark in marks if mark]
+    newest = max((stamp.time for stamp in look.newest.values()), default=now)
+    return max(0, *(ages or [now - newest]))
 
 
 def topic_settings(
@@ -68,22 +88,22 @@ def topic_settings(
 STAMPS = "CreateTime, or have its stamps noted: noted-time observe kafka broker-time"
 
 
-def log_of(look: TopicLook, stream: Json) -> list[Finding]:
+def log_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     """Judge whether a topic is the log of which the stream's positions are."""
-    logs, name = stream["logs"], stream["name"]
+    logs, name = seen.stream["logs"], seen.stream["name"]
     link = f"a stream of its own; or, if it was linked: noted-time stream log {name} {look.id}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
     is_other = look.id and logs and look.id not in logs
     return judged("log", [(is_other, fact, f"{link} (docs/guides/mirrors.md)")], fact)
 
 
-def segments_of(look: TopicLook, rows: Sequence[Json]) -> list[Finding]:
+def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     """Judge the positions of the writers by the partitions and the ends of a topic.
 
     The topic was looked at after the writers: its ends are not below what they had written.
     """
     noted: dict[int, tuple[int, str]] = {}
-    for row in rows:
+    for row in seen.page["writers"]:
         for segment, offset in row["position"].items():
             at = int(segment)
             noted[at] = max(noted.get(at, (0, "")), (offset, row["writer"]))

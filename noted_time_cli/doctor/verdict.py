@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
-from dataclasses import asdict, dataclass
-from typing import Literal, TypeVar
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from rich.text import Text
 
 from noted_time import NotedTimeError, UnexpectedAnswer
 from noted_time_cli.terminal.output import console, echo, escaped
 
-Seen = TypeVar("Seen")
 FACT_SHOWN = 500
 LOOK = "see what answers there: a controller, or another service or proxy"
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -41,47 +41,51 @@ def judged(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str
     return found or [Finding(check, "ok", otherwise)]
 
 
-def attempted(
-    check: str, verdicts: Generator[Finding, None, Seen], remedy: str
-) -> Generator[Finding, None, Seen | None]:
-    """Yield the verdicts up to an error, which is wrong; what is not installed is not checked.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found; it is printed as it comes, or at the end as JSON in one line."""
 
-    Returns what the verdicts return, `None` after an error.
+    as_json: bool
+    found: list[Finding] = field(default_factory=list)
 
-    >>> from noted_time.extras import needs_extra
-    >>> def not_installed():
-    ...     raise needs_extra("Topic", "kafka", ModuleNotFoundError(name="confluent_kafka"))
-    ...     yield
-    >>> [(each.outcome, each.fact) for each in attempted("broker", not_installed(), "")]
-    [('not checked', 'Topic needs confluent_kafka')]
-    """
-    try:
-        return (yield from verdicts)
-    except ImportError as error:
-        fact, _, install = str(error).partition(": ")
-        yield Finding(check, "not checked", fact, install)
-    except NotedTimeError as error:
-        is_odd = isinstance(error, UnexpectedAnswer)
-        yield Finding(check, "wrong", str(error), LOOK if is_odd else remedy)
-    except ODD as error:
-        fact = f"what was asked answered oddly: {type(error).__name__}: {error}"
-        yield Finding(check, "wrong", fact[:FACT_SHOWN], LOOK)
-    return None
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Take findings, and print them unless that is left to the end."""
+        for each in findings:
+            self.found.append(each)
+            if not self.as_json:
+                outcome = f"{each.outcome:<13}", COLOURS[each.outcome]
+                remedy = f"\n{'':13}→ {escaped(each.remedy)}" if each.remedy else ""
+                check, fact = escaped(each.check), escaped(each.fact)
+                line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
+                console().print(line, soft_wrap=True)
 
+    @contextmanager
+    def attempting(self, check: str, remedy: str) -> Iterator[None]:
+        """Take an error within as wrong, and what is not installed as not checked.
 
-def report(verdicts: Iterable[Finding], *, as_json: bool) -> bool:
-    """Print the verdicts as they come, or all as JSON in one line; returns whether one is wrong."""
-    found = []
-    for each in verdicts:
-        found.append(each)
-        if not as_json:
-            outcome = f"{each.outcome:<13}", COLOURS[each.outcome]
-            remedy = f"\n{'':13}→ {escaped(each.remedy)}" if each.remedy else ""
-            check, fact = escaped(each.check), escaped(each.fact)
-            line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
-            console().print(line, soft_wrap=True)
-    count = sum(each.outcome == "wrong" for each in found)
-    answer = {"wrong": count, "verdicts": [asdict(each) for each in found]}
-    says = f"{count or 'nothing'} wrong in {len(found)} checks"
-    echo(json.dumps(answer, ensure_ascii=False) if as_json else says)
-    return bool(count)
+        >>> from noted_time.extras import needs_extra
+        >>> report = Report(as_json=True)
+        >>> with report.attempting("broker", ""):
+        ...     raise needs_extra("Topic", "kafka", ModuleNotFoundError(name="confluent_kafka"))
+        >>> [(each.outcome, each.fact) for each in report.found]
+        [('not checked', 'Topic needs confluent_kafka')]
+        """
+        try:
+            yield
+        except ImportError as error:
+            fact, _, install = str(error).partition(": ")
+            self.add([Finding(check, "not checked", fact, install)])
+        except NotedTimeError as error:
+            is_odd = isinstance(error, UnexpectedAnswer)
+            self.add([Finding(check, "wrong", str(error), LOOK if is_odd else remedy)])
+        except ODD as error:
+            fact = f"what was asked answered oddly: {type(error).__name__}: {error}"
+            self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK)])
+
+    def end(self) -> bool:
+        """Print the number of faults, or all as JSON; returns whether anything is wrong."""
+        count = sum(each.outcome == "wrong" for each in self.found)
+        answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
+        says = f"{count or 'nothing'} wrong in {len(self.found)} checks"
+        echo(json.dumps(answer, ensure_ascii=False) if self.as_json else says)
+        return bool(count)

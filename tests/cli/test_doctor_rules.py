@@ -4,8 +4,10 @@ import pytest
 
 from noted_time.client import Json
 from noted_time.kafka import TopicLook
+from noted_time.observing import Stamp
 from noted_time.values import MAX_INT64
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
+from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding
 
 NOON = 1_357_041_600_000
@@ -21,7 +23,7 @@ STREAM: Json = {
     "max_time_ahead_ms": 3_600_000,
     "domains": ["default"],
     "expected_writers": [],
-    "marks": {"default": {"lower": NOON}},
+    "marks": {"default": {"lower": NOON, "written_at": NOON}},
     "logs": [],
 }
 LIVE: Json = {
@@ -35,6 +37,8 @@ LIVE: Json = {
     "timeout_ms": None,
     "domains": None,
     "held_until": None,
+    "is_expected": False,
+    "observes": False,
     "silent_ms": 0,
     "is_silent": False,
     "session": {"session": "s"},
@@ -47,6 +51,11 @@ TOPIC = {
     "retention.ms": str(7 * DAY),
     "cleanup.policy": "delete",
 }
+
+
+def seen(rows: list[Json], **changed: object) -> StreamFacts:
+    """Return a stream with these writers."""
+    return StreamFacts(STREAM | changed, {"writers": rows}, {})
 
 
 def outcomes(found: list[Finding]) -> list[tuple[str, str]]:
@@ -144,11 +153,7 @@ def test_a_setting_of_the_stream_that_bites_has_its_remedy(
         ({"holding_since": NOON - 60_000}, [("holding for longer than its timeout", "1m")]),
         ({"holding_since": NOON - 60_000, "timeout_ms": 90_000}, []),
         ({"times": {}}, []),
-        (
-            {"writer": "DL", "times": {}, "session": None, "noted_at": NOON - 5000},
-            [("never came", "expected for 5s")],
-        ),
-        ({"writer": "DL", "times": {}}, []),
+        ({"is_expected": True, "noted_at": NOON - 5000}, [("never came", "expected for 5s")]),
         (
             {"state": "excluded", "excluded": {"reason": "timed_out", "since": NOON}},
             [("excluded", "timed out 2013-01-01T12:00:00Z")],
@@ -161,9 +166,7 @@ def test_a_writer_that_looks_wrong_has_one_fault(
     changed: Json, faults: list[tuple[str, str]]
 ) -> None:
     """One that an operator holds or removed is as was wished; one that joined is waited for."""
-    stream = STREAM | {"expected_writers": ["DL"]}
-
-    assert list(stream_rules.faults_of(LIVE | changed, stream, NOON)) == faults
+    assert list(stream_rules.faults_of(LIVE | changed, STREAM, NOON)) == faults
 
 
 def test_writers_with_the_same_fault_share_a_line() -> None:
@@ -172,7 +175,9 @@ def test_writers_with_the_same_fault_share_a_line() -> None:
     hint = {"writer": "UA", "hint": "fenced", "detail": "is noted by two processes."}
     page = {"now": NOON, "writers": rows, "states": {"live": 7}}
 
-    found = outcomes(stream_rules.writers_of(STREAM, page, [hint]))
+    explained = {each: {"hints": [hint]} for each in ("default", "ship")}
+
+    found = outcomes(stream_rules.writers_of(StreamFacts(STREAM, page, explained)))
 
     named = ", ".join(f"w{n} (45s of 1m)" for n in range(5))
     assert found == [
@@ -227,13 +232,35 @@ def test_a_setting_of_the_topic_that_bites_is_named(
     assert all(each.remedy.startswith(f"set {each.fact.partition('=')[0]}=") for each in wrong)
 
 
-def test_an_observed_topic_may_have_the_brokers_stamps() -> None:
-    """`observe kafka broker-time` asks for them."""
+@pytest.mark.parametrize(
+    ("observe", "outcome"), [([True], "ok"), ([True, False], "wrong"), ([], "wrong")]
+)
+def test_an_observed_topic_may_have_the_brokers_stamps(observe: list[bool], outcome: str) -> None:
+    """`observe kafka broker-time` asks for them, and none but observers may note."""
+    rows = [LIVE | {"observes": each} for each in observe]
     stamped = TOPIC | {"message.timestamp.type": "LogAppendTime"}
 
-    (found,) = topic_rules.topic_settings(stamped, 0, 0, is_observed=True)
+    (found,) = topic_rules.settings_of(stamped, TopicLook("a", {}), seen(rows), NOON)
 
-    assert found.outcome == "ok"
+    assert found.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("mark", "newest", "age_ms"),
+    [
+        ({"lower": NOON - 9, "written_at": NOON}, NOON, 9),
+        ({"lower": NOON, "written_at": NOON - 9}, NOON, 0),
+        (None, NOON - 7, 7),
+        (None, None, 0),
+    ],
+)
+def test_events_are_as_old_as_at_the_mark_or_as_the_newest_is(
+    mark: Json | None, newest: int | None, age_ms: int
+) -> None:
+    """Whichever is known."""
+    look = TopicLook("a", {}, newest={} if newest is None else {0: Stamp(newest, 4)})
+
+    assert topic_rules.age_ms(look, seen([], marks={"default": mark}), NOON) == age_ms
 
 
 @pytest.mark.parametrize(
@@ -244,7 +271,7 @@ def test_a_topic_is_the_log_of_the_stream_by_its_id(
     topic_id: str | None, logs: list[str], outcome: str
 ) -> None:
     """Unless either does not tell one."""
-    (found,) = topic_rules.log_of(TopicLook(topic_id, {0: 5}), STREAM | {"logs": logs})
+    (found,) = topic_rules.log_of(TopicLook(topic_id, {0: 5}), seen([], logs=logs))
 
     assert found.outcome == outcome
 
@@ -264,7 +291,7 @@ def test_positions_are_judged_by_the_partitions_and_their_ends(
     position: dict[str, int], look: TopicLook, facts: list[str]
 ) -> None:
     """An empty partition needs no position."""
-    found = topic_rules.segments_of(look, [LIVE | {"position": position}])
+    found = topic_rules.segments_of(look, seen([LIVE | {"position": position}]))
 
     begun = [fact.partition(" … ") for fact in facts]
     assert [

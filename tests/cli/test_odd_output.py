@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from noted_time.values import Claim
-from noted_time_cli.doctor.command import MOST_DOMAINS, MOST_HINTS
+from noted_time_cli.doctor.command import MOST_DOMAINS
+from noted_time_cli.doctor.stream_rules import MOST_HINTS
 from tests.cli.conftest import Commands
 from tests.support.claimed import TEN, Orders
 from tests.support.odd_controller import odd_controller
