@@ -9,6 +9,7 @@ import typer
 
 from noted_time import NotedTimeError, Rejected
 from noted_time.client import run
+from noted_time.client.waiting import NotYet
 from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
 from noted_time.values import shown_time
 from noted_time_cli.calls.calling import Caller
@@ -27,7 +28,7 @@ Names = Annotated[
 app = typer.Typer(name="claim", no_args_is_help=True, help="The claims in the commits of a table.")
 
 
-class NothingClaimed(NotedTimeError):
+class NothingClaimed(NotYet):
     """Nothing is claimed of a table: the reason."""
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable, Iterator
 from functools import partial
-from random import random
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from controller.aggregation.shown.sentences import REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, Unreachable
-from noted_time.client import Backoff, Json, run, stream_path
+from noted_time.client import Json, run, stream_path
+from noted_time.client.waiting import PAUSE_S, Look, NotYet, Pause, until_complete
 from noted_time.tables import TableClaim
 from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
@@ -38,15 +38,6 @@ NOT_YET = 124
 UNANSWERED = 69
 """The exit status after the timeout if no controller answered, as of sysexits(3)."""
 
-LONGEST_WAIT_S = 30.0
-"""How long a controller waits with its answer at most."""
-
-TABLE_PAUSE_S = 1.0
-"""Pause between two looks at a table."""
-
-PAUSE_S = 0.2
-"""Pause between two questions: a controller that stops answers the first at once."""
-
 NAMED = 5
 """Maximum number of missing writers, and of those with late rows, named in the sentence."""
 
@@ -58,9 +49,7 @@ RequireAll = Annotated[
     bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
 ]
 
-
-class NotYet(Exception):
-    """It is not known to be complete within the timeout: why, and the exit status."""
+Found = TypeVar("Found")
 
 
 @calls
@@ -105,9 +94,9 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if table is not None:
         if since is not None or domain is not None:
             raise typer.BadParameter("--since and --domain are for streams: leave them out")
-        complete_to = time_of(_only(stream, time))
+        complete_to, timeout_s = time_of(_only(stream, time)), duration_ms(timeout) / 1000
         judged = partial(objected, call, required=require, require_all=require_all)
-        _wait_for_table(call, table, name, complete_to, judged, duration_ms(timeout))
+        _wait_for_table(call, table, name, complete_to, judged, timeout_s)
         return
     if stream is None or time is None:
         raise typer.BadParameter("a stream and a time are needed, or --table and a time")
@@ -115,12 +104,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     shown = shown_time(complete_to)
     start = None if since is None else time_of(since)
     query = {"complete_to": complete_to, "since": start, "domain": domain}
-    timeout_s = duration_ms(timeout) / 1000
-    try:
-        mark = _first_mark(call, stream_path(stream, "cut"), query, timeout_s)
-    except NotYet as late:
-        reason, status = late.args
-        fail(f"{stream} is not known to be complete to {shown}: {reason}", status=status)
+    look = partial(_mark, call, stream_path(stream, "cut"), query)
+    mark = _found(look, stream, complete_to, duration_ms(timeout) / 1000)
     required = objections(stream, cut_answer(mark), require, require_all=require_all)
     lacks = run(required, call.transport.ask)
     if require_all and since is not None:
@@ -148,57 +133,56 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     names: list[str],
     complete_to: int,
     judged: Callable[[TableClaim, int], list[str]],
-    timeout_ms: int,
+    timeout_s: float,
 ) -> None:
     """Wait until a table is complete to a time, or end with the status that says why it is not."""
-    deadline = clock.monotonic() + timeout_ms / 1000
-    shown = shown_time(complete_to)
-    while True:
-        try:
-            found = claimed(table, names)
-            if found.complete_to >= complete_to:
-                first = first_complete(table, found, complete_to, names)
-                lacks = judged(first, complete_to)
-                break
-            status, reason = NOT_YET, f"it is complete to {shown_time(found.complete_to)}"
-        except NothingClaimed as error:
-            status, reason = 1, str(error)
-        except (Conflict, Unreachable) as error:
-            status, reason = UNANSWERED, str(error)
-        if clock.monotonic() + TABLE_PAUSE_S >= deadline:
-            fail(f"{table} is not known to be complete to {shown}: {reason}", status=status)
-        clock.sleep(TABLE_PAUSE_S)
+
+    def look(_: Look) -> tuple[TableClaim, TableClaim, list[str]]:
+        found = claimed(table, names)
+        if found.complete_to < complete_to:
+            raise NotYet(f"it is complete to {shown_time(found.complete_to)}")
+        first = first_complete(table, found, complete_to, names)
+        return found, first, judged(first, complete_to)
+
+    found, first, lacks = _found(look, table, complete_to, timeout_s)
     version = found.version_at(complete_to)
     if not call.prints({"complete_to": found.complete_to, "version": version}):
         without = missing_sentence(first)
-        echo(f"{table} is complete to {shown}{without}: version {version}")
+        echo(f"{table} is complete to {shown_time(complete_to)}{without}: version {version}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)
 
 
-def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:
-    """Return the first mark that is complete to the time, or raise `NotYet`."""
-    deadline = clock.monotonic() + timeout_s
-    failures = 0
-    while True:
-        wait_s = min(LONGEST_WAIT_S, max(0.0, deadline - clock.monotonic()))
-        try:
-            asked = query | {"wait_ms": int(wait_s * 1000)}
-            return call.ask("GET", path, query=asked, wait_s=wait_s)
-        except NotCompleteYet as error:
-            failures, pause_s, status, reason = 0, PAUSE_S, NOT_YET, "there is no mark yet"
-            if error.lower is not None:
-                reason = f"its lower is {shown_time(error.lower)}"
-        except (Conflict, Unreachable) as error:
-            failures, status, reason = failures + 1, UNANSWERED, str(error)
-            asked_s = error.retry_after_s if isinstance(error, Unreachable) else None
-            chance = random()  # noqa: S311 - to spread retries
-            pause_s = Backoff().delay_s(failures, chance=chance, retry_after_s=asked_s)
-            if failures == 1:
-                say(f"noted-time: {error}; trying again")
-        if clock.monotonic() + pause_s >= deadline:
-            raise NotYet(reason, status)
-        clock.sleep(pause_s)
+def _mark(call: Caller, path: str, query: Json, step: Look) -> Json:
+    """Return the first mark that is complete to the time, or raise how far the stream is."""
+    try:
+        return call.ask("GET", path, query=query | {"wait_ms": step.wait_ms}, wait_s=step.wait_s)
+    except NotCompleteYet as error:
+        why = "there is no mark yet"
+        if error.lower is not None:
+            why = f"its lower is {shown_time(error.lower)}"
+        raise NotYet(why, PAUSE_S) from error
+
+
+def _found(look: Callable[[Look], Found], what: str, complete_to: int, timeout_s: float) -> Found:
+    """Return what a look finds in time, or end with the status that says why it finds nothing."""
+
+    def perform(step: Look | Pause) -> Found | None:
+        if isinstance(step, Look):
+            return look(step)
+        if step.failures == 1:
+            say(f"noted-time: {step.why}; trying again")
+        clock.sleep(step.seconds)
+        return None
+
+    try:
+        found: Found = run(until_complete(timeout_s), perform)
+    except (Conflict, Unreachable) as error:
+        status = NOT_YET if isinstance(error, NotYet) else UNANSWERED
+        status = 1 if isinstance(error, NothingClaimed) else status
+        to = shown_time(complete_to)
+        fail(f"{what} is not known to be complete to {to}: {error}", status=status)
+    return found
 
 
 def _late_objections(mark: Json) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich import box
@@ -36,7 +36,7 @@ def ended_in_a_sentence() -> Iterator[None]:
         fail(str(error), status=2 if isinstance(error, Unreadable | ImportError) else 1)
 
 
-def fail(sentence: str, *, status: int) -> None:
+def fail(sentence: str, *, status: int) -> NoReturn:
     """Print the reason and exit with the status."""
     say(f"noted-time: {sentence}")
     raise typer.Exit(status)

@@ -14,7 +14,6 @@ from noted_time import CompleteWindow, Rejected, Unreachable
 from noted_time.client import position_to_wire
 from noted_time.values import Time, checked_name, shown_time, waited_for
 from spark_integration.complete.window import (
-    AT_ONCE_S,
     BatchRead,
     OnDeleted,
     OnMissing,
@@ -43,6 +42,9 @@ EARLIEST = -2
 
 THERE_S = 5.0
 """How long what a writer noted may take to be readable: a broker's ends lag a little behind."""
+
+ENDS_EVERY_S = 0.05
+"""Pause between two looks at a topic's ends."""
 
 RANGE = (
     "startingOffsets",
@@ -261,7 +263,7 @@ def _wait_until_there(
             return
         if clocks.monotonic() >= deadline:
             break
-        clocks.sleep(AT_ONCE_S)
+        clocks.sleep(ENDS_EVERY_S)
     topic.check_led(look.unknown.intersection(cut))
     first = behind[0]
     if committed:

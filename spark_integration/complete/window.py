@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import time as clocks
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
+from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
+from noted_time.client.waiting import Look, NotYet, Pause, until_complete
 from noted_time.values import Time, shown_time, unnamed_domain
-from reader_client.asking.answers import WindowsRead, stream_answer, windows_answer
+from reader_client.asking.answers import WindowsRead, cut_answer, stream_answer, windows_answer
 from reader_client.asking.questions import about_stream, complete_to, windows_from
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, time_ms
 
 log = logging.getLogger("noted_time.spark")
 
-WAIT_MS = 25_000
-AT_ONCE_S = 0.05
 OnMissing = Literal["warn", "fail", "accept"]
 """What to do if writers are missing from a window, or rows of it were written too late."""
 OnDeleted = Literal["fail", "accept"]
@@ -79,10 +80,15 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     check_one_of("late", late, OnMissing)
     check_promised(domain, event_time)
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        if domain is None:
-            domain = unnamed_domain(stream_answer(transport.ask(about_stream(stream))).domains)
-            check_promised(domain, event_time)
-        found = _wait_for(transport, stream, times, domain, read.timeout)
+        wanted = _Wanted(stream, *times, domain, event_time)
+
+        def perform(step: Look | Pause) -> WindowsRead | None:
+            if isinstance(step, Look):
+                return run(wanted.look(step.wait_ms), transport.ask)
+            clocks.sleep(step.seconds)
+            return None
+
+        found: WindowsRead = run(until_complete(read.timeout), perform)
     AnotherLog.check(stream, found.logs, log_id)
     window = found.windows[0]
     if window.missing and read.missing == "fail":
@@ -96,20 +102,25 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     return window
 
 
-def _wait_for(
-    transport: Transport, stream: str, times: tuple[int, int], domain: str | None, timeout_s: float
-) -> WindowsRead:
-    """Wait for the window; raises `NotCompleteYet`."""
-    deadline = clocks.monotonic() + timeout_s
-    start, end = times
-    while True:
-        asked_at = clocks.monotonic()
-        left_ms = max(0, min(WAIT_MS, int((deadline - asked_at) * 1000)))
-        question = windows_from(stream, start, end - start, 1, domain, left_ms)
-        found = windows_answer(transport.ask(question))
-        if found.windows:
-            return found
-        if clocks.monotonic() >= deadline:
-            transport.ask(complete_to(stream, end, domain))
-        elif clocks.monotonic() - asked_at < AT_ONCE_S:
-            clocks.sleep(AT_ONCE_S)  # a controller about to stop does not wait
+class _Wanted(NamedTuple):
+    """The window that a job reads."""
+
+    stream: str
+    start: int
+    end: int
+    domain: str | None
+    event_time: str
+
+    def look(self, wait_ms: int) -> Generator[Question, Json, WindowsRead]:
+        """Ask for it; raises `NotCompleteYet`, or `Rejected` if it is after a stream's end."""
+        stream, start, end, domain, event_time = self
+        if domain is None:
+            domain = unnamed_domain(stream_answer((yield about_stream(stream))).domains)
+            check_promised(domain, event_time)
+        found = windows_answer((yield windows_from(stream, start, end - start, 1, domain, wait_ms)))
+        if not found.windows:
+            last = cut_answer((yield complete_to(stream, end, domain))).mark
+            if last.lower < end:
+                raise Rejected(f"{stream} is sealed at {shown_time(last.lower)}: no window follows")
+            raise NotYet(f"{stream} became complete to {shown_time(end)} just now", 0.0)
+        return found

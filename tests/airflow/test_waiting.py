@@ -371,32 +371,10 @@ async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
 async def test_time_up_says_why_it_waited(shop: Shop) -> None:
     """The last reason there was."""
     async with connected(shop.served.url, None) as controller:
-        look, asked = looks(shop, controller), asyncio.Event()
+        found = await watch(looks(shop, controller), [], timeout_s=0)
 
-        async def once(wait_ms: int) -> Verdict:
-            found = await look(wait_ms)
-            asked.set()
-            return found
-
-        found = await watch(once, [], timeout_s=5)
-
-    assert (asked.is_set(), found.status, found.sentence) == (
-        True,
-        "timed out",
-        (
-            f"time is up: {shop.name}: time 2013-01-01T10:00:00Z is not complete yet: "
-            "the lower is 2013-01-01T09:00:00Z"
-        ),
-    )
-
-
-async def test_a_refusal_ends_it_at_once(served: Served) -> None:
-    """With the controller's sentence."""
-    async with connected(served.url, None) as controller:
-        found = await watch(looks(Shop(served, "nowhere"), controller), [])
-
-    says = "there is no stream 'nowhere': create it with `noted-time stream create nowhere`"
-    assert found == Verdict("failed", says)
+    says = "time 2013-01-01T10:00:00Z is not complete yet: the lower is 2013-01-01T09:00:00Z"
+    assert found == Verdict("timed out", f"time is up: {shop.name}: {says}")
 
 
 async def test_a_refused_token_ends_it_at_once(tmp_path: Path) -> None:

@@ -1,17 +1,13 @@
 import re
 import socket
 import threading
-from functools import partial
-from types import SimpleNamespace
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from noted_time_cli.calls import waiting
 from tests.cli.conftest import Commands
 from tests.support.calls import HOUR_MS
-from tests.support.hostile import HostileServer, answer
 from tests.support.served import Served
 
 TEN = 1_357_034_400_000
@@ -299,30 +295,6 @@ def test_wait_for_a_controller_that_never_comes_gives_the_true_reason(run: Comma
         waited = run("wait", "s", "5", "--timeout", "0s", "--url", url)
 
     assert (waited.status, f"to 5: no answer from {url}" in waited.err) == (69, True)
-
-
-BUSY = answer(b"{}", 503)
-LATE = answer(b'{"type": "not_complete_yet", "lower": null}', 404)
-
-
-@pytest.mark.parametrize(
-    ("answers", "status"), [([BUSY, LATE, LATE], 124), ([LATE, LATE, BUSY], 69)]
-)
-def test_wait_ends_with_what_it_learned_last(
-    run: Commands, answers: list[bytes], status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """124 for a stream that is late, 69 if no controller answered at the end of the timeout.
-
-    The clock moves by the pauses alone, so that there are three questions on any machine.
-    """
-    now = iter((0.0, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0))
-    clock = SimpleNamespace(monotonic=lambda: next(now), sleep=lambda _: None)
-    monkeypatch.setattr(waiting, "clock", clock)
-    planned = [partial(iter, [each]) for each in answers]
-    with HostileServer("http://127.0.0.1:9", *planned) as server:
-        waited = run("wait", "s", "5", "--timeout", "1s", "--url", server.url)
-
-    assert (waited.status, len(server.planned), list(now)) == (status, 0, [])
 
 
 @pytest.mark.parametrize(

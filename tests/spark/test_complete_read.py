@@ -226,6 +226,17 @@ def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
         )
 
 
+def test_a_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> None:
+    """At once, since no mark follows."""
+    log.files.append(0, (1, "a"), writer="w")
+    log.note("w", 5, {0: 1}, 1)
+    log.served.call("POST", "/flights/seal", {})
+    nothing: Any = None
+
+    with pytest.raises(Rejected, match="flights is sealed at 5: no window follows"):
+        log.read(nothing, 10, 20)
+
+
 def without_depot(log: HourlyLog) -> None:
     """Have the watermark pass from 5 to 9 without the depot, which was removed."""
     log.files.append(0, (1, "a"), writer="w")

@@ -7,18 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 
 from noted_time import Conflict, NotedTimeError, Unreachable
-from noted_time.client import Backoff, delay_s, own_chance, run
+from noted_time.client import run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
+from noted_time.client.waiting import PAUSE_S, Look, NotYet, Pause, until_complete
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_table
-
-LONG_POLL_MS = 30_000
-"""How long a controller waits with its answer at most."""
 
 NOWHERE = "http://127.0.0.1:7464"
 """What is never asked, where Airflow has no connection."""
-
-PAUSE_S = 0.2
-"""Pause between two questions: a controller that stops answers the first at once."""
 
 LookOnce = Callable[[int], Awaitable[Verdict]]
 """One look, for which a controller may wait that many ms; it raises the error of its answers."""
@@ -47,30 +42,27 @@ async def watched(
 ) -> Verdict:
     """Look until it is complete or has failed, for at most `timeout_s`; `log` each reason to wait.
 
-    The controller waits with its answer until a stream is complete. There is a pause of `pause_s`
-    between two looks at a table, or at writers that are missing; a controller that is away is asked
-    again with backoff.
+    There is a pause of `pause_s` between two looks at a table, or at writers that are missing.
     """
-    failures, wait_ms, reason = 0, 0, "there was no answer"
+
+    async def perform(step: Look | Pause) -> Verdict | None:
+        if isinstance(step, Pause):
+            if step.is_news:
+                log(str(step.why))
+            await asyncio.sleep(step.seconds)
+            return None
+        found = await look(step.wait_ms)
+        if found.status == "waiting":
+            raise NotYet(found.sentence, PAUSE_S if found.is_early else pause_s)
+        return found
+
     try:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                try:
-                    found = await look(wait_ms)
-                    failures, after_s = 0, PAUSE_S if found.is_early else pause_s
-                except FAILURES as error:
-                    failures, found, after_s = failures + 1, judged(error), pause_s
-                    if isinstance(error, NotedTimeError):
-                        after_s = delay_s(Backoff(), failures, error, own_chance())
-                if found.status != "waiting":
-                    return found
-                if found.sentence != reason:
-                    reason = found.sentence
-                    log(reason)
-                wait_ms = LONG_POLL_MS
-                await asyncio.sleep(after_s)
-    except TimeoutError:
-        return Verdict("timed out", f"time is up: {reason}")
+        found: Verdict = await run_async(until_complete(timeout_s), perform)
+    except FAILURES as error:
+        verdict = judged(error)
+        is_late = verdict.status == "waiting"
+        return Verdict("timed out", f"time is up: {error}") if is_late else verdict
+    return found
 
 
 @asynccontextmanager

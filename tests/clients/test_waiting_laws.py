@@ -1,0 +1,150 @@
+"""The laws of waiting until a time is complete, over anything that looks can find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise, repeat
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Conflict, NotCompleteYet, NotedTimeError, Rejected, Unreachable
+from noted_time.client import Backoff, run
+from noted_time.client.waiting import LONG_POLL_S, PAUSE_S, Look, NotYet, Pause, until_complete
+
+ANSWER_S = 10.0
+"""How much longer than asked for an answer takes at most."""
+
+WRITERS = st.sampled_from(["oslo", "lima"])
+REASONS = st.one_of(
+    st.builds(NotCompleteYet, st.just(7), st.integers(0, 6)),
+    st.builds(NotYet, st.builds("waits for {}".format, WRITERS), st.floats(0.0, 60.0)),
+)
+FAULTS = st.one_of(
+    st.builds(Unreachable, st.just("no route"), st.none() | st.floats(0.0, 60.0)),
+    st.builds(Conflict, st.just("read again")),
+)
+LATENESS = st.floats(0.0, ANSWER_S)
+TIMEOUTS = st.floats(0.0, 300.0)
+
+
+@dataclass
+class Trial:
+    """Looks that find one thing after another, on a clock of their own."""
+
+    found: Sequence[tuple[object, float]]
+    now: float = 0.0
+    looks: list[tuple[float, float]] = field(default_factory=list)
+    """When each began and ended."""
+    pauses: list[Pause] = field(default_factory=list)
+
+    def wait(self, timeout_s: float, chance: float = 0.5) -> Any:  # noqa: ANN401 - what is found
+        """Wait; what comes after all that was planned is that it is not complete."""
+        late = (NotCompleteYet(7, 0), 0.0)
+        ahead = chain(self.found, repeat(late))
+
+        def perform(step: Look | Pause) -> object:
+            if isinstance(step, Pause):
+                self.pauses.append(step)
+                self.now += step.seconds
+                return None
+            assert 0.0 <= step.wait_s <= LONG_POLL_S
+            each, takes_s = next(ahead)
+            began = self.now
+            self.now += takes_s + (step.wait_s if isinstance(each, NotCompleteYet) else 0.0)
+            self.looks.append((began, self.now))
+            if isinstance(each, NotedTimeError):
+                raise each
+            return each
+
+        return run(
+            until_complete(timeout_s, clock=lambda: self.now, chance=lambda: chance), perform
+        )
+
+
+@given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=9), TIMEOUTS)
+def test_it_ends_when_it_is_complete_and_not_before(
+    before: list[tuple[NotedTimeError, float]], timeout_s: float
+) -> None:
+    """With the answer, or with the last reason why there was none."""
+    trial = Trial([*before, ("complete", 0.0)])
+    found: object = None
+    try:
+        found = trial.wait(timeout_s)
+    except (Conflict, Unreachable) as error:
+        found = error
+    planned = [each for each, _ in trial.found]
+
+    assert found is planned[len(trial.looks) - 1]
+    assert found == "complete" or trial.now >= timeout_s
+
+
+@given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=9), TIMEOUTS)
+def test_it_ends_in_time(before: list[tuple[NotedTimeError, float]], timeout_s: float) -> None:
+    """At most one answer later, and not before: the last look is when time is up."""
+    trial = Trial(before)
+    with pytest.raises((Conflict, Unreachable)):
+        trial.wait(timeout_s)
+
+    began, _ = trial.looks[-1]
+    assert began <= timeout_s + 2 * ANSWER_S
+    assert timeout_s <= trial.now
+    assert all(end < timeout_s for _, end in trial.looks[:-1])
+
+
+@given(st.lists(st.tuples(REASONS, LATENESS), max_size=9), TIMEOUTS)
+def test_it_never_asks_more_often_than_the_pause(
+    before: list[tuple[NotedTimeError, float]], timeout_s: float
+) -> None:
+    """That of the reason; the last look alone may be sooner, when time is up."""
+    trial = Trial(before)
+    with pytest.raises(Conflict):
+        trial.wait(timeout_s)
+
+    between = [after[0] - before[1] for before, after in pairwise(trial.looks)]
+    asked = [getattr(pause.why, "pause_s", PAUSE_S) for pause in trial.pauses]
+    assert between[:-1] == pytest.approx(asked[:-1])
+
+
+@given(st.integers(1, 9), st.floats(0.0, 1.0, exclude_max=True), st.none() | st.floats(0.0, 60.0))
+def test_a_fault_is_retried_with_backoff(
+    faults: int, chance: float, retry_after_s: float | None
+) -> None:
+    """Ever later, and not before the controller asked for; what can be answered ends the series."""
+    away = Unreachable("no route", retry_after_s)
+    trial = Trial([(away, 0.0)] * faults + [(NotCompleteYet(7, 5), 0.0), (away, 0.0), ("it", 0.0)])
+
+    assert trial.wait(1e6, chance) == "it"
+    delays = [
+        Backoff().delay_s(each, chance=chance, retry_after_s=retry_after_s)
+        for each in range(1, faults + 1)
+    ]
+    seen = [(pause.failures, pause.seconds) for pause in trial.pauses]
+    assert seen == [*enumerate(delays, 1), (0, PAUSE_S), (1, delays[0])]
+
+
+@given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=5))
+def test_a_refusal_ends_it_at_once(before: list[tuple[NotedTimeError, float]]) -> None:
+    """Although there is time left."""
+    refusal = Rejected("no such domain")
+    trial = Trial([*before, (refusal, 0.0)])
+    with pytest.raises(Rejected) as refused:
+        trial.wait(1e6)
+
+    assert (refused.value, len(trial.looks)) == (refusal, len(before) + 1)
+
+
+@given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), min_size=1, max_size=9))
+def test_each_reason_is_news_once(before: list[tuple[NotedTimeError, float]]) -> None:
+    """So a status line names whom it waits for now; the first reason does not wait."""
+    trial = Trial([*before, ("complete", 0.0)])
+    trial.wait(1e6)
+
+    said = [str(each) for each, _ in before]
+    assert [str(pause.why) for pause in trial.pauses] == said
+    new = [each != last for last, each in pairwise(["", *said])]
+    assert [pause.is_news for pause in trial.pauses] == new
+    assert trial.looks[0][1] == before[0][1]
