@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target
-from tests.support import java
-from tests.support.java import JavaProducer
+from examples.trials import java
+from examples.trials.java import JavaProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.kafka import Broker
+    from examples.trials.kafka import Broker
 
 COST = Target("value", "at most", 0.4)
 WARM = 3

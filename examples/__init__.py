@@ -1,1 +1,1 @@
-"""Examples: the flights, each a command under `noted-time demo`, and a query in two modes."""
+"""The flights, each a command under `noted-time demo`, a query in two modes, and trials."""

@@ -62,7 +62,7 @@ def marked(mark: str) -> set[int]:
             int(each.parent.name) for each in PROCESSES.glob("[0-9]*/environ") if _has(each, mark)
         }
     listed = ["ps", "-A", "-E", "-ww", "-o", "pid=,command="]  # macOS
-    shown = subprocess.check_output(listed, text=True, errors="replace")  # noqa: S603 - these words
+    shown = subprocess.check_output(listed, text=True, errors="replace")
     return {int(line.split()[0]) for line in shown.splitlines() if mark in line}
 
 

@@ -20,13 +20,15 @@ from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
 from examples.descendants import end_with_this_process
+from examples.trials import classes
 from spark_integration.session.versions import PYTHON_SOURCES
-from tests.support import classes, spark_versions, suites
+from tests.support import spark_versions, suites
+from tests.support.classes import made_in_background
 from tests.support.distribution import Together, rank_of
 from tests.support.postgres import Server
 
 if TYPE_CHECKING:
-    from tests.support.kafka import Broker
+    from examples.trials.kafka import Broker
     from tests.support.served import Served
 
 SHORT_LIVED = (
@@ -75,7 +77,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Make what lets Java start faster, if there are enough tests for several processes."""
     several = session.config.getoption("numprocesses", None)
-    with classes.made_in_background() if several else nullcontext():
+    with made_in_background() if several else nullcontext():
         return (yield)
 
 
@@ -167,7 +169,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
     It is shared: a test that ends it starts it again, and names its topics after itself.
     """
-    from tests.support import kafka  # noqa: PLC0415 - half a second, for few tests
+    from examples.trials import kafka  # noqa: PLC0415 - half a second, for few tests
 
     if not kafka.installed():
         pytest.skip(kafka.MISSING)
@@ -183,7 +185,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     installed, has the interceptor if it can be built, and writes tables of Delta and Iceberg if
     there are connectors for its release.
     """
-    from tests.support import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
+    from examples.trials import (  # noqa: PLC0415 - half a second, for few tests
+        java,
+        kafka,
+        tables,
+    )
     from tests.support.quick_python import quick_python  # noqa: PLC0415 - likewise
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
 

@@ -1,6 +1,6 @@
 """One carrier in Java as a process, with the lines and answers of `kafka_carrier`.
 
-Its producer is the plain `tests/support/LineProducer.java`. The interceptor among its settings
+Its producer is the plain `examples/trials/LineProducer.java`. The interceptor among its settings
 notes the newest departure that was sent less a delay, and a stop is answered once that is durable.
 """
 
@@ -55,7 +55,7 @@ def program(stage: Stage, carrier: str, delay_ms: int) -> list[str]:
     settings = stage.directory / f"{carrier}.properties"
     settings.write_text(SETTINGS.format(stage=stage, carrier=carrier, delay_ms=delay_ms))
     build = [sys.executable, "run", "java"]
-    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     if built.returncode:
         raise SurroundingsError(f"the interceptor could not be built:\n{built.stderr}")
     jar = Path(built.stdout.strip())
@@ -70,7 +70,7 @@ def fly(path: str, settings: str, writer: str) -> None:
     words = [java(), *QUICK, "-cp", path, "LineProducer", settings, STREAM]
     pipe = subprocess.PIPE
     with (
-        subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as producer,  # noqa: S603 - ours
+        subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as producer,
         httpx.Client(trust_env=False) as calls,
     ):
         rows, deliveries = cast("tuple[IO[str], IO[str]]", (producer.stdin, producer.stdout))

@@ -106,7 +106,7 @@ class Others:
         """Write the rows again that the overwrite removed, and vouch for the table."""
         write_deltalake(self.location, self.gap, mode="append")
         self.looked_at = DeltaTable(self.location).version()
-        self.accepted = subprocess.run(  # noqa: S603 - our own program
+        self.accepted = subprocess.run(
             [sys.executable, "-m", "noted_time", *self._words],
             cwd=self.path.parent,
             check=True,

@@ -72,7 +72,7 @@ def broker(directory: Path) -> Iterator[str]:
     if it does not start.
     """
     fetch = [sys.executable, "run", "kafka", "--fetch"]
-    if subprocess.run(fetch, cwd=ROOT, check=False).returncode:  # noqa: S603 - our own program
+    if subprocess.run(fetch, cwd=ROOT, check=False).returncode:
         raise SurroundingsError("the jars of Kafka could not be fetched, see above")
     port = _free_port()
     words = ["run", "kafka", "--port", str(port), "--data", str(directory / "kafka")]
@@ -142,7 +142,7 @@ def start(
     It has a session of its own: Ctrl-C is for the demo, which then ends what it started.
     """
     with (directory / f"{name}.log").open("ab") as log:
-        return subprocess.Popen(  # noqa: S603 - our own programs
+        return subprocess.Popen(
             [sys.executable, *words],
             cwd=ROOT,
             stdin=subprocess.PIPE if answers else subprocess.DEVNULL,

@@ -25,7 +25,7 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-from tests.support import tables
+from examples.trials import tables
 
 SLOW = Figure(
     "notes",

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.figures import Run
 from benchmarks.kafka import Cluster, Size, measured
-from tests.support import java
-from tests.support.kafka import Broker
+from examples.trials import java
+from examples.trials.kafka import Broker
 from tests.support.served import Served
 
 TINY = Size(1000, 3, 1000)

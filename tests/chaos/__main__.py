@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from examples.descendants import end_with_this_process
+from examples.trials import kafka as jars
 from noted_time import NotedTimeError
 from tests.chaos import trial
 from tests.chaos.faults import FAULTS
@@ -20,7 +21,6 @@ from tests.chaos.kafka import trial as kafka_trial
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.turns import Plan, each_once, mixed
 from tests.chaos.verdict import tables
-from tests.support import kafka as jars
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from examples.trials.spark_programs import SparkProgram
 from tests.support.disorder import disorder, replay
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
-from tests.support.spark_programs import SparkProgram
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark

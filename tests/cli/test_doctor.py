@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from examples.trials.kafka import Broker
 from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic
@@ -17,7 +18,6 @@ from spark_integration.marks.released import Released
 from tests.cli.conftest import Commands, Said
 from tests.spark.test_query_progress import plan
 from tests.support.gates import Guarded
-from tests.support.kafka import Broker
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import wait_until

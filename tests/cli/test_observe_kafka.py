@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials.kafka import Broker, free_port
 from tests.cli.conftest import Commands, Said, observed
-from tests.support.kafka import Broker, free_port
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.cluster import Cluster
+from examples.trials.cluster import Cluster
+from examples.trials.kafka import connector
 from tests.support.gates import Guarded
-from tests.support.kafka import connector
 from tests.support.served import Served
 
 HERE = Path(__file__).parent

@@ -26,6 +26,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.flights.starting import started
+from examples.trials.kafka import Broker
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from spark_integration import (
@@ -42,7 +43,6 @@ from spark_integration import (
     with_noted_watermark,
 )
 from spark_integration.kafka.read import Marks
-from tests.support.kafka import Broker
 from tests.support.noted_stream import NotedStream, table
 from tests.support.queries import per_second, rows_of
 from tests.support.served import Served

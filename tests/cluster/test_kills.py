@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.flights.starting import UNCONNECTED
-from tests.support import kafka
-from tests.support.cluster import Cluster
+from examples.trials import kafka
+from examples.trials.cluster import Cluster
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 from tests.support.waiting import wait_until

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import HOME, Cluster
+from examples.trials.cluster import HOME, Cluster
+from examples.trials.run_cluster import write_flights
 from tests.support.page import Example, Runner
-from tests.support.run_cluster import write_flights
 from tests.support.served import Served
 
 pytestmark = pytest.mark.acceptance

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials.cluster import Cluster, free_ports, listens
+from examples.trials.kafka import Broker
+from examples.trials.run_cluster import PORTS, available_mb, count_flights, refuse
 from noted_time import Rejected
-from tests.support.cluster import Cluster, free_ports, listens
-from tests.support.kafka import Broker
 from tests.support.processes import ROOT, environment
-from tests.support.run_cluster import PORTS, available_mb, count_flights, refuse
 from tests.support.served import Served
 
 pytestmark = pytest.mark.acceptance
@@ -26,7 +26,7 @@ def test_it_runs_the_flights_query_and_stays_until_ctrl_c(tmp_path: Path) -> Non
     """Then nothing of it listens any more; meanwhile a second one is refused by its ports."""
     port = free_ports(len(PORTS))
     options = ["--data", str(tmp_path), "--port", str(port), "--days", "1"]
-    words = [sys.executable, "-m", "tests.support.run_cluster", *options]
+    words = [sys.executable, "-m", "examples.trials.run_cluster", *options]
     with subprocess.Popen(
         words, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, process_group=0
     ) as running:

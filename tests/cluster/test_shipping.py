@@ -18,6 +18,7 @@ from zipfile import ZipFile
 import pytest
 from pyspark import cloudpickle
 
+from examples.trials.spark_programs import ROOT, SparkProgram
 from spark_integration import NotedLogSink
 from spark_integration.beside.query import MarksQuery
 from spark_integration.beside.source import MarksSource
@@ -27,7 +28,6 @@ from spark_integration.session.shipping import shipped
 from spark_integration.session.sources import options_of
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
-from tests.support.spark_programs import ROOT, SparkProgram
 from writer_client import WriterClient
 
 PACKAGES = ("noted_time", "reader_client", "writer_client", "spark_integration")

@@ -7,7 +7,7 @@ from examples.flights.demo import Plan, find
 from examples.flights.replay import STREAM
 from examples.flights.stage import Stage
 from examples.flights.ways import IN_JAVA
-from tests.support.kafka import Broker
+from examples.trials.kafka import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.timeout(300)]
 

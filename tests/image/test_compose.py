@@ -13,8 +13,8 @@ import httpx
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from examples.trials.kafka import Broker
 from tests.image.composed import COMPOSE, DEPLOY, Composed, in_order, services
-from tests.support.kafka import Broker
 from tests.support.postgres import Server
 from tests.support.processes import command
 from tests.support.waiting import wait_until

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from examples.trials.kafka import free_port
 from tests.image.container import Container, Image
-from tests.support.kafka import free_port
 
 pytestmark = pytest.mark.acceptance
 

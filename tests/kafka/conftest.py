@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kafka import Broker
+from examples.trials.kafka import Broker
 from tests.support.served import Served
 from writer_client import KafkaNotedProducer
 

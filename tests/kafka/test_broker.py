@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from examples.trials import kafka, maven
+from examples.trials.kafka import Broker, Record
 from noted_time import NotedTimeError
 from noted_time.kafka.topic import Topic
-from tests.support import kafka, maven
-from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import Violation, judged, violations
 from tests.support.processes import ROOT, environment
 from tests.support.served import Served
@@ -31,7 +31,7 @@ pytestmark = [
 
 def run_kafka(data: Path, *options: str) -> subprocess.Popen[str]:
     """Start it in a group of processes of its own, as a terminal does."""
-    words = [sys.executable, "-m", "tests.support.run_kafka", "--data", str(data), *options]
+    words = [sys.executable, "-m", "examples.trials.run_kafka", "--data", str(data), *options]
     return subprocess.Popen(
         words, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, process_group=0
     )
@@ -87,7 +87,7 @@ def test_what_it_prints_to_try_works_as_it_is_pasted(tmp_path: Path) -> None:
 
 def test_it_loads_no_spark() -> None:
     """It is to start in seconds, in an environment that has none."""
-    loaded = "import sys, tests.support.run_kafka; print('pyspark' in sys.modules)"
+    loaded = "import sys, examples.trials.run_kafka; print('pyspark' in sys.modules)"
 
     assert subprocess.check_output([sys.executable, "-c", loaded], cwd=ROOT, text=True) == "False\n"
 

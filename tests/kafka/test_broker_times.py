@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from examples.trials.kafka import Broker, Record, free_port
 from noted_time import NotObservable, Rejected, Unreachable
 from noted_time.kafka.topic import Topic, TopicLook
 from tests.kafka.test_looks import Busy
-from tests.support.kafka import Broker, Record, free_port
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until

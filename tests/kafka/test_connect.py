@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials import java, kafka
+from examples.trials.kafka import Broker
 from noted_time.kafka.topic import Topic
 from spark_integration.session import jars
-from tests.support import java, kafka
-from tests.support.kafka import Broker
 from tests.support.kafka_judge import covered, judged
 from tests.support.page import BINDING, BLOCK, text_of
 from tests.support.served import Served

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from examples.trials.kafka import Broker
 from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.values import shown_time
 from tests.kafka.conftest import Start
-from tests.support.kafka import Broker
 from tests.support.kafka_judge import judged
 from tests.support.page import text_of
 from tests.support.processes import environment

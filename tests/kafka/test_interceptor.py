@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from examples.trials import java
+from examples.trials.java import JavaProducer
+from examples.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time.kafka import Topic
-from tests.support import java
 from tests.support.calls import HOUR_MS
 from tests.support.gates import Guarded
 from tests.support.hostile import STALLS, Answer, HostileServer, answer, dripping
-from tests.support.java import JavaProducer
-from tests.support.kafka import Broker
 from tests.support.kafka_judge import covered, judged
 from tests.support.served import Served
 from tests.support.waiting import wait_until

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from examples.trials.kafka import Broker
 from noted_time import Rejected
 from tests.kafka.conftest import Start
-from tests.support.kafka import Broker
 from tests.support.kafka_judge import judged
 from tests.support.processes import environment
 from tests.support.served import Served

@@ -8,9 +8,9 @@ from contextlib import ExitStack, suppress
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from examples.trials.kafka import Broker
 from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
-from tests.support.kafka import Broker
 from tests.support.page import BINDING, Session
 from tests.support.served import Served
 from tests.support.waiting import wait_until

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from examples.trials.kafka import Broker
 from noted_time import AnotherLog
 from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord
 from reader_client import KafkaNotedConsumer, KafkaRelay, ReaderClient
-from tests.support.kafka import Broker
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 from writer_client import (

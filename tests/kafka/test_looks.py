@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
+from examples.trials.kafka import Broker, Record
 from noted_time import AnotherLog, Recreated, Rejected
 from noted_time.client import repeated_looks
 from noted_time.kafka import Topic, TopicLook
 from tests.kafka.conftest import Start
-from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from examples.trials.kafka import Broker
 from noted_time import Fenced
-from tests.support.kafka import Broker
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from writer_client import EventTimeNoter, KafkaNotedProducer, KafkaTimes, WriterClient

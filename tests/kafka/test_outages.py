@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
+from examples.trials.kafka import Broker
 from noted_time import NotAllowed
 from tests.support.controllers import GivenTime
 from tests.support.gates import Guarded
-from tests.support.kafka import Broker
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from writer_client import EventTimeNoter, IngestionNoter, KafkaEnds, KafkaTimes, WriterClient

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from typer.testing import CliRunner
 
+from examples.trials.kafka import Broker, Record
 from noted_time import (
     AnotherLog,
     DeliveryFailed,
@@ -28,7 +29,6 @@ from noted_time.values import shown_time
 from noted_time_cli.app import app
 from tests.kafka.conftest import Start
 from tests.support.calls import Calls
-from tests.support.kafka import Broker, Record
 from tests.support.kafka_judge import Verdict, judged
 from tests.support.page import Session
 from tests.support.processes import ServeProcess, environment

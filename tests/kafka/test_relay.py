@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
+from examples.trials.kafka import Broker
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.client import Question
 from noted_time.kafka.noted_topic import NotedRecord
@@ -22,8 +23,7 @@ from noted_time.values import StreamCut, reaches
 from noted_time_cli.app import app
 from reader_client import KafkaRelay
 from reader_client.asking.questions import marks_after
-from tests.support.kafka import Broker, relayed
-from tests.support.kafka_judge import Json, violations
+from tests.support.kafka_judge import Json, relayed, violations
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import wait_until

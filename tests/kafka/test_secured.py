@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from examples.trials.kafka import HOME
+from examples.trials.secured_kafka import CA, OTHER_CA, OWN, SecuredBroker
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka import Topic
-from tests.support.kafka import HOME
 from tests.support.page import Runner
 from tests.support.processes import ServeProcess
-from tests.support.secured_kafka import CA, OTHER_CA, OWN, SecuredBroker
 
 pytestmark = pytest.mark.acceptance
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from examples.trials.secured_kafka import PASSWORD, USER, SecuredBroker
+from examples.trials.tokens import token_of
 from noted_time import Rejected, Unreachable
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import Cluster, client_of, connection
 from noted_time.kafka.named import FUNCTION, called
-from tests.support.secured_kafka import PASSWORD, USER, SecuredBroker
-from tests.support.tokens import token_of
 from tests.support.waiting import wait_until
 from writer_client import KafkaFields
 

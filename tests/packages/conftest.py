@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials import java
 from tests.packages import building, maven
-from tests.support import java
 from tests.support.suites import programs_of
 
 

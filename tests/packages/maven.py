@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree as ET
 
+from examples.trials import java
 from noted_time import Rejected
 from tests.packages.building import ROOT, digest, metadata, require_equal
-from tests.support import java
 
 SOURCES = ROOT / "java"
 POM = SOURCES / "pom.xml"

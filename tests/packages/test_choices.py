@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials import java
 from noted_time import Rejected
 from tests.packages import building, maven, pythons
 from tests.packages.__main__ import chosen_pythons, require_commit
-from tests.support import java
 
 HERE = {release: Path(f"/opt/{release}") for release in ("3.11", "3.12", "3.13", "3.15")}
 

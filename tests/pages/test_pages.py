@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials.kafka import HOME, Broker
 from noted_time.kafka.noted_topic import noted_topic_of
-from tests.support.kafka import HOME, Broker
 from tests.support.page import Example, Runner, agrees, examples
 from tests.support.processes import ServeProcess
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from examples.trials.kafka import Broker
 from noted_time import CompleteWindow, NotCompleteYet, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import Topic
 from reader_client import ReaderClient
@@ -22,7 +23,6 @@ from spark_integration import BatchRead, KafkaRecords, Noted, kafka_offsets, rea
 from spark_integration.complete import read_kafka
 from spark_integration.complete.read_kafka import OffsetRange, gone, needed
 from tests.support.bundles import taken
-from tests.support.kafka import Broker
 from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
 from writer_client import KafkaNotedProducer

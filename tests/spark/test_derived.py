@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights.starting import connected, started
+from examples.trials.spark_programs import SparkProgram
 from noted_time import InvalidNote, Rejected
 from spark_integration import Batches, Noted, NotedLogSink, read_noted_log
 from spark_integration.marks.watermark import LAST_MS
@@ -25,7 +26,6 @@ from tests.support.page import Session
 from tests.support.queries import rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.spark_programs import SparkProgram
 from tests.support.spark_sessions import wait_for_end
 from tests.support.waiting import eventually
 from writer_client import Flushed, SegmentLogWriter, WriterClient

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from examples.trials.kafka import Broker
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.source_positions import PositionOf
-from tests.support.kafka import Broker
 from tests.support.page import Session
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput

@@ -11,11 +11,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from examples.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time.kafka.topic import Topic
 from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.support.clock import START_MS, Clock, Transactions
-from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support import java
-from tests.support.kafka import Broker
+from examples.trials import java
+from examples.trials.kafka import Broker
 from tests.support.kafka_judge import covered, judged
 from tests.support.page import BINDING, Session
 from tests.support.served import Served

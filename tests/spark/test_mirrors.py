@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from examples.trials.kafka import Broker
 from noted_time import AnotherLog, Mark, Rejected, StreamCut
 from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
@@ -22,7 +23,6 @@ from spark_integration import (
     with_noted_watermark,
 )
 from tests.support.clock import START_MS, Clock
-from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from examples.trials.kafka import Broker
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from reader_client import KafkaRelay
@@ -20,7 +21,6 @@ from spark_integration import Ingestion, WatermarkPolicy
 from spark_integration.kafka.topic_marks import MarksWanted, NotedTopic
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, Option, Transactions
-from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served

@@ -10,10 +10,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from examples.trials.kafka import Broker
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from tests.support.clock import START_MS, Clock
-from tests.support.kafka import Broker
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from writer_client import IngestionNoter, KafkaEnds, WriterClient

@@ -1,7 +1,6 @@
-"""Archives of the classes that Spark and Kafka load: with them, they start in half the CPU time.
+"""Makes the archives of `examples.trials.classes`, once in an environment.
 
-Java writes one when a program ends, and ignores one that it cannot use, such as another Java's.
-They are made once in an environment, beside the jars. `python -m tests.support.classes` makes them.
+Java writes one when a program ends. `python -m tests.support.classes` makes them.
 """
 
 import os
@@ -12,14 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from examples.trials.classes import KAFKA, SPARK
+
 ROOT = Path(__file__).resolve().parents[2]
-SPARK = Path(sys.prefix, "classes", "spark.jsa")
-KAFKA = SPARK.with_name("kafka.jsa")
-
-
-def read(archive: Path) -> str:
-    """Return the options that have Java read an archive, if there is one, and not mention it."""
-    return f"-XX:SharedArchiveFile={archive} -Xlog:disable"
 
 
 @contextmanager
@@ -64,7 +58,7 @@ def _count_in_spark(option: str, directory: Path) -> None:
 
 
 def _start_a_broker(option: str, directory: Path) -> None:
-    from tests.support.kafka import Broker  # noqa: PLC0415 - Spark needs none of this
+    from examples.trials.kafka import Broker  # noqa: PLC0415 - Spark needs none of this
 
     with Broker(directory, java_options=option) as broker:
         broker.create("topic")

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from examples.flights.starting import connected
+from examples.trials.kafka import Broker
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
-from tests.support.kafka import Broker
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served

@@ -5,10 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from examples.trials.kafka import Broker, Record
 from tests.support.calls import Calls
-from tests.support.kafka import Broker, Record
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from reader_client import KafkaRelay
 
 NEVER = 2**63
 Json = Mapping[str, Any]
@@ -86,3 +90,14 @@ def covered(controller: Calls, stream: str) -> int:
     """Return how many offsets lie below the cut of the last mark, 0 without one."""
     mark = controller.get(stream)["marks"]["default"]
     return sum(mark["cut"].values()) if mark else 0
+
+
+def relayed(relay: KafkaRelay, broker: Broker, count: int) -> None:
+    """Look until so many marks were relayed."""
+
+    def looked() -> int:
+        relay.look()
+        there = relay.noted.name in broker.topics()
+        return there and relay.noted.look().ends.get(0, 0)
+
+    wait_until(lambda: looked() >= count)

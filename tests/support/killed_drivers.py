@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
 
 from examples.flights.starting import UNCONNECTED
+from examples.trials import tables
+from examples.trials.spark_programs import SparkProgram
 from noted_time.reading import TableClaim, TableHistory
 from noted_time.tables.opened import iceberg_history, opened
-from tests.support import tables
 from tests.support.noted_stream import NotedStream, table
-from tests.support.spark_programs import SparkProgram
 
 Row = tuple[int, str]
 

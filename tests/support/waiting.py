@@ -3,16 +3,9 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 600.0
-"""Long enough that only a failing test waits for it, on any machine."""
+from examples.trials.waiting import PATIENCE_S, wait_until
 
-
-def wait_until(holds: Callable[[], object]) -> None:
-    """Wait until it holds; fails after `PATIENCE_S`."""
-    until = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until, "it never held"
-        time.sleep(0.01)
+__all__ = ["PATIENCE_S", "eventually", "slowdown", "wait_until"]
 
 
 def eventually(observe: Callable[[], object], expected: object) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from tests.support import tables
+from examples.trials import tables
 
 
 @pytest.fixture

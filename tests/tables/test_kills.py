@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.support import tables
+from examples.trials import tables
 from tests.support.killed_drivers import (
     KILLS,
     Delta,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import kafka, postgres
+from examples.trials import kafka
+from tests.support import postgres
 from tests.support.processes import environment
 from tests.support.waiting import wait_until
 

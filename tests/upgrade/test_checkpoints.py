@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.flights.starting import UNCONNECTED
+from examples.trials import kafka
+from examples.trials.kafka import Broker
+from examples.trials.spark_programs import SparkProgram
 from reader_client import KafkaRelay
-from tests.support import kafka
-from tests.support.kafka import Broker, relayed
+from tests.support.kafka_judge import relayed
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
-from tests.support.spark_programs import SparkProgram
 from tests.support.spark_sessions import SETTINGS
 from tests.support.waiting import wait_until
 from tests.upgrade.versions import PRESENT

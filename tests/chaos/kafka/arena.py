@@ -14,16 +14,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
+from examples.trials import java
+from examples.trials.kafka import Broker
+from examples.trials.secured_kafka import SecuredBroker
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History
 from tests.chaos.kafka import counting, landing, writing
 from tests.chaos.kafka.checks import Batches, Counted
 from tests.chaos.kafka.writing import Kind
-from tests.support import java
-from tests.support.kafka import Broker
 from tests.support.processes import ServeProcess, environment
-from tests.support.secured_kafka import SecuredBroker
 from tests.support.waiting import wait_until
 
 TOPIC = "flights"

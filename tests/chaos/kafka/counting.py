@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights.starting import started
+from examples.trials.kafka import connector
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
-from tests.support.kafka import connector
 from tests.support.spark_sessions import start_spark
 
 RESTS_S = (0.0, 0.0, 0.5)

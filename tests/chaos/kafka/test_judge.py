@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from examples.trials.kafka import Record
 from tests.chaos.history import Chain, History
 from tests.chaos.kafka.checks import Counted
 from tests.chaos.kafka.trial import MARKS, judge
-from tests.support.kafka import Record
 
 
 @dataclass

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials import java, kafka
 from tests.chaos.kafka.arena import OBSERVERS, Ways
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.trial import hold
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.turns import Plan, Turn
 from tests.chaos.verdict import Verdict
-from tests.support import java, kafka
 
 pytestmark = [
     pytest.mark.acceptance,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 
+from examples.trials.kafka import Record
 from tests.chaos import checks
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.history import Chain, History, Journal, Json, now
@@ -40,7 +41,6 @@ from tests.chaos.reading import Reading
 from tests.chaos.turns import Plan, Turns
 from tests.chaos.verdict import Verdict, verdict
 from tests.support.judge import broken_links
-from tests.support.kafka import Record
 from tests.support.kafka_judge import violations
 
 NOTED_FAR = (FAR, "default")

@@ -17,9 +17,9 @@ from typing import Literal, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from examples.trials import java
+from examples.trials.java import JavaProducer
 from noted_time import AnotherLog
-from tests.support import java
-from tests.support.java import JavaProducer
 from writer_client import KafkaNotedProducer, WriterClient
 
 Kind = Literal["transactions", "plain", "early", "java", "far", "astray"]

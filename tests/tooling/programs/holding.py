@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.support.kafka import Broker
+from examples.trials.kafka import Broker
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 

@@ -1,16 +1,12 @@
-"""The jars of Kafka that tests need, which `fetch` brings, and the broker that runs with them."""
+"""The jars of Kafka and of Spark's connector, which `install` brings, and the broker."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from examples.trials.broker import HOME, JARS, Broker, Record, Settings, free_port
 from spark_integration.session.jars import CONNECTOR, Jar, fetch
-from tests.support.broker import HOME, JARS, Broker, Record, Settings, free_port
-from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from reader_client import KafkaRelay
 
 __all__ = ["HOME", "Broker", "Record", "Settings", "free_port"]
 
@@ -42,8 +38,10 @@ def connector() -> list[str]:
 
 
 def installed() -> bool:
-    """Whether a broker and the connector are there."""
-    return bool(connector()) and all((HOME / "broker" / jar.file).exists() for jar in BROKER)
+    """Whether a broker, the other clients and the connector are there."""
+    needed = {"broker": BROKER, "clients": CLIENTS}
+    there = ((HOME / name / jar.file).exists() for name, jars in needed.items() for jar in jars)
+    return bool(connector()) and all(there)
 
 
 def connect() -> str:
@@ -59,14 +57,3 @@ def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
     fetch(CONNECT, HOME / "connect", **options)
     for jar in CLIENTS:  # one by one: Ivy keeps one version of a module
         fetch([jar], HOME / "clients", **options)
-
-
-def relayed(relay: KafkaRelay, broker: Broker, count: int) -> None:
-    """Look until so many marks were relayed."""
-
-    def looked() -> int:
-        relay.look()
-        there = relay.noted.name in broker.topics()
-        return there and relay.noted.look().ends.get(0, 0)
-
-    wait_until(lambda: looked() >= count)

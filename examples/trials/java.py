@@ -12,15 +12,13 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import pytest
-
+from examples.trials import classes, kafka
+from examples.trials.waiting import PATIENCE_S
 from noted_time import NotedTimeError, Rejected
 from spark_integration.session.jars import fetch, java
-from tests.support import classes, kafka
-from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = (ROOT / "java", ROOT / "tests" / "support")
+SOURCES = (ROOT / "java", Path(__file__).parent)
 BUILT = ROOT / "build" / "java"
 INTERCEPTOR = "noted-time-interceptor.jar"
 MANIFEST = """Manifest-Version: 1.0
@@ -59,7 +57,7 @@ def class_path(version: str = "4.3") -> str:
     jars = sorted((kafka.HOME / "broker").glob("*.jar"))
     clients = [*kafka.HOME.glob(f"[!b]*/kafka-clients-{version}.*.jar")]
     if not clients:
-        pytest.skip(f"no kafka-clients {version}: `./run kafka --fetch` installs it")
+        raise Rejected(f"no kafka-clients {version}: `./run kafka --fetch` installs it")
     rest = (jar for jar in jars if not jar.name.startswith("kafka"))
     return os.pathsep.join(map(str, [*own, *clients, *rest]))
 

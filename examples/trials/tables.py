@@ -1,15 +1,17 @@
-"""Tables of Delta and Iceberg in Spark: the connectors that tests use, and a session with both."""
+"""The connectors of Delta and Iceberg for Spark, and the settings of a session with both."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from spark_integration.session.jars import Jar, fetch
-from spark_integration.session.versions import Release
-from tests.support.kafka import HOME
-from tests.support.spark_versions import RUNNING
+import pyspark
 
+from examples.trials.kafka import HOME
+from spark_integration.session.jars import Jar, fetch
+from spark_integration.session.versions import Release, release_of
+
+RUNNING = release_of(pyspark.__version__)
 DELTA = "io.delta"
 ICEBERG = "org.apache.iceberg"
 STORAGE = Jar(

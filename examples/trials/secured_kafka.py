@@ -12,8 +12,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support.broker import Broker, free_port
-from tests.support.tokens import KEYS, TokenServer
+from examples.trials.broker import Broker, free_port
+from examples.trials.tokens import KEYS, TokenServer
 
 CERTIFICATES = Path(__file__).with_name("kafka_tls")
 CA, OTHER_CA = CERTIFICATES / "ca.pem", CERTIFICATES / "other-ca.pem"

@@ -17,10 +17,10 @@ from typing import NoReturn
 from confluent_kafka import KafkaException
 
 from examples.descendants import end_with_this_process
+from examples.trials import maven
+from examples.trials.broker import HOME, JARS, Broker
+from examples.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time import NotedTimeError, Rejected
-from tests.support import maven
-from tests.support.broker import HOME, JARS, Broker
-from tests.support.secured_kafka import CA, OWN, SecuredBroker
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "kafka"
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _fetch_all(ivy_settings: Path | None) -> None:
     """Fetch what tests need: also Kafka Connect, other clients, and connectors of Spark."""
-    from tests.support import kafka, tables  # noqa: PLC0415 - these load Spark
+    from examples.trials import kafka, tables  # noqa: PLC0415 - these load Spark
 
     for each in (kafka, tables):
         each.install(ivy_settings=ivy_settings, patience_s=PATIENCE_S)

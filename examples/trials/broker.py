@@ -28,11 +28,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from examples.trials import classes
+from examples.trials.waiting import PATIENCE_S, wait_until
 from noted_time import NotedTimeError
 from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.topic import Topic
-from tests.support import classes
-from tests.support.waiting import PATIENCE_S, wait_until
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
 """The directory of the jars: by default in the environment that runs."""
@@ -107,7 +107,7 @@ class Broker:
         self._root = root
         self._words = [_java(), *_QUICK, *java_options.split(), "-cp", f"{HOME}/broker/*"]
         self._port = port or free_port()
-        self._controller: int = beside._controller if beside else free_port()
+        self.controller: int = beside.controller if beside else free_port()
         self.address = f"127.0.0.1:{self._port}"
         self.config: dict[str, Any] = {"bootstrap.servers": self.address}
         self._process: subprocess.Popen[bytes] | None = None
@@ -115,8 +115,8 @@ class Broker:
             **_OF_ONE_NODE,
             **_WITHOUT_WAITING,
             **_SMALL,
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self.controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "log.dirs": root / "data",
             "log.retention.ms": -1,

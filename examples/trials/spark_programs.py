@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support import classes
-from tests.support.waiting import PATIENCE_S
+from examples.trials import classes
+from examples.trials.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "spark" / "programs"

@@ -18,9 +18,9 @@ import httpx
 import pyspark
 
 from examples.flights.surroundings import JAVA_OPTIONS, SMALL_BATCHES
-from tests.support import classes
-from tests.support.spark_programs import SparkProgram, environment
-from tests.support.waiting import PATIENCE_S, wait_until
+from examples.trials import classes
+from examples.trials.spark_programs import SparkProgram, environment
+from examples.trials.waiting import PATIENCE_S, wait_until
 
 HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
