@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from writer_client.files.log_ends import LogEnds as LogEnds
     from writer_client.files.log_ends import LogTimes as LogTimes
     from writer_client.files.log_writer import SegmentLogWriter as SegmentLogWriter
+    from writer_client.kafka.background import ClockNotes as ClockNotes
     from writer_client.kafka.broker_times import KafkaBrokerTimes as KafkaBrokerTimes
     from writer_client.kafka.ends import KafkaEnds as KafkaEnds
     from writer_client.kafka.ends import KafkaTimes as KafkaTimes
     from writer_client.kafka.ends import TopicEnds as TopicEnds
     from writer_client.kafka.fields import KafkaFields as KafkaFields
-    from writer_client.kafka.producer import ClockNotes as ClockNotes
     from writer_client.kafka.producer import KafkaNotedProducer as KafkaNotedProducer
     from writer_client.kafka.resolved import KafkaResolved as KafkaResolved
     from writer_client.observer import EventTimeNoter as EventTimeNoter
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NAMES = {
     "AsyncWriterClient": ("writer_client.async_client", ""),
     "Batch": ("writer_client.files.batches", ""),
-    "ClockNotes": ("writer_client.kafka.producer", "kafka"),
+    "ClockNotes": ("writer_client.kafka.background", "kafka"),
     "DeliveryTracker": ("writer_client.sending.delivery", ""),
     "EventTimeNoter": ("writer_client.observer", ""),
     "Exclusion": ("writer_client.sending.outcome", ""),

@@ -1,7 +1,6 @@
 """The channel from a noting producer to Kafka: its configuration, deliveries and transactions.
 
-All that Kafka reports goes to a `DeliveryTracker`, whose `phase` is the state of the channel: no
-transaction, an open one, or one whose outcome is unknown.
+All that Kafka reports goes to a `DeliveryTracker`, whose `phase` is the state of the channel.
 """
 
 from __future__ import annotations
@@ -11,17 +10,15 @@ import math
 import sys
 import threading
 import time as clocks
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from noted_time.kafka import Topic
 from noted_time.kafka.connecting import client_of
 from noted_time.values import (
-    LARGEST_TIME,
     ClientFailed,
     Conflict,
     DeliveryFailed,
@@ -31,14 +28,16 @@ from noted_time.values import (
     Rejected,
     Session,
     Unreachable,
-    shown_duration,
     shown_time,
 )
+from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import TopicEnds
+from writer_client.kafka.limits import EventLimits
 from writer_client.sending.answers import Found
 from writer_client.sending.clock import unix_ms
-from writer_client.sending.delivery import DeliveryTracker, OnFailure, Phase
+from writer_client.sending.delivery import DeliveryTracker, OnFailure
+from writer_client.sending.phases import IN_TRANSACTION, Phase
 
 BEGIN_S = 10.0
 """How long a producer waits for Kafka, and for the controller, before its first event."""
@@ -65,22 +64,9 @@ REFUSED = (
 )
 """Settings that leave nothing to note: their names, the values refused, and why."""
 
-OWN_BYTES = 1_000_000
-"""librdkafka's own `message.max.bytes`, if it is not set."""
-
-BATCH_BYTES = 61
-"""What a batch of records has before the first."""
-
-TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
-
 LOOK_EVERY_S = 10.0
 """How often the topic's id is looked up: so long may notes carry the id of one that is gone."""
 
-SETTINGS_S = 2.0
-"""How long the settings of a topic are waited for, and how long they count at least."""
-
-Text = str | bytes | None
-Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 TimedCall = Callable[[float], None]
 Answer = TypeVar("Answer")
 
@@ -124,20 +110,23 @@ class Channel:
         self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
         self.limits = EventLimits(self._ends.topic, config)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._settle_in]
-        self.produces_in = Phase.CLEAR
-        if "transactional.id" in config:
-            self.produces_in = Phase.OPEN
+        self._is_transactional = "transactional.id" in config
+        self.produces_in = Phase.OPEN if self._is_transactional else Phase.CLEAR
+        if self._is_transactional:
             self._steps.insert(1, self._take_over)
         self.client = writer()
         """The client that notes."""
+        open_clients.discard(self.client)  # it is closed after what was produced is delivered
         self.tracker = DeliveryTracker(
-            self.client, domain=domains, look_again=self._begin, on_failure=on_failure
+            self.client,
+            domain=domains,
+            look_again=self._begin,
+            on_failure=on_failure,
+            phase=Phase.BEGINNING,
         )
         self.fault: NotedTimeError | None = None
-        self.ended = threading.Event()
-        """Set once nothing more is produced."""
-        self.is_held = False
-        """Whether the events of a transaction that was not committed have to be produced again."""
+        """The error that every call raises; `fail` sets it."""
+        self._ended = threading.Event()
         self.polls = self.served = 0
         """How many times reports were looked for, and how many that were."""
         self._reporting = threading.RLock()
@@ -145,7 +134,6 @@ class Channel:
         self._reports_in: int | None = None
         self._membership = threading.RLock()
         self._resolving = threading.RLock()
-        self._unresolved: TimedCall | None = None
         self._failed_since: int | None = None
         self._warn_at = self._sign_at = 0.0
 
@@ -160,6 +148,8 @@ class Channel:
         while self._steps:
             self._steps[0]()
             del self._steps[0]
+        name = f"noted-time topic {self._ends.topic.name}"
+        threading.Thread(target=self._watch, name=name, daemon=True).start()
 
     def _find(self) -> None:
         """Find the topic."""
@@ -201,16 +191,16 @@ class Channel:
             self.tracker.knows_all = False
         return found
 
-    def watch(self) -> None:
+    def _watch(self) -> None:
         """Look every ten seconds whether the topic is the same, which no delivery tells.
 
         If it is another one, every later call raises that, and nothing more is noted.
         """
-        while not self.ended.wait(LOOK_EVERY_S):
+        while not self._ended.wait(LOOK_EVERY_S):
             try:
                 self._ends.check_same(self.client.position)
             except Recreated as error:
-                self.fault = self.fault or error
+                self.fail(error)
                 log.warning("%s", error)
                 self.client.end(0.0)
                 return
@@ -242,18 +232,10 @@ class Channel:
                         break
             return leave()
 
-    def rest_if_done(self) -> None:
-        """Do so at once, unless something is under way, open or held."""
-        with self._membership, suppress(NotedTimeError):
-            with self.tracker.lock:
-                self.tracker.ends()
-                self.tracker.rests = True
-            self.client.idle()
-
     def deliver(self, until: float) -> None:
         """Deliver all events, once it is known whether the last transaction was committed."""
         self.check()
-        if self.tracker.phase is Phase.UNRESOLVED:
+        if self.tracker.phase in (Phase.COMMITTING, Phase.UNRESOLVED):
             self._resolve(max(0.0, until - clocks.monotonic()))
         self._wait(until)
 
@@ -264,13 +246,29 @@ class Channel:
 
     def forgive(self) -> None:
         """Continue after a failure, as the tracker does."""
-        self.is_held = False
         self.tracker.forgive()
         self.poll(0)
 
     def fail(self, fault: NotedTimeError) -> None:
         """Have every later call raise the error, unless there is one that they raise."""
         self.fault = self.fault or fault
+
+    def close(self) -> None:
+        """Send nothing more: every later call raises that."""
+        self.tracker.move(Phase.CLOSED)
+        self.fail(Rejected(f"the producer of writer {self.client.writer!r} is closed"))
+        self._ended.set()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed."""
+        return self.tracker.phase is Phase.CLOSED
+
+    def check_event(self) -> None:
+        """Raise as `check`, and for an event outside a transaction if there are any."""
+        self.check()
+        if self._is_transactional and self.tracker.phase is not Phase.OPEN:
+            raise Rejected("a producer with a transactional.id produces inside `transaction()`")
 
     def check(self) -> None:
         """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
@@ -322,7 +320,7 @@ class Channel:
             if left_s <= 0:
                 raise Unreachable(
                     f"Kafka has not taken {under_way} events of writer {self.client.writer!r} in "
-                    "time: they are kept and tried further"
+                    "time: they are kept and retried"
                 )
             try:
                 self._have_reported(partial(self.kafka.flush, min(left_s, REPORTS_S)))
@@ -347,24 +345,11 @@ class Channel:
 
     # Transactions
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit the block, or abort it if it raises; see `KafkaNotedProducer.transaction`."""
-        self.begin_transaction()
-        try:
-            yield
-            self._wait(clocks.monotonic() + COMMIT_S)
-        except BaseException:
-            if self.tracker.phase is Phase.OPEN:
-                self._abort(COMMIT_S)
-            raise
-        self.commit_transaction(COMMIT_S)
-
     def begin_transaction(self) -> None:
         """Begin a transaction, once it is known what became of the last one."""
         self.check_transactional()
         self.check()
-        if self.tracker.phase is Phase.OPEN:
+        if self.tracker.phase in IN_TRANSACTION:
             raise Rejected("a transaction is open already: they do not nest")
         self._resolve(COMMIT_S)
         try:
@@ -379,22 +364,20 @@ class Channel:
         If the outcome of the last commit is unknown, find it out.
         """
         until = clocks.monotonic() + timeout_s
-        if self.tracker.phase is not Phase.UNRESOLVED:
+        if self.tracker.phase not in (Phase.COMMITTING, Phase.UNRESOLVED):
             self._check_open()
-            self.is_held = True
             self._wait(until)
-            self._unresolved = self.kafka.commit_transaction
+            self.tracker.move(Phase.COMMITTING)
         try:
             self._resolve(max(0.0, until - clocks.monotonic()))
         finally:
-            if self.tracker.phase is Phase.OPEN:
-                self.tracker.commit(is_certain=self._unresolved is None)
-        self.is_held = False
+            if self.tracker.phase is Phase.COMMITTING:
+                self.tracker.commit(is_certain=False)
 
     def abort_transaction(self, timeout_s: float) -> None:
         """Abort, and drop what was produced and noted; without a transaction, do nothing."""
         self.check_transactional()
-        if self.tracker.phase is Phase.UNRESOLVED:
+        if self.tracker.phase in (Phase.COMMITTING, Phase.UNRESOLVED):
             raise Rejected(
                 "whether the transaction was committed is unknown: call `commit_transaction` again"
             )
@@ -420,7 +403,7 @@ class Channel:
 
     def check_transactional(self) -> None:
         """Raise `Rejected` without a transactional.id."""
-        if self.produces_in is Phase.CLEAR:
+        if not self._is_transactional:
             raise Rejected("transactions need a transactional.id in the configuration")
 
     def _check_open(self) -> None:
@@ -438,7 +421,7 @@ class Channel:
             with self._resolving:
                 self._end(timeout_s)
         except KafkaException as error:
-            if not error_of(error).retriable() or self.tracker.phase is Phase.CLEAR:
+            if not error_of(error).retriable() or self.tracker.phase is Phase.UNABORTED:
                 raise self.named(error) from error
             raise Unreachable(
                 f"whether the transaction of writer {self.client.writer!r} was "
@@ -451,35 +434,36 @@ class Channel:
 
         It flushes first: an abort amid the first batch was fatal to librdkafka once.
         """
-        self.is_held = True
-        self._unresolved = self.kafka.abort_transaction
+        is_certain = False
         try:
             with suppress(NotedTimeError):
                 self._wait(clocks.monotonic() + min(FLUSH_S, timeout_s))
             with suppress(KafkaException):
-                self._end(timeout_s)
+                self._complete(self.kafka.abort_transaction, timeout_s)
+                is_certain = True
         finally:
-            self.tracker.abort()
+            self.tracker.abort(is_certain=is_certain)
 
     def _end(self, timeout_s: float) -> None:
         """Complete the commit or abort that has no outcome yet; a commit may turn out as abort."""
-        if self._unresolved is None:
+        phase = self.tracker.phase
+        if phase is Phase.UNABORTED:
+            self._complete(self.kafka.abort_transaction, timeout_s)
+            self.tracker.move(Phase.ABORTED)
+        if phase not in (Phase.COMMITTING, Phase.UNRESOLVED):
             return
         try:
-            self._complete(self._unresolved, timeout_s)
+            self._complete(self.kafka.commit_transaction, timeout_s)
         except KafkaException as error:
             if not error_of(error).txn_requires_abort():
                 raise
             self._complete(self.kafka.abort_transaction, timeout_s)
-            self._unresolved = None
             self.tracker.abort()
             raise Conflict(
                 f"Kafka aborted the transaction of writer {self.client.writer!r}: "
                 f"{error_of(error).str()}; produce all of its events again"
             ) from error
-        self._unresolved = None
-        if self.tracker.phase is Phase.UNRESOLVED:
-            self.tracker.commit()
+        self.tracker.commit()
 
     def _complete(self, call: TimedCall, timeout_s: float) -> None:
         """Repeat a call until it has an outcome, or for that long."""
@@ -524,13 +508,14 @@ class Channel:
                 "another producer with its transactional.id, "
                 "or the broker after transaction.timeout.ms,"
             )
-            self.fault = Fenced(writer, Session(None, label, unix_ms()), 0)
+            fault: NotedTimeError = Fenced(writer, Session(None, label, unix_ms()), 0)
         else:
-            self.fault = ClientFailed(
+            fault = ClientFailed(
                 f"Kafka's client of writer {writer!r} failed for good: {found.str()}; create a new "
                 "producer, which begins at the ends of the topic"
             )
-        return self.fault
+        self.fail(fault)
+        return fault
 
     def _fatal(self, error: KafkaError) -> KafkaError | None:
         """Return the error after which nothing can be done any more, if it is such a one.
@@ -543,82 +528,6 @@ class Channel:
             except KafkaException as again:
                 return error_of(again) if error_of(again).fatal() else error
         return error if error.fatal() else None
-
-
-class EventLimits:
-    """What the client and the topic's settings refuse of an event: known before it is sent.
-
-    Only an event with a time outside `earliest` to `latest`, more than `light` bytes or characters,
-    or headers needs a `check`. Until the settings are read, and without the right to read them, the
-    broker alone judges.
-    """
-
-    def __init__(self, topic: Topic, config: Mapping[str, Any]) -> None:
-        self._topic = topic
-        self._own = int(config.get("message.max.bytes", OWN_BYTES))
-        codec = config.get("compression.type", config.get("compression.codec", "none"))
-        self._is_compressed = str(codec).lower() != "none"
-        self._read_at = -SETTINGS_S
-        self._before = self._after = self._bytes = LARGEST_TIME
-        self._weigh()
-
-    def check(self, stamp: int, value: Text, key: Text, headers: Headers | None) -> None:
-        """Raise `Rejected`, with the limit, for an event that would be refused."""
-        if self._fault(stamp, value, key, headers):
-            self.read()  # they may have been changed
-            fault = self._fault(stamp, value, key, headers)
-            if fault:
-                raise Rejected(f"the event was not sent: {fault}")
-
-    def _fault(self, stamp: int, value: Text, key: Text, headers: Headers | None) -> str:
-        now, name = self._bound(), f"Kafka topic {self._topic.name!r}"
-        if not 0 < stamp < LARGEST_TIME:
-            return f"event_time must be positive and in int64, got {stamp}: Kafka reads 0 as 'now'"
-        if not self.earliest <= stamp <= self.latest:
-            is_ahead = stamp > now
-            limit = f"after.max.ms={self._after}" if is_ahead else f"before.max.ms={self._before}"
-            apart = f"{shown_duration(abs(stamp - now))} {'ahead of' if is_ahead else 'behind'}"
-            at = f"event_time {shown_time(stamp)} is {apart} this clock"
-            return f"{at}, and {name} has message.timestamp.{limit}"
-        parts = [_bytes(value), _bytes(key)]
-        names = list(headers.items() if isinstance(headers, dict) else headers or ())
-        parts += [_bytes(each) for header in names for each in header]
-        if sum(parts) > self._own:
-            return f"it has {sum(parts)} bytes, and this client message.max.bytes={self._own}"
-        size = 3 + _varint(len(names)) + sum(_varint(part) + part for part in parts)
-        size += BATCH_BYTES + _varint(size)
-        if size > self._bytes and not self._is_compressed:
-            return f"it takes {size} bytes, and {name} has max.message.bytes={self._bytes}"
-        return ""
-
-    def _bound(self) -> int:
-        """Move the bounds of times with the clock, and return it."""
-        now = unix_ms()
-        self.earliest = max(1, now - self._before)
-        self.latest = min(LARGEST_TIME - 1, now + self._after)
-        return now
-
-    def read(self) -> None:
-        """Read the settings, unless that was just done; what cannot be read is left as it was."""
-        if clocks.monotonic() - self._read_at < SETTINGS_S:
-            return
-        try:
-            found = self._topic.settings(timeout_s=SETTINGS_S)
-        except NotedTimeError as error:
-            log.info("what Kafka topic %r refuses is not known: %s", self._topic.name, error)
-        else:
-            any_time = found.get("message.timestamp.type") == "LogAppendTime"
-            between = found.get("message.timestamp.difference.max.ms", LARGEST_TIME)
-            self._before, self._after = (
-                LARGEST_TIME if any_time else int(found.get(name, between)) for name in TIME_LIMITS
-            )
-            self._bytes = int(found.get("max.message.bytes", LARGEST_TIME))
-        self._read_at = clocks.monotonic()
-        self._weigh()
-
-    def _weigh(self) -> None:
-        is_aging = self._before < self._bound()  # then each event is checked
-        self.light = -1 if is_aging else min(self._own, self._bytes) // 4 - BATCH_BYTES
 
 
 def checked(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -660,12 +569,3 @@ def _as_raised(call: Callable[[], Answer]) -> Answer:
             if error.__context__ is reporting:
                 error.__context__ = reporting.__context__
             raise
-
-
-def _bytes(part: Text) -> int:
-    return len(part.encode() if isinstance(part, str) else part or b"")
-
-
-def _varint(number: int) -> int:
-    """Return how many bytes Kafka writes a length in."""
-    return max(1, ((number << 1).bit_length() + 6) // 7)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Self, TypedDict, Unpack
 
 from confluent_kafka import (
@@ -26,56 +23,29 @@ from confluent_kafka.admin import ClusterMetadata
 
 from noted_time.client.closing import Closing
 from noted_time.values import (
-    ClientFailed,
     NotedTimeError,
     Rejected,
     Time,
-    Unreachable,
     unix_ms_of,
 )
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
-from writer_client.kafka.channel import REPORTS_S, Channel, Headers, Text, log
-from writer_client.kafka.waiting_calls import WaitingCalls
-from writer_client.sending.clock import unix_ms
-from writer_client.sending.delivery import Epoch, OnFailure, Phase, Resting
+from writer_client.kafka.background import Background, ClockNotes, WaitingCalls, until_of
+from writer_client.kafka.channel import REPORTS_S, Channel, log
+from writer_client.kafka.limits import Headers, Text
+from writer_client.sending.delivery import Epoch, OnFailure, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
+from writer_client.sending.phases import Phase
 from writer_client.sending.vouched import check_ms, checked_domains
 
 POLL_EVERY = 64
 """A poll for each event would cost more than the event."""
 
-IDLE_S, WAITING_S = 1.0, 0.005
-"""How often reports are looked for while no event is produced: with no note that waits, or one."""
-
-RETRY_S = 1.0
-"""How long after a begin that failed the next one is tried."""
-
 OWN_QUEUE = 100_000
 """librdkafka's own `queue.buffering.max.messages`, if it is not set."""
 
-LIVE = ("live", "excluded")
-"""The states of a writer for which the watermark waits, or will again."""
-
 OnDelivery = Callable[[KafkaError | None, Message], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ClockNotes:
-    """The clock that a producer notes: `clock()` less `delay_ms`, every `period_ms`.
-
-    Events are to be stamped with this clock, and produced within `delay_ms` of that. Those that the
-    producer stamps (`event_time=None`) need no delay.
-    """
-
-    delay_ms: int = 0
-    period_ms: int = 1000
-    clock: Callable[[], Time] = unix_ms
-
-    def now_ms(self) -> int:
-        """Return the clock in Unix ms."""
-        return unix_ms_of(self.clock())
 
 
 class OfClient(TypedDict, total=False):
@@ -197,44 +167,32 @@ class KafkaNotedProducer(Closing):
         self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
         self._on_delivery: OnDelivery | None = self._first_delivery
 
-        def writing() -> WriterClient:
-            client = WriterClient(
-                controller_url,
-                topic if stream is None else stream,
-                writer,
-                domains=domains,
-                **of_client,
-            )
-            open_clients.discard(client)  # it is closed after what was produced is delivered
-            return client
-
+        named = topic if stream is None else stream
+        client = partial(WriterClient, controller_url, named, writer, domains=domains, **of_client)
         self._channel = channel = Channel(
-            config, topic, writing, domains=domains, on_failure=on_failure
+            config, topic, client, domains=domains, on_failure=on_failure
         )
         self.client = channel.client
         """The client that notes: its state, the stream's lower, the position noted."""
         # what each event needs: a lookup less
         self._tracker, self._limits = channel.tracker, channel.limits
-        self._produces_in: Phase | None = None  # until it has begun
+        self._produces_in = channel.produces_in
         self._produced, self._produce = channel.tracker.produced, channel.kafka.produce
         most = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
         self._waiting = WaitingCalls(most or sys.maxsize)
-        self._refused: NotedTimeError | None = None
         self._auto = auto
-        self._next_beat = 0.0
-        self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
-        self._notes = 0
-        self._done, self._done_at = (0, 0), 0.0
-        self._closed = False
         self._since_poll = 0
         self._pid = os.getpid()
-        self._calls: SimpleQueue[None] = SimpleQueue()  # an event is not safe from signal handlers
-        name = f"noted-time producer {writer}"
-        self._thread = threading.Thread(target=self._tend, name=name, daemon=True)
-        self._thread.start()
+        self._background = Background(
+            channel, self._waiting, clock=auto, idle_after_ms=idle_after_ms
+        )
         open_clients.add(self)
-        if wait != 0:
-            self._wait_at_first(wait)
+        try:
+            self._background.wait_at_first(wait)
+        except BaseException:
+            with suppress(NotedTimeError):
+                self.close(0.0)
+            raise
 
     @property
     def kafka(self) -> Producer:
@@ -254,7 +212,7 @@ class KafkaNotedProducer(Closing):
 
         It waits until the producer has begun, at most ten seconds; raises `Unreachable` then.
         """
-        self._wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
+        self._background.wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         return self._tracker.last_time(domain)
 
     # Events
@@ -311,12 +269,12 @@ class KafkaNotedProducer(Closing):
             or self.client.is_fenced
             or self._channel.fault is not None
         ):
-            self._check_phase()
+            self._channel.check_event()
         limits, size = self._limits, len(value or "") + len(key or "")
         if size > limits.light or headers or not limits.earliest <= stamp <= limits.latest:
             limits.check(stamp, value, key, headers)
         asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
-        if self._produces_in is None:
+        if not self._waiting.is_over:
             kept = value, key, partition, asked, copy(headers), stamp, event_times
             waits = not self._channel.is_reporting
             if self._waiting.keep(partial(self._send_kept, *kept, is_now=is_now), waits=waits):
@@ -356,7 +314,7 @@ class KafkaNotedProducer(Closing):
         way. Reports come without it as well: a thread looks for them each second.
         """
         self.check()
-        until, before = _until(timeout), self._channel.served
+        until, before = until_of(timeout), self._channel.served
         while True:
             left_s = until - clocks.monotonic()
             self._channel.poll(max(0.0, min(REPORTS_S, left_s)))
@@ -410,13 +368,14 @@ class KafkaNotedProducer(Closing):
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
-        time, self._notes = unix_ms_of(time), self._notes + 1
+        time = unix_ms_of(time)
+        self._background.notes += 1
         note = partial(self._note_kept, time, domain)
         if self._waiting.is_over or not self._waiting.keep(note):
             self._tracker.note(time, domain)
             self.check()
         if self._tracker.is_waiting:
-            self._wake()
+            self._background.wake()
 
     def flush(self, timeout: float = -1) -> Delivered:
         """Wait until all events are delivered and all notes durable, at most `timeout` seconds.
@@ -427,8 +386,8 @@ class KafkaNotedProducer(Closing):
         `Unreachable` when time is up, where Confluent's returns the number of events that are left:
         everything is kept and retried.
         """
-        until = _until(timeout)
-        self._wait_for_begin(until)
+        until = until_of(timeout)
+        self._background.wait_for_begin(until)
         self._channel.deliver(until)
         self._tracker.report()
         return Delivered(self.client.flush(max(0.0, until - clocks.monotonic())))
@@ -441,14 +400,11 @@ class KafkaNotedProducer(Closing):
         now is delivered.
         """
         self._channel.forgive()
-        self._wake()
+        self._background.wake()
 
     def check(self) -> None:
         """Raise what every call raises: `Fenced`, `ClientFailed`, `Rejected`, `DeliveryFailed`."""
-        self._channel.check()
-        refused, self._refused = self._refused, None
-        if refused is not None:
-            raise refused
+        self._background.check()
 
     # Transactions
 
@@ -463,9 +419,15 @@ class KafkaNotedProducer(Closing):
         `flush`, `idle` or `finish` is called, which find it out. They raise `Conflict` if it was an
         abort, and what was noted meanwhile is dropped; otherwise the next note covers both.
         """
-        self._wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
-        with self._channel.transaction():
+        self.begin_transaction()
+        try:
             yield
+            self._channel.deliver(clocks.monotonic() + channels.COMMIT_S)
+        except BaseException:
+            if self._tracker.phase is Phase.OPEN:
+                self._channel.abort_transaction(channels.COMMIT_S)
+            raise
+        self._channel.commit_transaction(channels.COMMIT_S)
 
     def init_transactions(self, timeout: float = -1) -> None:
         """Wait until the producer has begun; raises as a call after it.
@@ -473,11 +435,11 @@ class KafkaNotedProducer(Closing):
         It takes its transactions over from a former process by itself.
         """
         self._channel.check_transactional()
-        self._wait_for_begin(_until(timeout))
+        self._background.wait_for_begin(until_of(timeout))
 
     def begin_transaction(self) -> None:
         """Begin a transaction; see `transaction`."""
-        self._wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
+        self._background.wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         self._channel.begin_transaction()
 
     def commit_transaction(self, timeout: float = -1) -> None:
@@ -514,14 +476,14 @@ class KafkaNotedProducer(Closing):
 
         It waits again from the next event or note on. Raises what `flush` raises of deliveries.
         """
-        until = _until(timeout)
-        self._wait_for_begin(until)
+        until = until_of(timeout)
+        self._background.wait_for_begin(until)
         self._channel.rest(until, self.client.idle)
 
     def finish(self, timeout: float = 10.0) -> Flushed:
         """Deliver all events, report that the writer is finished, and flush; raises as `flush`."""
-        until = _until(timeout)
-        self._wait_for_begin(until)
+        until = until_of(timeout)
+        self._background.wait_for_begin(until)
 
         def leave() -> Flushed:
             return self.client.finish(timeout=max(0.0, until - clocks.monotonic()))
@@ -534,22 +496,19 @@ class KafkaNotedProducer(Closing):
         A transaction that is open is aborted. Raises what `flush` raises; even then the producer is
         closed.
         """
-        if self._closed or self._pid != os.getpid():
+        if self._channel.is_closed or self._pid != os.getpid():
             return
-        until = _until(timeout)
+        until = until_of(timeout)
         try:
             if self._tracker.phase is Phase.OPEN:
                 self._channel.abort_transaction(max(0.0, until - clocks.monotonic()))
             self.flush(max(0.0, until - clocks.monotonic()))
         finally:
-            self._closed = True
-            self._channel.ended.set()
+            self._channel.close()
             self._waiting.fail()
             open_clients.discard(self)
-            self._wake()
+            self._background.wake()
             self.client.end(max(0.0, until - clocks.monotonic()))
-            closed = Rejected(f"the producer of writer {self.client.writer!r} is closed")
-            self._channel.fail(closed)
 
     def end_soon(self) -> None:
         """Post what waits at once; the process is about to end."""
@@ -651,12 +610,6 @@ class KafkaNotedProducer(Closing):
             except Resting:
                 self._channel.join_again()
 
-    def _check_phase(self) -> None:
-        """Raise as `check`, and for an event outside a transaction if there are any."""
-        self.check()
-        if self._tracker.phase is not self._channel.produces_in:
-            raise Rejected("a producer with a transactional.id produces inside `transaction()`")
-
     def _first_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Look once whether the topic keeps the timestamps of its events."""
         if error is None and self._on_delivery is not self._own:
@@ -671,67 +624,7 @@ class KafkaNotedProducer(Closing):
         if self._own is not None:
             self._own(error, message)
 
-    # The begin
-
-    def _begin(self) -> None:
-        """Begin, and send what has waited for it; raises as `Channel.begin`."""
-        self._channel.begin()
-        name = f"noted-time topic {self.topic}"
-        threading.Thread(target=self._channel.watch, name=name, daemon=True).start()
-        self._waiting.end()
-        self._produces_in = self._channel.produces_in
-
-    def _begin_at_last(self) -> None:
-        """Begin, for as long as Kafka or the controller is away."""
-        while not (self._closed or self._waiting.is_over):
-            try:
-                self._begin()
-            except Unreachable as error:
-                self._put_off(error)
-                self._sleep(RETRY_S)
-            except Exception as error:  # noqa: BLE001 - every call raises it
-                failed = ClientFailed(f"the producer of writer {self.client.writer!r}: {error}")
-                fault = error if isinstance(error, NotedTimeError) else failed
-                if not self._closed:
-                    log.warning(
-                        "writer %r does not begin, and %d calls that waited are dropped: %s",
-                        *(self.client.writer, len(self._waiting), fault),
-                    )
-                self._channel.fail(fault)
-                self._waiting.fail()
-                self.client.end(0.0)
-                return
-
-    def _put_off(self, why: Unreachable) -> None:
-        """Remember why it has not begun, and log the first reason."""
-        if self._waiting.put_off(why):
-            log.warning("%s; it is tried further, and events and notes wait for it", why)
-
-    def _wait_at_first(self, timeout_s: float | None) -> None:
-        """Wait until it has begun, or for that long; raises why it cannot begin, and is closed."""
-        try:
-            self._waiting.wait(timeout_s)
-            self.check()
-        except BaseException:
-            with suppress(NotedTimeError):
-                self.close(0.0)
-            raise
-        if not self._waiting.is_over and self._waiting.delay is None:
-            who = f"the producer of writer {self.client.writer!r}"
-            self._put_off(Unreachable(f"{who} has not begun after {timeout_s:g} s"))
-
-    def _wait_for_begin(self, until: float) -> None:
-        """Wait until the producer has begun; raises why it has not, at last `Unreachable`."""
-        if self._waiting.is_over:
-            return
-        self.check()
-        self._waiting.wait(max(0.0, until - clocks.monotonic()))
-        self.check()
-        if not self._waiting.is_over:
-            raise Unreachable(
-                f"the producer of writer {self.client.writer!r} has not begun, and "
-                f"{len(self._waiting)} calls wait for it: {self._waiting.delay or 'no answer'}"
-            )
+    # Calls that have waited for the begin
 
     def _send_kept(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`
         """Send an event that has waited; one that is refused was not delivered."""
@@ -748,69 +641,7 @@ class KafkaNotedProducer(Closing):
             self._tracker.note(time, domain)
         except NotedTimeError as error:
             log.warning("%s", error)
-            self._refused = self._refused or error
-
-    # The thread
-
-    def _tend(self) -> None:
-        """Look for deliveries while no event is produced, and note the clock, or go idle.
-
-        It leaves them to a thread that produces: each report that is served here would wait for
-        that thread to pass the interpreter's lock.
-        """
-        self._begin_at_last()
-        self._next_beat = clocks.monotonic() + (self._auto.period_ms / 1000 if self._auto else 0.0)
-        while not self._closed:
-            polls = self._channel.polls
-            self._sleep(self._pause_s())
-            try:
-                if self._channel.polls == polls and not self._closed:
-                    self._channel.poll(0)
-                self._note_clock(clocks.monotonic())
-                self._go_idle(clocks.monotonic())
-            except Exception:  # noqa: BLE001 - the clock's, or of a callback in the configuration
-                log.exception("writer %r", self.client.writer)
-
-    def _wake(self) -> None:
-        """Have the thread look at once."""
-        if self._calls.empty():
-            self._calls.put(None)
-
-    def _sleep(self, timeout_s: float) -> None:
-        """Wait for `_wake`, at most that long; those during the last look count."""
-        with suppress(Empty):
-            self._calls.get(timeout=timeout_s)
-
-    def _pause_s(self) -> float:
-        idle_s = min(IDLE_S, self._idle_after_s or IDLE_S)
-        pause_s = WAITING_S if self._tracker.is_waiting else idle_s
-        if self._auto is None:
-            return pause_s
-        return max(0.0, min(pause_s, self._next_beat - clocks.monotonic()))
-
-    def _note_clock(self, now: float) -> None:
-        """Note the clock if that is due, and nothing has to be produced again first."""
-        if self._auto is None or now < self._next_beat:
-            return
-        self._next_beat = now + self._auto.period_ms / 1000
-        with self._tracker.lock:
-            holds = self._tracker.rests or self._channel.is_held or self._tracker.failed
-            if holds or self._closed or self._channel.fault:
-                return
-            time, last = self._auto.now_ms() - self._auto.delay_ms, self._tracker.time
-            self.client.clock_behind(0 if last is None else last - time)
-            self._tracker.note(time if last is None else max(time, last))
-
-    def _go_idle(self, now: float) -> None:
-        """Go idle if nothing was produced or noted for long enough, and nothing is open."""
-        if self._idle_after_s is None:
-            return
-        done = self._tracker.rows, self._notes
-        is_busy = self._tracker.under_way or self._tracker.phase is not Phase.CLEAR
-        if is_busy or done != self._done:
-            self._done, self._done_at = done, now
-        elif now >= self._done_at + self._idle_after_s and self.client.state in LIVE:
-            self._channel.rest_if_done()
+            self._background.refused = self._background.refused or error
 
 
 def _refuse_in_child() -> None:
@@ -833,11 +664,6 @@ def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
             log.exception("on_delivery failed")
 
     return deliver
-
-
-def _until(timeout_s: float) -> float:
-    """Return when that many seconds are over; below 0 they never are."""
-    return clocks.monotonic() + (timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX / 2)
 
 
 def _agreed(timestamp: int, event_time: Time | None) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum, auto
 from itertools import dropwhile
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from noted_time.values import (
     join_into,
     unix_ms_of,
 )
+from writer_client.sending.phases import BETWEEN, IN_TRANSACTION, Phase
 from writer_client.sending.vouched import NOWHERE, LateHours, check_int64
 from writer_client.sending.writer import Writer
 
@@ -44,17 +44,6 @@ catches the error calls `forgive` first, produces them again, and then notes aga
 
 class Resting(Rejected):
     """The writer is idle or finished: it has to join before it produces."""
-
-
-class Phase(Enum):
-    """Where a tracker is between transactions."""
-
-    CLEAR = auto()
-    """No transaction is open."""
-    OPEN = auto()
-    """One is open."""
-    UNRESOLVED = auto()
-    """Whether the last one was committed is unknown."""
 
 
 class EventTimes:
@@ -176,6 +165,7 @@ class DeliveryTracker:
         domain: str | Sequence[str] | None = None,
         look_again: Callable[[], object] | None = None,
         on_failure: OnFailure = "hold",
+        phase: Phase = Phase.CLEAR,
     ) -> None:
         self.lock = threading.RLock()
         """Held by each call; while it is held, no other thread produces or notes."""
@@ -191,7 +181,7 @@ class DeliveryTracker:
         self.raises = on_failure == "raise"
         self._open = Epoch(self)
         self._epochs = deque([self._open])
-        self.phase = Phase.CLEAR
+        self.phase = phase
         self.rests = False
         """Whether the writer left: `produced` refuses events until that is reset, after a join."""
         self.placing: set[object] = set()
@@ -307,7 +297,7 @@ class DeliveryTracker:
     def is_waiting(self) -> bool:
         """Whether notes wait for nothing but deliveries."""
         with self.lock:
-            return len(self._epochs) > 1 and self.phase is Phase.CLEAR and not self.failed
+            return len(self._epochs) > 1 and self.phase in BETWEEN and not self.failed
 
     def note(self, time: Time, domain: str | None = None) -> None:
         """Promise that all events with a time of `domain` below `time` were produced by now.
@@ -321,7 +311,7 @@ class DeliveryTracker:
             last = self.last_time(domain)
             if last is not None and time < last:
                 raise InvalidNote(self._client.writer, "invalid_time", last)
-            if self.phase is Phase.OPEN:
+            if self.phase in IN_TRANSACTION:
                 self._open.notes[domain] = time
                 return
             self._noted[domain] = time
@@ -359,7 +349,7 @@ class DeliveryTracker:
     def report(self) -> None:
         """Report what was delivered and not noted: late rows are known without a further note."""
         with self.lock:
-            if self.phase is Phase.CLEAR:
+            if self.phase in BETWEEN:
                 self._close({})
                 self.settle()
                 self._report(self._settled.sent)
@@ -372,7 +362,7 @@ class DeliveryTracker:
         """
         with self.lock:
             self.check()
-            if self.phase is Phase.OPEN:
+            if self.phase in IN_TRANSACTION:
                 raise Rejected("a transaction is open: commit or abort it first")
             if self.phase is Phase.UNRESOLVED:
                 raise Rejected("whether the last transaction was committed is unknown: find out")
@@ -387,14 +377,20 @@ class DeliveryTracker:
 
     # Transactions
 
+    def move(self, to: Phase) -> None:
+        """Move to another phase, by the table of `Phase`; nothing leads out of CLOSED."""
+        with self.lock:
+            if self.phase is not Phase.CLOSED:
+                self.phase = to
+
     def begin(self) -> None:
         """Begin a transaction; what is produced from here on belongs to it.
 
         If the outcome of the last one was unknown, it was committed: call `abort` first if not.
         """
         with self.lock:
+            self.move(Phase.OPEN)
             self._close({})
-            self.phase = Phase.OPEN
 
     def commit(self, *, is_certain: bool = True) -> None:
         """End the transaction; its notes leave when all of its events are delivered.
@@ -403,25 +399,25 @@ class DeliveryTracker:
         leaves after `begin`, or a `commit` or `abort` that is certain, says what the outcome was.
         """
         with self.lock:
+            was_open = self.phase in IN_TRANSACTION
+            self.move(Phase.CLEAR if is_certain else Phase.UNRESOLVED)
             if not is_certain:
                 self._doubtful, self._open.notes = self._open, {}
                 self._open = Epoch(self)
                 self._epochs.append(self._open)
-                self.phase = Phase.UNRESOLVED
-                return
-            if self.phase is Phase.OPEN:
+            elif was_open:
                 self._noted |= self._open.notes
                 self._close(self._open.notes)
-            self.phase = Phase.CLEAR
             self.settle()
 
-    def abort(self) -> None:
+    def abort(self, *, is_certain: bool = True) -> None:
         """Drop what was produced and noted in the transaction, and what was noted since its commit.
 
-        Clients report offsets of aborted events too, possibly later: they are ignored.
+        Clients report offsets of aborted events too, possibly later: they are ignored. If the
+        outcome `is_certain` not, nothing begins before the log has aborted the transaction.
         """
         with self.lock:
-            if self.phase is Phase.CLEAR:
+            if self.phase not in (*IN_TRANSACTION, Phase.UNRESOLVED):
                 return
             aborted = self._doubtful if self.phase is Phase.UNRESOLVED else self._open
             at = self._epochs.index(aborted)
@@ -431,7 +427,7 @@ class DeliveryTracker:
             for epoch in list(self._epochs)[at:]:
                 epoch.notes = {}
             self._noted = self._last_held()
-            self.phase = Phase.CLEAR
+            self.move(Phase.ABORTED if is_certain else Phase.UNABORTED)
             self.settle()
 
     # Failures
@@ -460,7 +456,7 @@ class DeliveryTracker:
             if not self.failed:
                 return None
             about = self._client.writer, self.failed, self._reason
-            aborts = self.phase is Phase.OPEN
+            aborts = self.phase in IN_TRANSACTION
             return DeliveryFailed(*about, is_aborted=aborts, drops_notes=self.raises)
 
     def check(self) -> None:
@@ -483,7 +479,9 @@ class DeliveryTracker:
                 epoch.sent -= epoch.failures
                 epoch.failures, epoch.notes = 0, {}
             self.failed = 0
-            if notes and self.phase is Phase.OPEN:
+            if self.phase is Phase.ABORTED:
+                self.move(Phase.CLEAR)
+            if notes and self.phase in IN_TRANSACTION:
                 self._open.notes = notes
             elif notes:
                 self._close(notes)

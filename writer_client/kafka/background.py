@@ -1,0 +1,257 @@
+"""The thread of a producer: it begins, looks for deliveries, and notes the clock or goes idle."""
+
+from __future__ import annotations
+
+import threading
+import time as clocks
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from noted_time.values import ClientFailed, NotedTimeError, Time, Unreachable, unix_ms_of
+from writer_client.kafka.channel import Channel, log
+from writer_client.sending.clock import unix_ms
+from writer_client.sending.phases import BETWEEN, Phase
+
+IDLE_S, WAITING_S = 1.0, 0.005
+"""How often reports are looked for while no event is produced: with no note that waits, or one."""
+
+RETRY_S = 1.0
+"""How long after a begin that failed the next one is tried."""
+
+LIVE = ("live", "excluded")
+"""The states of a writer for which the watermark waits, or will again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockNotes:
+    """The clock that a producer notes: `clock()` less `delay_ms`, every `period_ms`.
+
+    Events are to be stamped with this clock, and produced within `delay_ms` of that. Those that the
+    producer stamps (`event_time=None`) need no delay.
+    """
+
+    delay_ms: int = 0
+    period_ms: int = 1000
+    clock: Callable[[], Time] = unix_ms
+
+    def now_ms(self) -> int:
+        """Return the clock in Unix ms."""
+        return unix_ms_of(self.clock())
+
+
+class WaitingCalls:
+    """The calls that wait, in their order, until their producer has begun; at most `most`."""
+
+    def __init__(self, most: int) -> None:
+        self.is_over = False
+        """Whether calls are made at once."""
+        self.delay: Unreachable | None = None
+        """Why it has not begun."""
+        self._most = most
+        self._calls: deque[Callable[[], object]] = deque()
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._making: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def keep(self, call: Callable[[], object], *, waits: bool = True) -> bool:
+        """Have a call wait; returns `False` if it may be made at once.
+
+        Raises `BufferError` if there are too many. While those that wait are made, this waits for
+        them, or raises `BufferError` as well if it may not.
+        """
+        with self._lock:
+            if self._making in (None, threading.get_ident()) and not self.is_over:
+                if len(self._calls) >= self._most:
+                    raise BufferError(f"{self._most} calls wait until the producer has begun")
+                self._calls.append(call)
+                return True
+        if not (waits or self.is_over):
+            raise BufferError("the calls that waited for the begin are being made")
+        self._ended.wait()
+        return False
+
+    def put_off(self, why: Unreachable) -> bool:
+        """Set why it has not begun; returns whether that is the first reason."""
+        with self._lock:
+            is_first, self.delay = self.delay is None, why
+        return is_first
+
+    def end(self, last: Callable[[], object]) -> None:
+        """Make the calls that wait, and a last one; none may raise. Later ones are made at once."""
+        with self._lock:
+            self._making = threading.get_ident()
+        while self._calls:
+            self._calls[0]()
+            self._calls.popleft()
+        last()
+        self.is_over = True
+        self._ended.set()
+
+    def fail(self) -> None:
+        """Wake those who wait: it will not begin."""
+        self._ended.set()
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Wait for the end, or the failure; not in the thread that makes the calls.
+
+        `None` waits without limit.
+        """
+        if self._making != threading.get_ident():
+            self._ended.wait(timeout_s)
+
+
+class Background:
+    """Begins for a producer, and has its deliveries reported while no event is produced.
+
+    It leaves them to a thread that produces: each report that is served here would wait for that
+    thread to pass the interpreter's lock.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        waiting: WaitingCalls,
+        *,
+        clock: ClockNotes | None,
+        idle_after_ms: int | None,
+    ) -> None:
+        """Start to begin; the calls that are `waiting` are made then."""
+        self.notes = 0
+        """How many times were noted: none for so long, and the producer goes idle."""
+        self.refused: NotedTimeError | None = None
+        """What was refused of a note that waited for the begin: the next call raises it."""
+        self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
+        self._clock = clock
+        self._next_beat = 0.0
+        self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
+        self._done, self._done_at = (0, 0), 0.0
+        self._calls: SimpleQueue[None] = SimpleQueue()  # an event is not safe from signal handlers
+        self._who = f"the producer of writer {channel.client.writer!r}"
+        name = f"noted-time producer {channel.client.writer}"
+        threading.Thread(target=self._tend, name=name, daemon=True).start()
+
+    def wake(self) -> None:
+        """Have the thread look at once."""
+        if self._calls.empty():
+            self._calls.put(None)
+
+    def check(self) -> None:
+        """Raise as `Channel.check`, and what was refused meanwhile."""
+        self._channel.check()
+        refused, self.refused = self.refused, None
+        if refused is not None:
+            raise refused
+
+    # The begin
+
+    def wait_at_first(self, timeout_s: float | None) -> None:
+        """Wait until it has begun, or for that long; raises why it cannot begin."""
+        if timeout_s == 0:
+            return
+        self._waiting.wait(timeout_s)
+        self.check()
+        if not self._waiting.is_over and self._waiting.delay is None:
+            self._put_off(Unreachable(f"{self._who} has not begun after {timeout_s:g} s"))
+
+    def wait_for_begin(self, until: float) -> None:
+        """Wait until the producer has begun; raises why it has not, at last `Unreachable`."""
+        if self._waiting.is_over:
+            return
+        self.check()
+        self._waiting.wait(max(0.0, until - clocks.monotonic()))
+        self.check()
+        if not self._waiting.is_over:
+            why, calls = self._waiting.delay or "no answer yet", len(self._waiting)
+            raise Unreachable(f"{self._who} has not begun: {why}; {calls} calls wait for it")
+
+    def _begin(self) -> None:
+        """Begin, for as long as Kafka or the controller is away."""
+        while not (self._channel.is_closed or self._waiting.is_over):
+            try:
+                self._channel.begin()
+                self._waiting.end(lambda: self._tracker.move(Phase.CLEAR))
+            except Unreachable as error:
+                self._put_off(error)
+                self._sleep(RETRY_S)
+            except Exception as error:  # noqa: BLE001 - every call raises it
+                failed = ClientFailed(f"{self._who}: {error}")
+                fault = error if isinstance(error, NotedTimeError) else failed
+                if not self._channel.is_closed:
+                    log.warning(
+                        "writer %r does not begin, and %d calls that waited are dropped: %s",
+                        *(self._channel.client.writer, len(self._waiting), fault),
+                    )
+                self._channel.fail(fault)
+                self._waiting.fail()
+                self._channel.client.end(0.0)
+                return
+
+    def _put_off(self, why: Unreachable) -> None:
+        """Remember why it has not begun, and log the first reason."""
+        if self._waiting.put_off(why):
+            log.warning("%s; it is retried, and events and notes wait for it", why)
+
+    # Afterwards
+
+    def _tend(self) -> None:
+        self._begin()
+        self._next_beat = clocks.monotonic() + (self._clock.period_ms / 1000 if self._clock else 0)
+        while not self._channel.is_closed:
+            polls = self._channel.polls
+            self._sleep(self._pause_s())
+            try:
+                if self._channel.polls == polls and not self._channel.is_closed:
+                    self._channel.poll(0)
+                self._note_clock(clocks.monotonic())
+                self._go_idle(clocks.monotonic())
+            except Exception:  # noqa: BLE001 - the clock's, or of a callback in the configuration
+                log.exception("writer %r", self._channel.client.writer)
+
+    def _sleep(self, timeout_s: float) -> None:
+        """Wait for `wake`, at most that long; those during the last look count."""
+        with suppress(Empty):
+            self._calls.get(timeout=timeout_s)
+
+    def _pause_s(self) -> float:
+        idle_s = min(IDLE_S, self._idle_after_s or IDLE_S)
+        pause_s = WAITING_S if self._tracker.is_waiting else idle_s
+        if self._clock is None:
+            return pause_s
+        return max(0.0, min(pause_s, self._next_beat - clocks.monotonic()))
+
+    def _note_clock(self, now: float) -> None:
+        """Note the clock if that is due, and nothing has to be produced again first."""
+        if self._clock is None or now < self._next_beat:
+            return
+        self._next_beat = now + self._clock.period_ms / 1000
+        tracker = self._tracker
+        with tracker.lock:
+            notes = tracker.phase in (Phase.CLEAR, Phase.OPEN) and not tracker.failed
+            if not notes or tracker.rests or self._channel.fault:
+                return
+            time, last = self._clock.now_ms() - self._clock.delay_ms, tracker.time
+            self._channel.client.clock_behind(0 if last is None else last - time)
+            tracker.note(time if last is None else max(time, last))
+
+    def _go_idle(self, now: float) -> None:
+        """Go idle if nothing was produced or noted for long enough, and nothing is open."""
+        if self._idle_after_s is None:
+            return
+        done = self._tracker.rows, self.notes
+        between = self._tracker.phase in BETWEEN
+        if done != self._done or self._tracker.under_way or not between:
+            self._done, self._done_at = done, now
+        elif now >= self._done_at + self._idle_after_s and self._channel.client.state in LIVE:
+            with suppress(NotedTimeError):  # something is under way, open or held after all
+                self._channel.rest(now, self._channel.client.idle)
+
+
+def until_of(timeout_s: float) -> float:
+    """Return when that many seconds are over; below 0 they never are."""
+    return clocks.monotonic() + (timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX / 2)
