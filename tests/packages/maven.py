@@ -11,8 +11,9 @@ from examples.trials import java
 from noted_time import Rejected
 from tests.packages.building import ROOT, digest, metadata, require_equal
 
-SOURCES = ROOT / "java"
-POM = SOURCES / "pom.xml"
+PROJECT = ROOT / "java"
+SOURCES = PROJECT / "src" / "main" / "java"
+POM = PROJECT / "pom.xml"
 CHECKSUMS = ("md5", "sha1", "sha256", "sha512")
 NAMESPACE = {"": "http://maven.apache.org/POM/4.0.0"}
 CENTRAL = ("name", "description", "url", "licenses", "developers", "scm")

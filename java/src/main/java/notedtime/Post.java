@@ -1,0 +1,182 @@
+package notedtime;
+
+import static notedtime.Answer.ID;
+import static notedtime.Answer.NUMBER;
+import static notedtime.Answer.WORD;
+import static notedtime.Answer.found;
+import static notedtime.Answer.number;
+import static notedtime.Topic.NEVER;
+
+import java.io.IOException;
+import java.lang.System.Logger.Level;
+import java.lang.management.ManagementFactory;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.common.Uuid;
+
+/** Posts the notes of one writer, and does what their answers say; the thread's alone. */
+final class Post {
+    private final Settings settings;
+    private final List<String> urls;
+    private final HttpClient http;
+    private final String label, session = UUID.randomUUID().toString();
+    private long sequence;
+
+    /** Connects to nothing yet; gives the writer a name if the settings do not. */
+    Post(Settings settings) {
+        this.settings = settings;
+        urls = new ArrayList<>(settings.urls);
+        http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)  // without upgrades
+            .connectTimeout(Duration.ofMillis(Settings.ANSWER_MS)).build();
+        String[] process = (ManagementFactory.getRuntimeMXBean().getName() + "@").split("@", 3);
+        label = (process[1] + ":" + process[0]).replaceAll("[^A-Za-z0-9._:-]", "-");
+        String name = settings.client + "-" + label.replace(':', '-') + "-"
+            + session.substring(0, 4);
+        if (settings.writer.isEmpty())
+            settings.writer = name.substring(Math.max(0, name.length() - 249));
+    }
+
+    /** Takes the name over: from then on no former process notes under it. */
+    void join(Topic topic) throws Exception {
+        String log = topic.id.equals(Uuid.ZERO_UUID) ? "" : ",'log':'" + topic.id + "'";  // no id
+        String domain = settings.domain;
+        String answer = post(topic, log
+            + (settings.timeout > 0 ? ",'timeout_ms':" + settings.timeout : "")
+            + (domain.isEmpty() ? "" : ",'domains':['" + domain + "']"));
+        String time = "'" + (domain.isEmpty() ? "default" : domain) + "':" + NUMBER;
+        long known = number(time, found("'times':\\{([^}]*+)", answer, ""), NEVER);
+        synchronized (topic) {
+            topic.claim(topic.noted = Math.max(topic.claimed, known));
+            if (topic.leastLate >= topic.lateBelow) topic.reported(topic.late);
+            topic.mostLate = Math.min(topic.mostLate, topic.lateBelow - 1);
+            topic.doubts++;
+        }
+        topic.joined = true;
+    }
+
+    void note(Topic topic) throws Exception {
+        String fields;
+        long time, late;
+        synchronized (topic) {
+            time = topic.time(System.currentTimeMillis());
+            late = topic.late;
+            long most = topic.declares ? Math.max(topic.largest, topic.newest) : NEVER;
+            fields = ",'time':" + time + (most > NEVER ? ",'max_time':" + most : "")
+                + topic.position()
+                + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate
+                    + ",'most':" + topic.mostLate + "}" : "");
+            boolean rests = settings.byStamps && topic.inFlight.isEmpty()
+                && fields.equals(topic.fields);
+            if (topic.stopped || topic.doubts != topic.settled || rests || time == NEVER) return;
+            topic.claim(time);
+        }
+        if (late > 0 && topic.said.add("late")) topic.say(Level.WARNING, late + " records have "
+            + "timestamps below what was noted, or the stream's lower: readers may have closed "
+            + "their windows. Raise noted.time.delay.ms, or take noted.time.order=stamps");
+        post(topic, fields);
+        topic.fields = fields;
+        synchronized (topic) {
+            topic.noted = time;
+            topic.reported(late);
+        }
+    }
+
+    void idle(Topic topic) throws Exception {
+        post(topic, ",'state':'idle'" + topic.position());
+    }
+
+    /** Posts a note to the first controller that answers; returns the answer, which accepts it. */
+    private String post(Topic topic, String fields) throws Exception {
+        String failed = "";
+        for (String url : List.copyOf(urls)) {
+            sequence = Math.max(sequence + 1, System.currentTimeMillis() * 1000);
+            String note = "{'notes':[{'writer':'" + settings.writer + "','session':'" + session
+                + "','sequence':" + sequence
+                + (settings.domain.isEmpty() ? "" : ",'domain':'" + settings.domain + "'")
+                + (topic.tookOver ? "" : (topic.former.isEmpty() ? ",'takes_over':true"
+                : ",'took_over':[" + topic.former + "]") + ",'label':'" + label + "'") + fields;
+            var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.stream
+                + "/notes")).timeout(Duration.ofMillis(Settings.ANSWER_MS))
+                .header("content-type", "application/json").POST(HttpRequest.BodyPublishers
+                .ofString((note + "}]}").replace('\'', '"')));
+            if (!settings.token.isEmpty())
+                asked.header("authorization", "Bearer " + settings.token);
+            try {
+                var collected = new Answer();  // now: its time begins before the connection does
+                var answer = http.send(asked.build(), any -> collected);
+                String type = answer.headers().firstValue("content-type").orElse("no type");
+                String body = type.split(";")[0].endsWith("json") ? answer.body() : "";
+                String status = found("'status':" + WORD, body, found("'code':" + WORD, body, ""));
+                if (answer.statusCode() == 200 && status.equals("accepted"))
+                    return accepted(topic, body);
+                if (answer.statusCode() < 500 && !status.isEmpty()) {
+                    failed = refused(topic, status, body);
+                    break;
+                }
+                failed = "no controller answers: status " + answer.statusCode() + " of " + url
+                    + ", " + type.substring(0, Math.min(type.length(), 64));
+            } catch (IOException error) {
+                failed = "no controller answers: " + url + ": " + (error.getCause() instanceof
+                    TimeoutException ? "no whole answer in " + Settings.ANSWER_MS + " ms" : error);
+            }
+            Collections.rotate(urls, -1);
+        }
+        throw new IOException(failed);
+    }
+
+    private String accepted(Topic topic, String answer) {
+        long lower = number("'lower':" + NUMBER, answer, NEVER);
+        topic.tookOver = true;
+        topic.former = found("'took_over':\\[([\\w.',\\s-]{1,1000}+)]", answer, topic.former);
+        synchronized (topic) {
+            topic.lower = Math.max(topic.lower, lower);
+            topic.claim(topic.claimed);
+        }
+        long since = number("'since':" + NUMBER, answer, 0);
+        if (since > 0 && topic.said.add("" + since)) topic.say(Level.WARNING, "the watermark "
+            + "advances without it since " + Instant.ofEpochMilli(since) + " ("
+            + found("'reason':" + WORD, answer, "") + "): what it sends below its lower is late");
+        return answer;
+    }
+
+    /** Returns a sentence of why a note was refused, after which the next one may be accepted. */
+    private String refused(Topic topic, String status, String answer) {
+        long last = number("'last':" + NUMBER, answer, 0);
+        long since = number("'since':" + NUMBER, answer, 0);
+        synchronized (topic) {
+            topic.claim(status.equals("invalid_time") ? last : topic.noted);
+        }
+        topic.declares &= !found("'field':" + WORD, answer, "").equals("max_time");
+        if (status.equals("superseded")) sequence = Math.max(sequence, last);
+        if (status.equals("sealed")) topic.stop("the stream is sealed");
+        if (status.equals("another_log")) topic.stop("the stream's positions are of log "
+            + found("'known':" + ID, answer, "?") + ", and this topic is log " + found("'given':"
+            + ID, answer, "?") + ": if it was deleted and created again, delete and create its "
+            + "stream, too, or else give it a noted.time.stream of its own, and then create the "
+            + "producer again");
+        String holder = found("'session':('[\\w.-]{1,64}+')", answer, "?");
+        if (status.equals("fenced") && topic.tookOver && topic.former.contains(holder)) {
+            topic.tookOver = topic.joined = false;
+            return "fenced by a process from which it had taken the name, so the controller's "
+                + "database is that of a backup: it takes the name over once more";
+        }
+        if (status.equals("fenced")) topic.stop("another process, "
+            + found("'label':'([^']{0,128}+)", answer, "?") + ", took the name over at "
+            + Instant.ofEpochMilli(since) + ", and no note covers what this one sends: end it, or "
+            + "give it a noted.time.writer of its own");
+        if (!status.equals("invalid_position"))
+            return status + ": " + found("'detail':'((?:[^'\\\\]|\\\\.){0,500}+)",
+                answer.substring(Math.max(0, answer.lastIndexOf("\"detail\""))), "refused");
+        topic.joined = false;
+        return status + ": the topic ends below what was noted: it was deleted and created again, "
+            + "or lost records: delete and create its stream, too";
+    }
+}
