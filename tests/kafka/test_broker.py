@@ -13,7 +13,6 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from examples.trials import kafka, maven
 from examples.trials.kafka import Broker, Record
@@ -151,39 +150,6 @@ def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
 
 
 # What the tests of Kafka stand on: the broker, its topics, and the judge of marks
-
-
-def test_a_broker_killed_and_started_again_has_its_records_and_its_port(broker: Broker) -> None:
-    """As its clients expect, which reconnect to the same address."""
-    broker.create("kept", 2)
-    broker.send("kept", [(0, "a", 1000), (1, "b", 2000)])
-    broker.kill()
-    broker.start()
-    broker.send("kept", [(1, "c", 1500)])
-
-    assert sorted(broker.records("kept")) == [
-        Record(0, 0, 1000, None, b"a"),
-        Record(1, 0, 2000, None, b"b"),
-        Record(1, 1, 1500, None, b"c"),
-    ]
-
-
-def test_only_committed_records_are_judged(broker: Broker) -> None:
-    """Neither those of an aborted transaction nor the markers, which have offsets too."""
-    broker.create("committed", 1)
-    producer = Producer({**broker.config, "transactional.id": "t"})
-    producer.init_transactions(60)
-    for value, end in ("a", producer.commit_transaction), ("b", producer.abort_transaction):
-        producer.begin_transaction()
-        producer.produce("committed", value, timestamp=1000)
-        producer.flush(60)
-        end(60)
-    broker.send("committed", [(0, "c", 2000)])
-
-    assert [(each.offset, each.value) for each in broker.records("committed")] == [
-        (0, b"a"),
-        (4, b"c"),
-    ]
 
 
 def test_a_planted_violation_is_found_in_a_topic(broker: Broker, served: Served) -> None:

@@ -279,25 +279,6 @@ def test_a_loop_of_consume_transform_and_produce_notes_after_each_commit(
     assert (verdict.records, verdict.violations) == (1, ())
 
 
-def test_a_commit_without_an_answer_is_repeated(broker: Broker, topic: str, start: Start) -> None:
-    """No note leaves before its outcome, and it cannot be aborted meanwhile."""
-    producer = start(config={"transactional.id": topic})
-    producer.begin_transaction()
-    producer.produce(topic, "a", event_time=NOON)
-    while len(producer):
-        producer.poll(1)
-    broker.stop()
-    with pytest.raises(Unreachable, match="was committed is unknown"):
-        producer.commit_transaction(0.5)
-    with pytest.raises(Rejected, match="call `commit_transaction` again"):
-        producer.abort_transaction()
-    broker.start()
-    producer.commit_transaction()
-    producer.note_time(NOON + 1)
-
-    assert producer.flush(60).lower == NOON + 1
-
-
 def test_a_block_that_was_aborted_by_a_call_may_raise(topic: str, start: Start) -> None:
     """The next transaction begins as any other."""
     producer = start(config={"transactional.id": topic})

@@ -172,6 +172,8 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
     assert producer.client.flush(60).lower is None
     with pytest.raises(Unreachable, match="was committed is unknown"):
         producer.finish(0.1)
+    with pytest.raises(Rejected, match="call `commit_transaction` again"):
+        producer.abort_transaction()
     broker.start()
     monkeypatch.undo()
     assert producer.flush(60).lower == NOON + 2

@@ -17,7 +17,7 @@ import pytest
 from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import ClientFailed, UnknownStream
-from tests.support.faults import Fault, Faults
+from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 from tests.writer_client.scripted import URL, Scripted
@@ -26,16 +26,6 @@ from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClien
 ROOT = Path(__file__).resolve().parents[2]
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
-
-
-def test_a_flushed_note_is_known_to_the_controller(served: Served, stream: str) -> None:
-    """After a flush, the controller has time, position and largest event time."""
-    with WriterClient(served.url, stream, "UA") as client:
-        client.note_time(5, {0: 10}, max_time=8)
-        client.flush()
-        known = served.writers(stream)
-
-    assert known == {"UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}}
 
 
 def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
@@ -94,19 +84,6 @@ def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> No
 
     times = [body["notes"][0].get("time") for body in network.bodies]
     assert (times[-1], len(times) <= 3) == (9999, True)
-
-
-@pytest.mark.parametrize("fault", ["no connection", "no answer", "busy", "nonsense"])
-def test_a_note_survives_a_failing_network(served: Served, stream: str, fault: Fault) -> None:
-    """Whatever happens to the posts, the note arrives in the end."""
-    network = Faults(fault, fault, retry_after_s=0)
-    with WriterClient(
-        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
-    ) as client:
-        client.note_time(5, {0: 10})
-        client.flush()
-
-        assert served.writers(stream)["UA"]["times"] == {"default": 5}
 
 
 def test_a_controller_that_asks_for_time_is_given_it(served: Served, stream: str) -> None:
@@ -292,17 +269,6 @@ def test_a_closed_client_raises(served: Served, stream: str) -> None:
 
     with pytest.raises(Rejected, match="the client of writer 'UA' is closed"):
         client.note_time(5, {})
-
-
-def test_closing_waits_no_longer_than_asked() -> None:
-    """A writer can end while its controller is away."""
-    client = WriterClient("http://127.0.0.1:9", "flights", "UA", pace=Pace(backoff=SOON))
-    client.note_time(5, {0: 10})
-    began = time.monotonic()
-    with pytest.raises(Unreachable):
-        client.close(timeout=0.2)
-
-    assert time.monotonic() - began < 20
 
 
 def test_a_client_ends_its_thread(served: Served, stream: str) -> None:

@@ -281,25 +281,6 @@ def test_what_leaves_covers_what_was_produced_before(acts: list[str], seed: int)
     assert program.client._outbox.late_rows == 0
 
 
-def test_a_note_leaves_when_the_last_event_before_it_is_delivered() -> None:
-    """In whatever order deliveries are reported, and with the events of notes before it."""
-    client = Noting()
-    tracker = DeliveryTracker(client)
-    first, second = tracker.produced(5), tracker.produced(9)
-    tracker.note(10)
-    third = tracker.produced(12)
-    tracker.note(20)
-    third.delivered(0, 7)
-    first.delivered(0, 5)
-    tracker.settle()
-    held = list(client.left)
-    second.delivered(1, 3)
-    tracker.settle()
-
-    assert held == []
-    assert client.left == [Left(10, {0: 6, 1: 4}, 9), Left(20, {0: 8, 1: 4}, 12)]
-
-
 @pytest.mark.parametrize(("on_failure", "time"), [("raise", 5), ("hold", 30)])
 def test_what_was_noted_after_a_failure_leaves_only_for_who_handles_failures(
     on_failure: OnFailure, time: int
@@ -316,40 +297,6 @@ def test_what_was_noted_after_a_failure_leaves_only_for_who_handles_failures(
 
     assert [note.time for note in client.left] == [*{5, time}, 40]
     assert client._outbox.late_rows == (0 if on_failure == "raise" else 1)
-
-
-def test_one_note_leaves_after_a_commit() -> None:
-    """The last of the transaction, with all of its events, also those produced after it."""
-    client = Noting()
-    tracker = DeliveryTracker(client)
-    tracker.begin()
-    for time in (10, 20):
-        tracker.produced(5).delivered(0, time)
-        tracker.note(time)
-    tracker.produced(25).delivered(0, 30)
-    tracker.commit()
-
-    assert client.left == [Left(20, {0: 31}, 25)]
-
-
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_nothing_leaves_while_the_outcome_of_a_commit_is_unknown(*, is_committed: bool) -> None:
-    """A note of that time waits for the next transaction to begin, and is dropped by an abort."""
-    client = Noting()
-    tracker = DeliveryTracker(client)
-    tracker.begin()
-    tracker.produced(5).delivered(0, 4)
-    tracker.commit(is_certain=False)
-    tracker.note(10)
-    held = list(client.left)
-    if not is_committed:
-        tracker.abort()
-    tracker.begin()
-    tracker.commit()
-
-    assert held == []
-    assert client.left == ([Left(10, {0: 5}, 5)] if is_committed else [])
-    assert tracker.time == (10 if is_committed else None)
 
 
 def test_an_offset_below_that_of_an_earlier_note_leaves_the_position_where_it_is() -> None:

@@ -2,8 +2,6 @@
 
 import json
 import logging
-import subprocess
-import sys
 import traceback
 from pathlib import Path
 
@@ -13,33 +11,11 @@ import pytest
 
 from noted_time import Fenced, InvalidNote
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
 
-ROOT = Path(__file__).resolve().parents[2]
 HELD = {"session": "c07d", "label": "host-b:1017", "since": 1_795_169_136_901}
 FENCED = {"status": "fenced", "last": HELD}
-
-PROCESS = """
-import sys
-from noted_time import Fenced
-from writer_client import SegmentLogWriter, WriterClient
-
-root, url, stream, first = sys.argv[1:4] + [int(sys.argv[4])]
-try:
-    with WriterClient(url, stream, "UA") as client:
-        log = SegmentLogWriter(root, "flights", client=client, event_time="time")
-        client.flush()
-        for time in range(first, first + 400, 10):
-            print(time, flush=True)
-            sys.stdin.readline()
-            log.append([{"time": time}])
-            log.note_time(time)
-            client.flush()
-except Fenced as fenced:
-    sys.exit(f"fenced, with {fenced.rows} row in doubt")
-"""
 
 
 def process(root: Path, served: Served, stream: str) -> tuple[WriterClient, SegmentLogWriter]:
@@ -79,34 +55,6 @@ def test_two_processes_of_one_name_lose_no_row_in_silence(
     younger.finish()
     younger.close()
     assert lost(tmp_path, served, stream) == []
-
-
-def test_a_real_process_is_fenced_by_the_next(tmp_path: Path, served: Served, stream: str) -> None:
-    """It ends with a failure status, and reports how much may be late: its last row."""
-    command = [sys.executable, "-c", PROCESS, str(tmp_path), served.url, stream, "1000"]
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as older:
-        assert older.stdin is not None
-        assert older.stdout is not None
-        older.stdout.readline()
-        older.stdin.write("\n\n")
-        older.stdin.flush()
-        older.stdout.readline()
-        younger, log = process(tmp_path, served, stream)
-        younger.flush()
-        _, said = older.communicate("\n" * 40, timeout=PATIENCE_S)
-    log.note_time(2000)
-    younger.finish()
-    younger.close()
-
-    assert (older.returncode, said.splitlines()[-1]) == (1, "fenced, with 1 row in doubt")
-    assert len(lost(tmp_path, served, stream)) <= 1
 
 
 def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -183,19 +182,6 @@ def test_times_are_those_of_new_files(tmp_path: Path) -> None:
         Seen({0: 4, 3: 1}),
         Seen({0: 4, 3: 2}, {3: 6}, 6),
     ]
-
-
-@pytest.mark.parametrize("options", [{}, {"write_statistics": False}])
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_times_of_any_unit_come_from_statistics_or_rows(
-    tmp_path: Path, unit: str, options: dict[str, Any]
-) -> None:
-    """In ms; files without statistics are read."""
-    path = write(tmp_path, 0, 0, 1)
-    column = pa.array([1000, 3000, 2000], pa.timestamp("ms", "UTC")).cast(pa.timestamp(unit, "UTC"))
-    pq.write_table(pa.table({"time": column}), path, **options)
-
-    assert LogTimes(tmp_path, "flights", "time")() == Seen({0: 3}, {0: 3000}, 3000)
 
 
 def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> None:

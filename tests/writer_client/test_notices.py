@@ -366,22 +366,6 @@ def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused() -> None:
     assert post(outbox, OK) == [("live", None, {0: 6}, None)]
 
 
-def test_a_writer_with_a_wrong_clock_is_excluded(served: Served, stream: str) -> None:
-    """Its timeout runs while its notes are refused, and the others' time advances."""
-    with WriterClient(served.url, stream, "UA", timeout_ms=300) as client:
-        client.join()
-        client.flush()
-        served.note(stream, NOON, {"0": 1})
-
-        def excluded_though_it_notes() -> bool:
-            client.note_time(FAR, {1: 5})
-            with pytest.raises(InvalidNote, match="too_far_ahead"):
-                client.flush()
-            return bool(served.writers(stream)["UA"]["state"] == "excluded")
-
-        eventually(excluded_though_it_notes, expected=True)
-
-
 SECONDS = 1_357_034_400
 
 

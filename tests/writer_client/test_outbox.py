@@ -107,16 +107,6 @@ def test_a_durable_ticket_has_been_heard(played: list[Act]) -> None:
     assert all(heard.get(segment, 0) >= offset for segment, offset in durable.items())
 
 
-def test_the_position_of_a_coalesced_note_goes_to_the_next() -> None:
-    """A domain's note covers all that was written when it was made, in any domain."""
-    outbox = Outbox("UA")
-    outbox.note(1, {0: 5}, domain="a")
-    outbox.note(1, {1: 7}, domain="b")
-    outbox.note(2, {2: 9}, domain="a")
-
-    assert notes(outbox) == [("b", 1, {0: 5, 1: 7}, "live"), ("a", 2, {0: 5, 1: 7, 2: 9}, "live")]
-
-
 def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
     """It has no time of its own, so a time that was refused does not keep it from counting."""
     run = Run()
@@ -129,26 +119,6 @@ def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
         "idle",
         "note of writer 'UA' refused as invalid_time: last is 9",
     )
-
-
-def test_a_change_of_state_needs_no_domain() -> None:
-    """The answer of a stream with several domains names them, and the writer joins in one."""
-    run = Run()
-    run.outbox.join({0: 3})
-    run.drain()
-
-    assert (run.heard.record("UA").state, run.outbox.pop_refused()) == ("live", None)
-
-
-def test_leaving_reports_the_largest_event_time_of_each_domain() -> None:
-    """What was written after the last note still bounds the upper."""
-    run = Run()
-    for domain, largest in zip(DOMAINS, (70, 90), strict=True):
-        run.outbox.wrote(largest, domain, {0: 1})
-    run.outbox.finished({})
-    run.drain()
-
-    assert run.heard.record("UA").max_times == dict(zip(DOMAINS, (70, 90), strict=True))
 
 
 def test_a_note_declares_all_domains_of_its_writer() -> None:

@@ -56,13 +56,6 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
     ]
 
 
-def test_a_writer_continues_where_the_segment_ends(tmp_path: Path) -> None:
-    """A writer that opens a segment with files appends behind them."""
-    writer(tmp_path).append([{"time": 1}, {"time": 2}])
-
-    assert writer(tmp_path).append([{"time": 3}]) == 3
-
-
 def test_a_writer_that_slept_steps_over_many_appends(tmp_path: Path) -> None:
     """However far the segment went in between, the next append goes to its end."""
     sleeper, busy = writer(tmp_path), writer(tmp_path)

@@ -146,18 +146,3 @@ def test_a_writer_of_a_stream_that_was_made_again_joins_to_finish(
         client.finish()
 
     assert served.writers(stream)["UA"]["state"] == "finished"
-
-
-def test_a_join_takes_in_the_position_that_the_controller_knows(
-    served: Served, stream: str
-) -> None:
-    """That of a former self which crashed, if it is ahead of the caller's own."""
-    with WriterClient(served.url, stream, "UA") as client:
-        client.note_time(5, {0: 9, 1: 3})
-    with WriterClient(served.url, stream, "UA") as client:
-        client.join({1: 5})
-        client.flush()
-        known = client.position
-        client.note_time(10, {})
-
-    assert (known, served.writers(stream)["UA"]["position"]) == ({0: 9, 1: 5}, {"0": 9, "1": 5})
