@@ -6,7 +6,7 @@ import asyncio
 import random
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,22 +14,20 @@ from rich.console import Console
 from examples.descendants import end_with_this_process
 from examples.trials import kafka as jars
 from noted_time import NotedTimeError
-from tests.chaos import trial
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now
-from tests.chaos.kafka import trial as kafka_trial
 from tests.chaos.kafka.faults import KAFKA_FAULTS
+from tests.chaos.kafka.queried import of_kafka
+from tests.chaos.replicated import of_replicas
 from tests.chaos.turns import Plan, each_once, mixed
 from tests.chaos.verdict import tables
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from tests.chaos.trial import Trial
     from tests.chaos.turns import Killing, Turn
-    from tests.chaos.verdict import Verdict
-
-    Announce = Callable[[str], None]
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 MINUTES = 10.0
@@ -98,7 +96,7 @@ def _of_replicas(plan: Plan) -> int:
         console.print(NO_SERVER)
         return 2
     with Server(directory) as server:
-        return _hold(plan, lambda kept, announce: trial.hold(server, kept, plan, announce))
+        return _hold(plan, lambda kept, announce: of_replicas(server, kept, plan, announce))
 
 
 def _of_kafka(plan: Plan, *, relayed: bool) -> int:
@@ -108,13 +106,11 @@ def _of_kafka(plan: Plan, *, relayed: bool) -> int:
     except NotedTimeError as error:
         console.print(f"chaos --kafka needs a broker: {error}")
         return 2
-    return _hold(
-        plan, lambda kept, announce: kafka_trial.hold(kept, plan, announce, relayed=relayed)
-    )
+    return _hold(plan, lambda kept, announce: of_kafka(kept, plan, announce, relayed=relayed))
 
 
-def _hold(plan: Plan, hold: Callable[[Path, Announce], Coroutine[None, None, Verdict]]) -> int:
-    """Hold the trial and show what came of it; returns the exit status."""
+def _hold(plan: Plan, made: Callable[[Path, Callable[[str], None]], Trial[Any]]) -> int:
+    """Hold a trial and show what came of it; returns the exit status."""
     kept = BUILD / f"chaos-{plan.seed}"
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
@@ -126,7 +122,7 @@ def _hold(plan: Plan, hold: Callable[[Path, Announce], Coroutine[None, None, Ver
                 console.print(what)
 
         console.print(f"seed {plan.seed}; what happens is written to {kept}")
-        verdict = asyncio.run(hold(kept, announce))
+        verdict = asyncio.run(made(kept, announce).hold(kept))
     console.print(tables(verdict))
     if verdict.is_inconclusive:
         return 3

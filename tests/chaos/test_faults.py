@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.faults import FAULTS
-from tests.chaos.trial import hold
+from tests.chaos.replicated import of_replicas
 from tests.chaos.turns import Plan
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def least(verdict: Verdict) -> int:
 
 async def judged(server: Server, directory: Path, turns: tuple[Turn, ...]) -> Verdict:
     """Return the verdict of a trial with these turns, unless the machine did not run it in time."""
-    verdict = await hold(server, directory, Plan(1, turns=lambda _: turns))
+    plan = Plan(1, turns=lambda _: turns)
+    verdict = await of_replicas(server, directory, plan).hold(directory)
     if verdict.is_inconclusive:
         pytest.skip(f"inconclusive: {verdict.share}")
     return verdict

@@ -87,38 +87,6 @@ def judge(history: History, said: Mapping[str, Said]) -> None:
             _judge_key(history, stream, domain, said[name])
 
 
-def verdict(
-    history: History, *, seed: int, seconds: float, tried: Mapping[str, int], share: Share
-) -> Verdict:
-    """Return what was found, after all was judged."""
-    kinds = [span.kind for span in history.spans]
-    return Verdict(
-        seed=seed,
-        seconds=seconds,
-        faults={kind: kinds.count(kind) for kind in sorted(set(kinds))},
-        tried=tried,
-        counts=history.counts,
-        gaps_s=longest_gaps(history.steady_chains().values(), history.spans),
-        violations=tuple(history.violations),
-        share=share,
-    )
-
-
-def tried(history: History, kills: int) -> dict[str, int]:
-    """Return how much there was of everything in a trial of replicas."""
-    return {
-        "replicas killed (-9)": kills,
-        "notes acknowledged": history.counts["notes acknowledged"],
-        "notes sent more than once": history.counts["notes retried"],
-        "events written": sum(len(stream.events) for stream in history.streams.values()),
-        "scalings": history.counts["scalings"],
-        "marks truncated": history.counts["marks truncated"],
-        "writers away and back": history.counts["absences"],
-        "marks checked": sum(len(chain.seen) for chain in history.chains.values()),
-        "windows checked": sum(len(chain.windows) for chain in history.chains.values()),
-    }
-
-
 def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
     silent = history.silent.get(stream.name)
     heard, sent = history.reported[stream.name], history.reporting[stream.name]

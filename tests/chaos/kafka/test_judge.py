@@ -9,7 +9,7 @@ import pytest
 from examples.trials.kafka import Record
 from tests.chaos.history import Chain, History
 from tests.chaos.kafka.checks import Counted
-from tests.chaos.kafka.trial import MARKS, judge
+from tests.chaos.kafka.queried import MARKS, judge
 
 
 @dataclass

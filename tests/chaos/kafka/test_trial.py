@@ -7,7 +7,7 @@ import pytest
 from examples.trials import java, kafka
 from tests.chaos.kafka.arena import OBSERVERS, Ways
 from tests.chaos.kafka.faults import KAFKA_FAULTS
-from tests.chaos.kafka.trial import hold
+from tests.chaos.kafka.queried import of_kafka
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.turns import Plan, Turn
 from tests.chaos.verdict import Verdict
@@ -34,7 +34,8 @@ async def held(
     directory: Path, turns: tuple[Turn, ...], writers: dict[str, Kind], ways: Ways = OBSERVERS
 ) -> Verdict:
     """Return the verdict of a trial with these turns."""
-    return await hold(directory, Plan(1, turns=lambda _: turns), writers=writers, ways=ways)
+    plan = Plan(1, turns=lambda _: turns)
+    return await of_kafka(directory, plan, writers=writers, ways=ways).hold(directory)
 
 
 async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> None:

@@ -1,0 +1,159 @@
+"""The trial of replicas: writers and readers at work, and the laws of `docs/explain/chaos.md`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos.administering import Administering
+from tests.chaos.arena import Arena
+from tests.chaos.calls import Caller, NoAnswerError, comes_true
+from tests.chaos.checks import last_time, late
+from tests.chaos.collecting import ask_all, disagreements
+from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
+from tests.chaos.history import History, Journal
+from tests.chaos.reading import Reading
+from tests.chaos.scaling import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
+from tests.chaos.trial import Trial
+from tests.chaos.verdict import judge
+from tests.chaos.writing import Writing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from pathlib import Path
+
+    from tests.chaos.turns import Plan
+    from tests.support.postgres import Server
+
+
+class Replicated:
+    """Writers, readers and administrators of several streams, and what replicas promise them."""
+
+    moves_s = 60.0
+
+    def __init__(self, arena: Arena) -> None:
+        self.history = History(streams())
+        self._arena = arena
+
+    @asynccontextmanager
+    async def at_work(self, journal: Journal, chance: random.Random) -> AsyncIterator[None]:
+        """Have all write and read, and bring time to its end."""
+        self._chance = chance
+        written, read = asyncio.Event(), asyncio.Event()
+        writing = Writing(self.history, journal, written)
+        for name, settings in SETTINGS.items():
+            body = settings | {
+                "writer_timeout_ms": int(WRITER_TIMEOUT_S * 1000),
+                "max_time_ahead_ms": None,  # a fault sets the wall clocks of controllers
+            }
+            await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
+        async with asyncio.TaskGroup() as tasks:
+            work = (*self._writers(writing), *self._administrators(written))
+            writers = [tasks.create_task(self._quietly(each)) for each in work]
+            for each in self._readers(read):
+                tasks.create_task(self._quietly(each))
+            yield
+            written.set()
+            await asyncio.wait(writers)
+            await self._quietly(self._bring_time_to_its_end(writing))
+            read.set()
+
+    async def judge(self) -> None:
+        """Ask the replicas what is left of it, unless none answers."""
+        await self._quietly(self._judge())
+
+    def _caller(self) -> Caller:
+        """Return one more client."""
+        chance = random.Random(self._chance.random())
+        return Caller(self._arena.client(), self._arena.urls, self.history, chance)
+
+    def _writers(self, writing: Writing) -> list[Coroutine[Any, Any, None]]:
+        """Return the work of all writers: most note alone, some four together, some come and go."""
+        work = []
+        for stream in self.history.streams.values():
+            chances = [random.Random(self._chance.random()) for _ in range(6)]
+            if stream.name in (CONTROL, EXCLUDING):
+                work.append(writing.write(self._caller(), stream, 2, chances[0]))
+                self.history.absences[stream.name] = Counter()
+                pair = self._caller(), self._caller()
+                work.append(writing.come_and_go(*pair, stream, chances[1]))
+            if stream.name == CONTROL:
+                silent = stream.writer(chances[2])
+                self.history.silent[stream.name] = silent.name
+                work.append(writing.fall_silent(self._caller(), stream, silent))
+            elif stream.name != EXCLUDING:
+                for count, chance in zip((1, 1, 1, 1, 4), chances, strict=False):
+                    work.append(writing.write(self._caller(), stream, count, chance))
+        return work
+
+    def _administrators(self, written: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the work of the tasks that scale and truncate streams."""
+        administering = Administering(self.history, written)
+        work = {administering.scale: SCALED, administering.truncate: TRUNCATED}
+        for do, names in work.items():
+            for name in names:
+                chance = random.Random(self._chance.random())
+                yield do(self._caller(), self.history.streams[name], chance)
+
+    def _readers(self, read: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
+        """Return the work of all readers: two that follow each domain, a group for each stream."""
+        reading = Reading(self.history, read)
+        followers = [
+            reading.follow(self._caller(), *where) for where in self.history.chains for _ in "ab"
+        ]
+        groups = [
+            reading.read(self._caller(), stream, random.Random(self._chance.random()))
+            for stream in self.history.streams.values()
+        ]
+        return followers + groups
+
+    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work; if no replica answers any more, that is the finding."""
+        try:
+            await work
+        except NoAnswerError as error:
+            self.history.broke("answers", "all replicas", error)
+
+    async def _bring_time_to_its_end(self, writing: Writing) -> None:
+        """Have every live writer note the same last time, and wait until time is there."""
+        last, streams = last_time(self.history), self.history.streams.values()
+        await asyncio.gather(*(writing.finish(self._caller(), stream, last) for stream in streams))
+        if not await comes_true(lambda: not late(self.history, last), self.moves_s):
+            self.history.broke("watermarks advance", "the end", late(self.history, last))
+
+    async def _judge(self) -> None:
+        http, urls = self._arena.http, self._arena.urls
+        said = {
+            name: await ask_all(http, self._caller(), stream, self.history)
+            for name, stream in self.history.streams.items()
+        }
+        for stream, domain in self.history.chains:
+            marks = said[stream].marks[domain]
+            for account in await disagreements(http, urls, stream, domain, marks):
+                self.history.broke("replicas agree", f"{stream}/{domain}", account)
+        judge(self.history, said)
+
+    def tried(self) -> dict[str, int]:
+        """Return how much there was of everything."""
+        history = self.history
+        return {
+            "notes acknowledged": history.counts["notes acknowledged"],
+            "notes sent more than once": history.counts["notes retried"],
+            "events written": sum(len(stream.events) for stream in history.streams.values()),
+            "scalings": history.counts["scalings"],
+            "marks truncated": history.counts["marks truncated"],
+            "writers away and back": history.counts["absences"],
+            "marks checked": sum(len(chain.seen) for chain in history.chains.values()),
+            "windows checked": sum(len(chain.windows) for chain in history.chains.values()),
+        }
+
+
+def of_replicas(
+    server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = lambda _: None
+) -> Trial[Arena]:
+    """Return a trial of three replicas on a database of the server."""
+    arena = Arena(server, directory, random.Random(f"arena {plan.seed}"))
+    return Trial(arena, FAULTS, Replicated(arena), plan, announce)
