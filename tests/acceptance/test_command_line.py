@@ -27,18 +27,6 @@ def altered(directory: Path, statement: str) -> None:
         connection.commit()
 
 
-def test_the_first_serve_makes_its_database(tmp_path: Path) -> None:
-    """In an empty directory one command is enough, and its database is at the current schema."""
-    with ServeProcess(tmp_path).ready() as controller:
-        answer = httpx.put(f"{controller.url}/v1/streams/flights")
-        ready = httpx.get(f"{controller.url}/readyz")
-        controller.stop()
-
-    migrated = command("migrate", cwd=tmp_path)
-    statuses = (answer.status_code, ready.status_code, migrated.returncode)
-    assert (statuses, (tmp_path / DATABASE).exists()) == ((201, 200, 0), True)
-
-
 def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
@@ -81,16 +69,6 @@ def test_a_second_controller_is_refused(tmp_path: Path) -> None:
     assert (second.returncode, second.stderr.splitlines()[-1], still) == (1, says, 201)
 
 
-def test_a_killed_controller_leaves_no_lock(tmp_path: Path) -> None:
-    """The next one starts at once."""
-    with ServeProcess(tmp_path).ready() as first:
-        first.kill()
-    with ServeProcess(tmp_path).ready() as second:
-        alive = httpx.get(f"{second.url}/healthz").status_code
-
-    assert alive == 200
-
-
 def test_settings_come_from_the_environment(tmp_path: Path) -> None:
     """Database, address, level and format; the command line wins."""
     variables: dict[str, Any] = {
@@ -114,47 +92,6 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
 
     printed = f"cannot listen on 127.0.0.1:{port}: Address already in use"
     assert (second.returncode, printed in second.stderr) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        ([], ["serve", "migrate", "token", "demo", "Watermarks that the writers vouch for."]),
-        ([], ["stream", "explain", "writers", "remove", "hold", "ledger", "wait", "--version"]),
-        ([], ["complete-to", "changed-since", "claim"]),
-        (["claim"], ["show", "accept"]),
-        (["claim", "accept"], ["--comment", "--name"]),
-        (["complete-to"], ["--floor", "--zone", "--require-all", "--domain", "NOTED_TIME_URL"]),
-        ([], ["watch", "demo-stream"]),
-        (["watch"], ["--domain", "--every", "--limit", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
-        (["demo-stream"], ["--for", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
-        (["stream"], ["list", "create", "show", "log", "delete"]),
-        (["wait"], ["--timeout", "--url", "NOTED_TIME_URL", "--token", "NOTED_TIME_TOKEN"]),
-        (
-            ["serve"],
-            ["--database", "--host", "--port", "--log-level", "--log-format"]
-            + [f"NOTED_TIME_{n}" for n in ("DATABASE", "HOST", "PORT", "LOG_LEVEL", "LOG_FORMAT")]
-            + ["sqlite:///FILE", "noted-time stream create"],
-        ),
-        (
-            ["serve"],
-            ["--tls-cert", "--tls-key", "--require-token", "--insecure", "--host-name"]
-            + [f"NOTED_TIME_{n}" for n in ("TLS_CERT", "TLS_KEY", "REQUIRE_TOKEN", "INSECURE")],
-        ),
-        (["token"], ["create", "list", "revoke"]),
-        (
-            ["token", "create"],
-            ["--scope", "--stream", "--writer", "--expires-in", "--label", "--database"],
-        ),
-        (["migrate"], ["--database", "NOTED_TIME_DATABASE"]),
-    ],
-)
-def test_help_lists_everything(arguments: list[str], names: list[str]) -> None:
-    """Every command, flag and variable."""
-    printed = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
-
-    missing = [name for name in names if name not in printed.stdout]
-    assert (printed.exit_code, missing) == (0, [])
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:

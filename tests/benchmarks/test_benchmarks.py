@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,13 +45,6 @@ def run(tmp_path: Path) -> Run:
     return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
-def test_each_sample_is_compared_with_the_one_taken_beside_it() -> None:
-    """The ratio is of pairs, so that what slows both alike does not show."""
-    figure = Figure("f", "/s", Samples((10.0, 50.0)), Samples((20.0, 100.0)))
-
-    assert figure.ratio == Samples((0.5, 0.5))
-
-
 def test_a_figure_below_its_target_is_short() -> None:
     """A median ratio of 0.2 is not 0.33, and both forms of the report show it."""
     shown = " short" in "\n".join(lines([SLOW]))
@@ -88,54 +83,23 @@ def test_a_refused_note_gives_no_result(tmp_path: Path) -> None:
             again.check(drive(server.port, again.scripts(1, 4, 1)), database)
 
 
-def test_single_notes_are_measured(run: Run) -> None:
-    """A handful of requests go through the whole benchmark."""
-    figures = single_notes.measure(run, writers=128, requests=3)
-
-    assert [len(figure.ours.values) for figure in figures] == [3, 3, 3, 3]
-
-
-def test_batches_are_measured(run: Run) -> None:
-    """Small batches go through the whole benchmark, with their floor."""
-    (figure,) = note_batches.measure(run, writers=160, notes=10)
-
-    assert figure.floor is not None
-    assert all(value > 0 for value in (*figure.ours.values, *figure.floor.values))
-
-
-def test_marks_are_measured_from_a_note_to_a_waiting_reader(run: Run) -> None:
-    """By their median and their slowest."""
-    figures = visible_marks.measure(run, members=8)
-
-    assert [len(figure.ours.values) for figure in figures] == [3, 3]
-
-
-def test_a_mark_is_measured_for_each_of_many_readers(run: Run) -> None:
-    """By the CPU time of the controller."""
-    (figure,) = waiting_readers.measure(run, readers=40)
-
-    assert len(figure.ours.values) == 2
-
-
-def test_aggregation_is_measured_at_every_size(run: Run) -> None:
-    """Three figures for each size but the least, which is the floor."""
-    figures = aggregation.measure(run, sizes=(4, 16), notes=64)
-
-    assert [figure.ratio is not None for figure in figures] == [True] * 3
-
-
-def test_the_event_loop_is_measured_by_a_heartbeat(run: Run) -> None:
-    """Beside a mark of distinct times, and one past all writers at once."""
-    figures = heartbeat.measure(run, members=16)
-
-    assert [len(figure.ours.values) for figure in figures] == [1, 1]
-
-
-def test_time_windows_are_measured_once_the_reader_has_followed_all_marks(run: Run) -> None:
-    """Both kinds of positions are within the marks."""
-    figures = time_windows.measure(run, marks=1000, positions=50)
-
-    assert [len(figure.ours.values) for figure in figures] == [3, 3]
+@pytest.mark.parametrize(
+    ("measure", "sizes", "samples"),
+    [
+        (single_notes.measure, {"writers": 128, "requests": 3}, [3, 3, 3, 3]),
+        (note_batches.measure, {"writers": 160, "notes": 10}, [2]),
+        (visible_marks.measure, {"members": 8}, [3, 3]),
+        (waiting_readers.measure, {"readers": 40}, [2]),
+        (aggregation.measure, {"sizes": (4, 16), "notes": 64}, [2, 2, 2]),
+        (heartbeat.measure, {"members": 16}, [1, 1]),
+        (time_windows.measure, {"marks": 1000, "positions": 50}, [3, 3]),
+    ],
+)
+def test_a_benchmark_measures(
+    run: Run, measure: Callable[..., list[Figure]], sizes: dict[str, Any], samples: list[int]
+) -> None:
+    """A handful of requests go through all of it, with its floor."""
+    assert [len(figure.ours.values) for figure in measure(run, **sizes)] == samples
 
 
 def test_a_change_within_the_spread_of_either_tree_is_noise() -> None:
@@ -165,18 +129,6 @@ def test_the_page_of_speed_has_the_figures_that_are_kept_beside_it() -> None:
 
     assert page.filled(text, figures) == text
     assert len([*page.table(figures)]) == len(figures) + 2
-
-
-def test_what_stands_around_the_table_stays() -> None:
-    """And a page without a place for it is left as it is."""
-    text = f"# Speed\n\n{page.BEGIN}\n\n{page.END}\n\n## Kafka\n"
-    once = page.filled(text, [])
-
-    assert once.startswith(f"# Speed\n\n{page.BEGIN}\n\n| what | measured |")
-    assert once.endswith(f"|\n\n{page.END}\n\n## Kafka\n")
-    assert page.filled(once, []) == once
-    with pytest.raises(ValueError, match="unpack"):
-        page.filled(text.replace(page.END, ""), [])
 
 
 def test_a_table_has_a_row_for_each_figure() -> None:

@@ -19,10 +19,7 @@ def test_the_aggregator_is_the_rules_done_fast(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """Answers, marks, cuts, holders and timeouts are those of a model that forgets nothing."""
-    twins = Twins(settings)
-
-    for step in history:
-        twins.take(step)
+    twins = Twins.after(settings, history)
 
     assert list(twins.code.writers()) == list(twins.model.writers)
 
@@ -47,9 +44,7 @@ def test_without_foretells_what_leaving_a_writer_out_gives(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """The lower foretold is the one that comes when the writer is really excluded."""
-    twins = Twins(settings)
-    for step in history:
-        twins.take(step)
+    twins = Twins.after(settings, history)
     domains = list(twins.model.marks)
 
     code = twins.code.domains
@@ -71,9 +66,7 @@ def test_a_dry_run_foretells_what_then_happens(
     settings: StreamSettings, history: list[Step], removed: set[str], timeout_ms: int | None
 ) -> None:
     """Removing the writers, or changing the writer timeout, then leads to exactly that mark."""
-    twins = Twins(settings)
-    for step in history:
-        twins.take(step)
+    twins = Twins.after(settings, history)
     names = sorted(name for name in removed if name in twins.code)
 
     for domain in twins.model.marks:
@@ -162,9 +155,7 @@ def test_windows_and_cuts_name_the_writers_time_advanced_without(
     settings: StreamSettings, history: list[Step], size: int, start: int
 ) -> None:
     """Exactly those whose interval meets the window, or is open at the mark (S18)."""
-    twins = Twins(settings)
-    for step in history:
-        twins.take(step)
+    twins = Twins.after(settings, history)
 
     for domain, missing in twins.missing.items():
         last = twins.model.lower(domain)

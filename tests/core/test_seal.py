@@ -105,9 +105,7 @@ def test_after_any_history_a_seal_ends_the_stream(
     settings: StreamSettings, history: list[Step], *, restarts: bool
 ) -> None:
     """The final cut reaches everything ever known, the chain continues, and nothing follows."""
-    twins = Twins(settings)
-    for step in history:
-        twins.take(step)
+    twins = Twins.after(settings, history)
     code, model = twins.code, twins.model
     before = {domain: code.domains[domain].last for domain in model.marks}
     if restarts:

@@ -1,7 +1,9 @@
 """An `Aggregator` and the model side by side, driven by the same random steps."""
 
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Self
 
 import pytest
 from hypothesis import strategies as st
@@ -179,6 +181,14 @@ class Twins:
         self.appended_at: dict[str, int] = {}
         self.declared_at: dict[str, int] = {}
         self.missing: dict[str, MissingWriters] = {}
+
+    @classmethod
+    def after(cls, settings: StreamSettings, history: Iterable[Step]) -> Self:
+        """Return both after these steps."""
+        twins = cls(settings)
+        for step in history:
+            twins.take(step)
+        return twins
 
     def take(self, step: Step) -> None:
         """Take one step on both sides and compare all that can be asked."""

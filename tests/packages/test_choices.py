@@ -1,21 +1,14 @@
 """What a release tries, what it stops for, and what it names."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from examples.trials import java
 from noted_time import Rejected
 from tests.packages import building, maven, pythons
 from tests.packages.__main__ import chosen_pythons, require_commit
 
 HERE = {release: Path(f"/opt/{release}") for release in ("3.11", "3.12", "3.13", "3.15")}
-
-
-def test_all_pythons_that_are_here_are_tried() -> None:
-    """Also one that is newer than those that the project names."""
-    assert chosen_pythons(HERE, frozenset()) == HERE
 
 
 def test_a_python_that_is_not_here_stops_the_release() -> None:
@@ -39,13 +32,6 @@ def test_a_name_that_nothing_has_is_refused() -> None:
         chosen_pythons(HERE, frozenset({"3.21"}))
 
 
-def test_this_python_is_found() -> None:
-    """And asked for its version, as the name of a program may promise another one."""
-    release = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-    assert pythons.found().keys() >= {release}
-
-
 def test_a_release_is_of_a_commit() -> None:
     """A file that is not in it stops the release, unless it is only built."""
     require_commit([], may_differ=False)
@@ -62,21 +48,6 @@ def test_other_bytes_are_named(tmp_path: Path) -> None:
 
     with pytest.raises(Rejected, match=r"other bytes: x\.jar"):
         building.require_equal(tmp_path / "first", tmp_path / "again")
-
-
-def test_a_jar_does_not_depend_on_when_its_files_were_written(tmp_path: Path) -> None:
-    """Nor on who may read them."""
-    file = tmp_path / "notedtime" / "A.class"
-    file.parent.mkdir()
-    file.write_bytes(b"a")
-    jars = [tmp_path / "first.jar", tmp_path / "again.jar"]
-    java.pack(jars[0], tmp_path, [file])
-    file.unlink()
-    file.write_bytes(b"a")
-    file.chmod(0o600)
-    java.pack(jars[1], tmp_path, [file])
-
-    assert jars[0].read_bytes() == jars[1].read_bytes()
 
 
 def test_the_pom_lacks_what_only_a_person_knows() -> None:

@@ -1,7 +1,6 @@
 """What a streaming query has given out, batch by batch, as a sink that never doubles anything."""
 
 import json
-import re
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Row
@@ -47,16 +46,6 @@ class QueryOutput:
         last = _newest(self.checkpoint / "commits")
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
         last.unlink()
-
-    def log_lower(self, lower: int) -> None:
-        """Make the last batch one that was planned with this lower and failed before its commit."""
-        planned = _newest(self.checkpoint / "offsets")
-        text, found = re.subn(r'"lower": *-?[0-9]+', f'"lower": {lower}', planned.read_text())
-        assert found, f"no lower in {planned}"
-        planned.write_text(text)
-        for path in (planned, self.checkpoint / "commits" / planned.name):
-            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-        (self.checkpoint / "commits" / planned.name).unlink(missing_ok=True)
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         self.batches[batch_id] = batch.collect()

@@ -10,20 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials import kafka
-from tests.support import postgres
 from tests.support.processes import environment
 from tests.support.waiting import wait_until
-
-KINDS = (
-    "exec(eval(sys.stdin",
-    "kafka.Kafka",
-    "bin/postgres",
-    "SparkSubmit",
-    "pyspark.daemon",
-    "multiprocessing.forkserver",  # and its forks, which are controllers
-)
-HOLDING = Path("tests", "tooling", "programs", "holding.py")
 
 STARTS = """
 import subprocess, sys
@@ -53,14 +41,6 @@ def listed() -> dict[int, tuple[int, str]]:
     return {int(row[0]): (int(row[1]), row[2]) for row in rows if "<defunct>" not in row[2]}
 
 
-def descendants(ancestor: int) -> dict[int, str]:
-    """Return the command line of each process that a process started, or that these did."""
-    processes, found = listed(), {ancestor}
-    while more := {pid for pid, (parent, _) in processes.items() if parent in found} - found:
-        found |= more
-    return {pid: processes[pid][1] for pid in found if pid in processes}
-
-
 def run(root: Path, *words: str) -> subprocess.Popen[str]:
     """Run a program of Python, in the directory of this clone."""
     pipe = subprocess.PIPE
@@ -68,27 +48,6 @@ def run(root: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, cwd=root, env=environment(), stdin=pipe, stdout=pipe, text=True
     )
-
-
-@pytest.mark.acceptance
-@pytest.mark.skipif(not kafka.installed(), reason=kafka.MISSING)
-@pytest.mark.skipif(not postgres.binaries(), reason="needs PostgreSQL")
-def test_a_run_of_tests_that_is_killed_leaves_no_process_behind(
-    root: Path, tmp_path: Path, held: set[int]
-) -> None:
-    """A broker, a database, Spark with its Java and its Python, a controller, and pytest's own."""
-    own = ("-n", "1", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'run'}")
-    with run(root, "-m", "pytest", *own, str(HOLDING)) as tests:
-        held.add(tests.pid)
-        wait_until(lambda: [*tmp_path.glob("run/**/held")] or tests.poll() is not None)
-        assert tests.poll() is None, tests.communicate()[0]
-        found = descendants(tests.pid)
-        held |= found.keys()
-        tests.kill()
-
-    lacking = [kind for kind in KINDS if not any(kind in each for each in found.values())]
-    assert lacking == [], found
-    wait_until(lambda: not found.keys() & listed().keys())
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

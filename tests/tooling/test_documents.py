@@ -59,15 +59,6 @@ def test_a_public_class_has_what_it_inherits_from_internal_ones(pages: dict[str,
     assert [f'id="{name}"' in pages["writer_client.html"] for name in inherited] == [True] * 3
 
 
-def test_the_pages_load_nothing_from_the_network(
-    reference: ModuleType, pages: dict[str, str]
-) -> None:
-    """They can be read on a machine without any."""
-    loads = [load for page in pages.values() for load in reference.loaded_from_elsewhere(page)]
-
-    assert loads == []
-
-
 @pytest.mark.parametrize(
     "loading",
     [

@@ -1,11 +1,15 @@
-"""The folders of a package are small, and the names of its modules tell them apart."""
+"""The rooms of a package are small, their names tell them apart, and no record is there twice."""
 
+import ast
 from collections import Counter, defaultdict
 from pathlib import Path
 
 from tests.tooling.wheels import PACKAGES
 
 MOST = 14
+FEW = 3
+"""Records with fewer fields may be alike by chance."""
+
 ROLES = frozenset(("read", "source", "planner", "query", "files"))
 """What several rooms of a package have, each its own."""
 
@@ -31,3 +35,18 @@ def test_a_module_name_stands_once_in_a_package(root: Path) -> None:
             named[each.parts[0], each.stem].append(each.as_posix())
 
     assert [paths for paths in named.values() if len(paths) > 1] == []
+
+
+def test_no_two_classes_have_the_same_fields(root: Path) -> None:
+    """A fact that is there twice is in two truths one day."""
+    declared = defaultdict(list)
+    for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py")):
+        for each in ast.walk(ast.parse(path.read_text())):
+            if isinstance(each, ast.ClassDef):
+                targets = (part.target for part in each.body if isinstance(part, ast.AnnAssign))
+                fields = frozenset(name.id for name in targets if isinstance(name, ast.Name))
+                declared[fields].append(f"{path.relative_to(root)}::{each.name}")
+
+    assert [
+        classes for fields, classes in declared.items() if len(fields) >= FEW and len(classes) > 1
+    ] == []
