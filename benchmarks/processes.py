@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.store.migrate import migrate
+from examples.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,14 +52,6 @@ def controller(database: str) -> Iterator[Server]:
     words = ["-m", "controller", "serve", "--database", database, "--port", str(port)]
     with _serving([*words, "--log-level", "warning"], port) as server:
         yield server
-
-
-def free_port() -> int:
-    """Return a free port of the loopback."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 @contextmanager

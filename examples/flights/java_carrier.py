@@ -7,11 +7,9 @@ notes the newest departure that was sent less a delay, and a stop is answered on
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -38,13 +36,6 @@ noted.time.period.ms=10
 noted.time.timeout.ms=86400000
 """
 """By `stamps` it notes nothing while nothing lands, as at night: time waits for it for a day."""
-
-
-@cache
-def is_possible() -> bool:
-    """Return whether there is a JDK: a Java runtime cannot compile the interceptor."""
-    home = os.environ.get("JAVA_HOME")
-    return bool((home and shutil.which(Path(home, "bin", "javac"))) or shutil.which("javac"))
 
 
 def program(stage: Stage, carrier: str, delay_ms: int) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING
 import httpx
 from pyspark.sql import SparkSession
 
+from examples.ports import LOOPBACK, free_port, listens
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-LOOPBACK = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = Path(sys.prefix, "kafka")
 """Where `./run kafka` keeps jars, those of Spark in `connector`."""
@@ -56,7 +56,7 @@ def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[st
     `database` is its SQLite file, complete once the block has ended. Yields its URL. Raises
     `SurroundingsError`, with the end of its log, if it does not start.
     """
-    port = port or _free_port()
+    port = port or free_port()
     url = f"http://{LOOPBACK}:{port}"
     words = ["-m", "controller", "serve", "--host", LOOPBACK, "--port", str(port)]
     words += ["--database", f"sqlite:///{database.resolve()}"]
@@ -74,9 +74,9 @@ def broker(directory: Path) -> Iterator[str]:
     fetch = [sys.executable, "run", "kafka", "--fetch"]
     if subprocess.run(fetch, cwd=ROOT, check=False).returncode:
         raise SurroundingsError("the jars of Kafka could not be fetched, see above")
-    port = _free_port()
+    port = free_port()
     words = ["run", "kafka", "--port", str(port), "--data", str(directory / "kafka")]
-    with _running("broker", words, directory, lambda: _listens(port)):
+    with _running("broker", words, directory, lambda: listens(port)):
         yield f"{LOOPBACK}:{port}"
 
 
@@ -177,17 +177,6 @@ def end(process: subprocess.Popen[str]) -> None:
     for pipe in filter(None, (process.stdin, process.stdout)):
         with suppress(BrokenPipeError):
             pipe.close()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((LOOPBACK, port)) == 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def _session_builder(directory: Path, jars: str) -> SparkSession.Builder:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from examples.flights import java_carrier
 from examples.flights.data import HOUR_MS
+from examples.trials import java
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ RESOLVED = Way(
 WAYS = (ITSELF, RESOLVED, INTERCEPTED, TIMESTAMP)
 MOST_NAMED = 3
 OBSERVED = {"MQ": TIMESTAMP, "US": RESOLVED}
-IN_JAVA = {"EV": INTERCEPTED} if java_carrier.is_possible() else {}
+IN_JAVA = {"EV": INTERCEPTED} if java.compiler() else {}
 OTHERS = {**OBSERVED, **IN_JAVA}
 DELAYED = tuple(carrier for carrier, way in OTHERS.items() if way in {TIMESTAMP, INTERCEPTED})
 

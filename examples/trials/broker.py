@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -28,6 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from examples.ports import free_port, listens
 from examples.trials import classes
 from examples.trials.waiting import PATIENCE_S, wait_until
 from noted_time import NotedTimeError
@@ -305,8 +304,7 @@ class Broker:
         assert self._process is not None
         ended = self._process.poll() is not None
         assert not ended, (self._root / "out").read_text()[-2000:]
-        with closing(socket.socket()) as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+        return listens(self._port)
 
 
 def _second(address: str) -> Settings:
@@ -325,10 +323,3 @@ def _java() -> str:
     """Return the program of JAVA_HOME, or else of the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens now."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

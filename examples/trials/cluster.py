@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -18,12 +17,12 @@ import httpx
 import pyspark
 
 from examples.flights.surroundings import JAVA_OPTIONS, SMALL_BATCHES
+from examples.ports import LOOPBACK, listens
 from examples.trials import classes
 from examples.trials.spark_programs import SparkProgram, environment
 from examples.trials.waiting import PATIENCE_S, wait_until
 
 HOME = Path(pyspark.__file__).parent
-LOOPBACK = "127.0.0.1"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CLASS = (str(HOME / "bin" / "spark-class"),)
@@ -252,12 +251,6 @@ def children(parent: int, containing: str) -> Iterator[int]:
             with suppress(OSError):  # it may end meanwhile
                 if containing in Path(f"/proc/{child}/cmdline").read_text():
                     yield child
-
-
-def listens(port: int) -> bool:
-    """Return whether something listens on a port of this machine."""
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def free_ports(count: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from examples.trials.broker import HOME, JARS, Broker, Record, Settings, free_port
+from examples.trials.broker import HOME, JARS, Broker, Record, Settings
 from spark_integration.session.jars import CONNECTOR, Jar, fetch
 
-__all__ = ["HOME", "Broker", "Record", "Settings", "free_port"]
+__all__ = ["HOME", "Broker", "Record", "Settings"]
 
 
 def _listed(file: Path) -> tuple[Jar, ...]:

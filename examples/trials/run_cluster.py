@@ -24,8 +24,9 @@ from examples.flights.kafka import KEPT_FOR_EVER, record
 from examples.flights.replay import PATIENCE_S, SEGMENTS, STREAM, create_stream
 from examples.flights.schedule import Step, steps
 from examples.flights.surroundings import SurroundingsError, controller, require_java
+from examples.ports import listens
 from examples.trials import kafka
-from examples.trials.cluster import Cluster, listens
+from examples.trials.cluster import Cluster
 from examples.trials.run_kafka import alone, interrupt, say
 from examples.trials.spark_programs import SparkProgram
 from noted_time import NotedTimeError, Rejected

@@ -7,16 +7,16 @@ import fcntl
 import shlex
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 from confluent_kafka import KafkaException
 
 from examples.descendants import end_with_this_process
+from examples.ports import listens
 from examples.trials import maven
 from examples.trials.broker import HOME, JARS, Broker
 from examples.trials.secured_kafka import CA, OWN, SecuredBroker
@@ -123,9 +123,8 @@ def _run(
     data: Path, port: int, topics: Sequence[tuple[str, int]], *, is_secured: bool = False
 ) -> None:
     made = (SecuredBroker if is_secured else Broker)(data, port=port)
-    with closing(socket.socket()) as probe:
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
+    if listens(port):
+        raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
     with alone(data, "kafka"), made as broker:
         there = broker.topics()
         for name, partitions in topics or ([] if there else [FIRST]):

@@ -12,7 +12,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from examples.trials.broker import Broker, free_port
+from examples.ports import free_port
+from examples.trials.broker import Broker
 from examples.trials.tokens import KEYS, TokenServer
 
 CERTIFICATES = Path(__file__).with_name("kafka_tls")

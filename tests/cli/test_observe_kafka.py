@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials.kafka import Broker, free_port
+from examples.ports import free_port
+from examples.trials.kafka import Broker
 from tests.cli.conftest import Commands, Said, observed
 from tests.support.processes import environment
 from tests.support.served import Served

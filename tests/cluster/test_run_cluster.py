@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials.cluster import Cluster, free_ports, listens
+from examples.ports import listens
+from examples.trials.cluster import Cluster, free_ports
 from examples.trials.kafka import Broker
 from examples.trials.run_cluster import PORTS, available_mb, count_flights, refuse
 from noted_time import Rejected

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from examples.trials.kafka import free_port
+from examples.ports import free_port
 from tests.image.container import Container, Image
 
 pytestmark = pytest.mark.acceptance

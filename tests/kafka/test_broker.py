@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.ports import free_port
 from examples.trials import kafka, maven
 from examples.trials.kafka import Broker, Record
 from noted_time import NotedTimeError
@@ -48,11 +49,11 @@ def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
 
 def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
     """Ctrl-C reaches the broker as well; a second one is refused, be it over port or data."""
-    port = kafka.free_port()
+    port = free_port()
     with run_kafka(tmp_path, "--port", str(port), "--topic", "flights:4") as first:
         said = read_until(first, "another terminal")
         on_port = run_kafka(tmp_path / "other", "--port", str(port)).communicate()[1]
-        on_data = run_kafka(tmp_path, "--port", str(kafka.free_port())).communicate()[1]
+        on_data = run_kafka(tmp_path, "--port", str(free_port())).communicate()[1]
         look = Topic({"bootstrap.servers": f"127.0.0.1:{port}"}, "flights").look()
         os.killpg(first.pid, signal.SIGINT)
         first.communicate()
@@ -71,7 +72,7 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
 
 def test_what_it_prints_to_try_works_as_it_is_pasted(tmp_path: Path) -> None:
     """Where there is no topic it creates one, so that there is something to try it with."""
-    with run_kafka(tmp_path, "--port", str(kafka.free_port())) as process:
+    with run_kafka(tmp_path, "--port", str(free_port())) as process:
         printed = "".join(read_until(process, "consumer.close()"))
         produce, consume = re.findall(r"^\S+ -c '.*?'$", printed, re.MULTILINE | re.DOTALL)
         subprocess.run(produce, shell=True, check=True)  # noqa: S602 - as the shell has it

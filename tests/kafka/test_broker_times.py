@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from examples.trials.kafka import Broker, Record, free_port
+from examples.ports import free_port
+from examples.trials.kafka import Broker, Record
 from noted_time import NotObservable, Rejected, Unreachable
 from noted_time.kafka.topic import Topic, TopicLook
 from tests.kafka.test_looks import Busy

@@ -11,8 +11,8 @@ from typing import Any, Self
 import httpx
 import yaml  # type: ignore[import-untyped]
 
+from examples.ports import free_port
 from tests.operations.handbook import ALERTS, MONITORING
-from tests.operations.proxies import free_port
 from tests.support.waiting import PATIENCE_S
 
 FASTER = 15

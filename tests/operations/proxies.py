@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Self
 
+from examples.ports import free_port
 from tests.operations.handbook import PAGE
 from tests.support.waiting import PATIENCE_S
 
@@ -39,12 +40,6 @@ def block(language: str) -> str:
         rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
     return str(found)
-
-
-def free_port() -> int:
-    """Return a port without a listener."""
-    with socket.create_server(("127.0.0.1", 0)) as opened:
-        return int(opened.getsockname()[1])
 
 
 class Proxy:

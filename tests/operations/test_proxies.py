@@ -11,8 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
+from examples.ports import free_port
 from noted_time.client import OWNER
-from tests.operations.proxies import CERTIFICATE, Proxy, free_port
+from tests.operations.proxies import CERTIFICATE, Proxy
 from tests.support.processes import ServeProcess
 from tests.support.waiting import PATIENCE_S
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.store.port import Leases, StoreUnavailable, Transaction
+from examples.ports import listens
 from tests.replicas.pair import BUCKETS, replica
 from tests.replicas.played import HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import buckets, lowers, note, status
@@ -193,19 +194,11 @@ def test_one_that_has_its_database_for_itself_takes_slow_requests_to_the_end(
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
         slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
         only.process.terminate()
-        wait_until(lambda: not _listens(only))
+        wait_until(lambda: not listens(only.port))
         answered = completed(slow)
         ended = only.process.wait(timeout=PATIENCE_S)
 
     assert (answered, ended) == (b"HTTP/1.1 200 OK", 0)
-
-
-def _listens(server: ServeProcess) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", server.port), timeout=5).close()
-    except OSError:
-        return False
-    return True
 
 
 # What becomes of streams when replicas come, stop, die, sleep, or lose their way

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from typing import Self
 
 import httpx
 
+from examples.ports import free_port
 from noted_time.client import Json
 from tests.support.calls import HTTP
 from tests.support.processes import ROOT
@@ -34,13 +34,6 @@ def install(directory: Path) -> None:
     options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
     target = ["--target", str(directory), *map(str, wheels.glob("*.whl"))]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *target], check=True)
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Airflow:

@@ -8,7 +8,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Any, Self
 
 import psycopg
 
+from examples.ports import free_port
 from tests.support.waiting import PATIENCE_S
 
 PASSWORD = "s3cr3t-of-the-tests"  # noqa: S105 - of a server on loopback that lives for minutes
@@ -74,7 +74,7 @@ class Server:
         self._directory = Path(tempfile.mkdtemp(prefix="noted-time-postgres-"))
         self._user = _someone_else(self._directory)
         self._numbers = count(1)
-        self.port = _free_port()
+        self.port = free_port()
         password = self._directory / "password"
         password.write_text(PASSWORD)
         password.chmod(0o644)
@@ -189,9 +189,3 @@ def _someone_else(directory: Path) -> dict[str, Any]:
     entry = names.get("postgres") or names["nobody"]
     os.chown(directory, entry.pw_uid, entry.pw_gid)
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
