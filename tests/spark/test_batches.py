@@ -9,7 +9,7 @@ import pytest
 
 from noted_time import BacklogPolicy, ScaleEvent, UnknownStream
 from noted_time.filelog.layout import UnreadableFile
-from spark_integration import Batches, CatchUp
+from spark_integration import Batches, CatchUp, ReadRange
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from tests.support.disorder import disorder, replay
@@ -27,8 +27,13 @@ def names(found: list[Batch]) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     "options",
-    [(Batches(15),), (Batches(15, "time"),), (Batches(9), CatchUp(BacklogPolicy(behind_ms=1), 30))],
-    ids=["share", "time", "catch up"],
+    [
+        (Batches(15),),
+        (Batches(15, "time"),),
+        (Batches(9), CatchUp(BacklogPolicy(behind_ms=1), 30)),
+        (Batches(15), ReadRange(2000, 12_000)),
+    ],
+    ids=["share", "time", "catch up", "range"],
 )
 def test_a_batch_that_is_run_again_is_identical_under_any_option_and_needs_no_controller(
     flights: NotedStream, controller: Served, options: tuple[Option, ...]

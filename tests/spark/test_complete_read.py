@@ -260,55 +260,51 @@ def test_a_window_with_a_missing_writer_is_refused_on_request(
     assert [each.time for each in refused.value.missing.writers] == [5]
 
 
-@pytest.mark.spark
+def looked_up(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: ANN401
+    """Look a window up, as each read does before Spark plans anything."""
+    late = asked.pop("late", "warn")
+    where: dict[str, Any] = {"event_time": "at", "domain": None}
+    noted, read = Noted(url, "flights"), BatchRead(**asked)
+    complete_window(noted, start, end, read=read, late=late, **where)
+
+
 def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
-    spark: SparkSession, log: HourlyLog, caplog: pytest.LogCaptureFixture
+    served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Unless that is accepted; about a window before its last time nothing is reported."""
-    without_depot(log)
-    log.read(spark, 1, 5)
-    log.read(spark, 5, 9, missing="accept")
-    quiet = list(caplog.messages)
-    log.read(spark, 5, 9)
-
-    assert quiet == []
-    assert caplog.messages == ["stream 'flights' from 5 to 9: without depot (removed)"]
-
-
-def test_a_window_is_named_by_its_times(served: Served, caplog: pytest.LogCaptureFixture) -> None:
-    """Not in milliseconds, which nobody reads."""
+    """Unless that is accepted; by its times, not in milliseconds, which nobody reads."""
     ten = 1_357_034_400_000
-    served.post("flights", *({"writer": name, "time": ten} for name in ("shop", "depot")))
+    for time in (ten - HOUR, ten):
+        served.post("flights", *({"writer": name, "time": time} for name in ("shop", "depot")))
     served.call("DELETE", "/flights/writers/depot")
     served.post("flights", {"writer": "shop", "time": ten + HOUR})
-    noted = Noted(served.url, "flights")
-    asked: dict[str, Any] = {"event_time": "at", "domain": None, "late": "accept"}
     with caplog.at_level("WARNING"):
-        complete_window(noted, ten, ten + HOUR, read=BatchRead(), **asked)
+        looked_up(served.url, ten - HOUR, ten)
+        looked_up(served.url, ten, ten + HOUR, missing="accept")
+        quiet = list(caplog.messages)
+        looked_up(served.url, ten, ten + HOUR)
     with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not below its end 2013-"):
-        complete_window(noted, ten + HOUR, ten, read=BatchRead(), **asked)
+        looked_up(served.url, ten + HOUR, ten)
 
-    assert "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z: without depot" in caplog.text
+    says = "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z: without depot (removed)"
+    assert (quiet, caplog.messages) == ([], [f"stream 'flights' {says}"])
 
 
-@pytest.mark.spark
 def test_a_window_with_late_rows_is_read_with_a_warning(
-    spark: SparkSession, log: HourlyLog, caplog: pytest.LogCaptureFixture
+    served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Or refused, or read without a word; so is one that begins before the first mark."""
-    log.files.append(0, (1, "a"), writer="w")
     for time in (1, 9):
-        log.note("w", time, {0: 1}, 1)
-    log.notes([{"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}}])
+        served.note("flights", time, {"0": 1})
+    served.post("flights", {"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}})
     with pytest.raises(RowsLate, match=r"complete, but rows came too late: 112 of w$") as refused:
-        log.read(spark, 1, 9, late="fail")
+        looked_up(served.url, 1, 9, late="fail")
     with pytest.raises(Rejected, match="late must be 'warn' or 'fail' or 'accept'"):
-        log.read(spark, 1, 9, late="no")
-    log.read(spark, 1, 9, late="accept")
-    log.read(spark, 1, 5)
+        looked_up(served.url, 1, 9, late="no")
+    looked_up(served.url, 1, 9, late="accept")
+    looked_up(served.url, 1, 5)
     quiet = list(caplog.messages)
-    log.read(spark, 1, 6)
-    log.read(spark, 0, 5)
+    looked_up(served.url, 1, 6)
+    looked_up(served.url, 0, 5)
 
     unknown = "who is missing is not known: it is older than the ledger or the first mark"
     assert [each.rows for each in refused.value.late.writers] == [112]
@@ -321,16 +317,13 @@ def test_a_window_with_late_rows_is_read_with_a_warning(
     )
 
 
-@pytest.mark.spark
-def test_a_window_is_waited_for(spark: SparkSession, log: HourlyLog) -> None:
+def test_a_window_is_waited_for(served: Served) -> None:
     """As long as asked for."""
-    log.files.append(0, (1, "a"), writer="w")
-    log.note("w", 2, {0: 1}, 1)
+    served.note("flights", 2, {"0": 1})
     with pytest.raises(NotCompleteYet):
-        log.read(spark, 0, 5, timeout=0.1)
-    log.note("w", 5, {0: 1}, 1)
-
-    assert log.read(spark, 0, 5, timeout=60).count() == 1
+        looked_up(served.url, 0, 5, timeout=0.1)
+    served.note("flights", 5, {"0": 1})
+    looked_up(served.url, 0, 5, timeout=60)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected
 from spark_integration import Batches, Columns, split_late
-from spark_integration.log.offset import LogOffset
 from spark_integration.log.rows import scan_schema
-from spark_integration.log.source import LogSource
-from spark_integration.session.sources import options_of
 from tests.spark.conftest import Reads
 from tests.support.disorder import Step, disorder, replay
-from tests.support.log_reading import log_query
+from tests.support.log_reading import Batch, batches, log_query
 from tests.support.noted_stream import NotedStream
 from tests.support.page import Session
 from tests.support.queries import per_second, rows_of
@@ -37,43 +32,6 @@ pytestmark = pytest.mark.shows("split_late")
 EVENTS = StructType([StructField("time", TimestampType()), StructField("name", StringType())])
 
 
-class Read:
-    """The micro-batches of a query as its source plans and reads them, without Spark."""
-
-    def __init__(self, stream: NotedStream, controller: Served, rows: int) -> None:
-        query = log_query(stream, Columns(late="keep"), url=controller.url)
-        self._reader = LogSource(options_of(query)).streamReader(scan_schema(query, EVENTS))
-        self._offset = self._reader.initialOffset()
-        self._rows = rows
-        self.read: list[tuple[int | None, list[tuple[int, bool]]]] = []
-
-    def go_on(self) -> int | None:
-        """Read all that is there now; returns the lower sent last.
-
-        `read` gets per batch the lower sent before it, and (time, late) of its rows.
-        """
-        while True:
-            begun, lower = self._offset, self._lower()
-            self._offset = self._reader.latestOffset(begun, ReadMaxRows(self._rows))
-            if begun == self._offset:
-                return lower
-            tasks = self._reader.partitions(begun, self._offset)
-            self.read.append((lower, [row for task in tasks for row in self._task(task)]))
-
-    def _lower(self) -> int | None:
-        return LogOffset.from_json(self._offset).released("default").lower
-
-    def _task(self, task: Any) -> Iterator[tuple[int, bool]]:  # noqa: ANN401 - Spark's own
-        for batch in self._reader.read(task):
-            for row in batch.to_pylist():
-                if row["_noted_mark_time"] is None:
-                    yield round(row["time"].timestamp() * 1000), row["_late"]
-
-    def close(self) -> None:
-        """Stop following marks."""
-        self._reader.stop()
-
-
 def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random) -> None:
     """Replay the steps, with rows among them that were promised not to come."""
     for step in steps:
@@ -82,45 +40,46 @@ def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random
             stream.append(step.segment, (chance.randrange(step.time), "late"), writer="other")
 
 
+def course(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> list[Batch]:
+    """Return the batches of a query that reads while writers write, and keep promises or not."""
+    steps, chance, found = disorder(seed), random.Random(seed), list[Batch]()
+    flights.join("w0", "w1", "w2")
+    query = log_query(flights, Columns(late="keep"), Batches(rows))
+    for first in range(0, len(steps), 6):
+        some = steps[first : first + 6]
+        if keeps:
+            replay(flights, some)
+        else:
+            break_promises(flights, some, chance)
+        found += batches(query, found[-1].end if found else None)
+    if not keeps:
+        flights.append(0, (27_999, "late"), (28_000, "in time"))
+        found += batches(query, found[-1].end)
+    return found
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_below_the_lower_sent_before_their_batch_are_late(
-    flights: NotedStream, controller: Served, seed: int
+    flights: NotedStream, seed: int
 ) -> None:
     """Those and no others, whatever is appended and noted between the batches."""
-    steps, chance = disorder(seed), random.Random(seed)
-    flights.join("w0", "w1", "w2")
-    batches = Read(flights, controller, rows=30)
-    for first in range(0, len(steps), 6):
-        break_promises(flights, steps[first : first + 6], chance)
-        batches.go_on()
-    assert eventually(batches.go_on, 28_000)
-    flights.append(0, (27_999, "late"), (28_000, "in time"))
-    batches.go_on()
-    batches.close()
+    found = course(flights, seed, 30, keeps=False)
 
-    assert sum(len(rows) for _, rows in batches.read) == sum(flights.position.values())
-    assert all(
-        late == (lower is not None and time < lower)
-        for lower, rows in batches.read
-        for time, late in rows
-    )
-    assert batches.read[-1] == (28_000, [(27_999, True), (28_000, False)])
+    assert sum(len(batch.rows) for batch in found) == sum(flights.position.values())
+    for before, batch in pairwise(found):
+        lower = before.end.released("default").lower
+        assert batch.late == [time for time, _ in batch.rows if lower is not None and time < lower]
+    assert (found[0].late, found[-1].late, len(found[-1].rows)) == ([], [27_999], 2)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_row_of_writers_that_keep_their_promises_is_late(
-    flights: NotedStream, controller: Served, seed: int
+    flights: NotedStream, seed: int
 ) -> None:
     """However small the batches, and however many marks come with each."""
-    steps = disorder(seed)
-    flights.join("w0", "w1", "w2")
-    batches = Read(flights, controller, rows=7 + 20 * seed)
-    for first in range(0, len(steps), 5):
-        replay(flights, steps[first : first + 5])
-        batches.go_on()
-    batches.close()
+    found = course(flights, seed, 7 + 20 * seed, keeps=True)
 
-    assert [row for _, rows in batches.read for row in rows if row[1]] == []
+    assert [batch.late for batch in found if batch.late] == []
 
 
 def parts(events: DataFrame) -> DataFrame:

@@ -17,10 +17,9 @@ from spark_integration.scan.files import LogFile
 from spark_integration.scan.time_range import TimeRange, first_offsets
 from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
-from tests.support.log_reading import batches, log_query, reader_of, replayed
+from tests.support.log_reading import batches, log_query, reader_of
 from tests.support.noted_stream import NotedStream, table
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 from tests.support.waiting import eventually
 
 SECOND = 1000
@@ -48,23 +47,6 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
         found += rows
 
     assert sorted(found) == sorted(row for step in steps for row in step.rows)
-
-
-def test_a_batch_that_is_run_again_is_identical_and_needs_no_controller(
-    flights: NotedStream, controller: Served
-) -> None:
-    """Also the first one, whose start is that of the log: its own offset has where it began."""
-    steps = disorder(5)
-    replay(flights, steps[:40])
-    query = log_query(flights, ReadRange(4 * SECOND, 12 * SECOND), Batches(15))
-    planned = batches(query)
-    replay(flights, steps[40:])
-    controller.stop()
-    starts = [LogOffset("flights"), *(batch.end for batch in planned)]
-    again = [replayed(query, start, each.end) for start, each in zip(starts, planned, strict=False)]
-    controller.start()
-
-    assert (again, len(planned) > 3) == (planned, True)
 
 
 def test_the_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:

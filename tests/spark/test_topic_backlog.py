@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -103,6 +103,17 @@ def test_a_new_query_is_as_far_behind_as_the_first_lower_that_it_comes_to(
     plans = planner(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
 
     assert plans.is_behind(starting) is is_behind
+
+
+def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path: Path) -> None:
+    """By the flag in its last offset, under the rule `sticky`."""
+    sticky, flags = BacklogPolicy(behind_ms=10, rule="sticky"), []
+    for flag in True, False:
+        stream = LastMark(5, 100)
+        start = replace(begun(stream), backlog=flag)
+        flags.append(planner(sticky, tmp_path, stream).plan(start).backlog)
+
+    assert flags == [True, False]
 
 
 def test_a_change_of_the_flag_alone_makes_no_micro_batch(tmp_path: Path) -> None:

@@ -80,33 +80,6 @@ def read(clock: Clock, *options: CatchUp, **asked: Any) -> None:  # noqa: ANN401
         query.stop()
 
 
-def test_micro_batches_are_larger_in_a_run_that_begins_behind(
-    clock: Clock, output: FailingOutput
-) -> None:
-    """And are as before in the next one, which is near."""
-    catch_up = CatchUp(BEHIND, 12)
-    write(clock, *range(6))
-    read(clock, catch_up, **LIMIT)
-    behind, flags = output.sizes(), output.flags()
-    write(clock, 6, 7)
-    read(clock, catch_up, **LIMIT)
-
-    assert (behind, output.sizes()) == ([12, 12], [12, 12, 4, 4])
-    assert (set(flags), output.flags()[-1]) == ({True}, False)
-
-
-def test_a_run_without_another_limit_catches_up_in_one_micro_batch(
-    clock: Clock, output: FailingOutput
-) -> None:
-    """Its marks are as late as with the limit, so the next run may have that again."""
-    for seconds in ([0], range(1, 7), [7, 8]):
-        write(clock, *seconds)
-        read(clock, CatchUp(BEHIND), **LIMIT)
-
-    assert output.sizes() == [4, 24, 4, 4]
-    assert '"ahead"' not in "".join(marks for marks, _ in output.planned())
-
-
 def test_a_restart_amid_the_backlog_reads_what_was_planned_whatever_the_limit_is_now(
     clock: Clock, output: FailingOutput
 ) -> None:
@@ -126,30 +99,12 @@ def test_a_restart_amid_the_backlog_reads_what_was_planned_whatever_the_limit_is
     assert output.rows == every
 
 
-def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(
-    clock: Clock, output: FailingOutput
-) -> None:
-    """By the flag in its last offset, under the rule `sticky`."""
-    policy = BacklogPolicy(behind_ms=2500, rule="sticky")
-    write(clock, 0)
-    read(clock, CatchUp(policy, 12), **LIMIT)
-    write(clock, 1)
-    read(clock, CatchUp(policy, 12), **LIMIT)
-    write(clock, *range(2, 8))
-    read(clock, CatchUp(policy, 12), **LIMIT)
-
-    assert output.sizes() == [4] * 8
-
-
-@pytest.mark.parametrize("marks", ["ahead", "committed"])
-def test_without_a_limit_only_the_flag_is_kept(
-    clock: Clock, output: FailingOutput, marks: str
-) -> None:
-    """A micro-batch has all there is."""
+def test_without_a_limit_only_the_flag_is_kept(clock: Clock, output: FailingOutput) -> None:
+    """A micro-batch has all there is, here with the marks of what was committed."""
     write(clock, *range(6))
-    read(clock, CatchUp(BEHIND), marks=marks)
+    read(clock, CatchUp(BEHIND), marks="committed")
     write(clock, 6)
-    read(clock, CatchUp(BEHIND), marks=marks)
+    read(clock, CatchUp(BEHIND), marks="committed")
 
     assert output.sizes() == [24, 4]
     assert (output.flags()[0], output.flags()[-1]) == (True, False)
@@ -170,20 +125,18 @@ def look(clock: Clock) -> Callable[[int], None]:
     return at
 
 
-@pytest.mark.parametrize("marks", ["ahead", "committed"])
 def test_the_watermark_follows_ingestion_by_the_lag(
-    clock: Clock, look: Callable[[int], None], marks: str
+    clock: Clock, look: Callable[[int], None]
 ) -> None:
     """A record that was older than the lag when it came in is late, one dated ahead closes none."""
-    asked = {"domain": "ingestion", "marks": marks}
     clock.write(0, 1, 2, 9)
     look(4)
-    clock.run(Ingestion(2000), **asked)
+    clock.run(Ingestion(2000), domain="ingestion")
     first = clock.counts
     clock.write(0, 2, 4)
     look(7)
     clock.output.forget_commit()
-    clock.run(Ingestion(2000), **asked)
+    clock.run(Ingestion(2000), domain="ingestion")
 
     assert first == [(0, 4), (1, 4)]
     assert clock.counts == [(0, 4), (1, 4), (2, 8), (4, 4)]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from spark_integration.log.late_rows import LATE
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from spark_integration.log.query import LogQuery
@@ -19,11 +20,15 @@ from tests.support.noted_stream import INSTANT, NotedStream
 
 
 class Batch(NamedTuple):
-    """A micro-batch: its end, the (time in ms, name) of its rows, and the watermark it states."""
+    """A micro-batch: its end, the (time in ms, name) of its rows, and the watermark it states.
+
+    `late` are the times of the rows that are marked late, if the query asks for that.
+    """
 
     end: LogOffset
     rows: list[tuple[int, str]]
     watermark: int | None
+    late: list[int]
 
 
 def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
@@ -58,17 +63,22 @@ def batches(query: LogQuery, start: LogOffset | None = None) -> list[Batch]:
 def replayed(query: LogQuery, begun: LogOffset, ended: LogOffset) -> Batch:
     """Return a batch that was planned before, as a run reads it that never asked for marks."""
     reader, rows, watermark = reader_of(query), list[tuple[int, str]](), None
+    late = list[int]()
     for task in reader.partitions(begun.to_json(), ended.to_json()):
         for read in reader.read(task):
-            names = read["name"].to_pylist() if "name" in read.schema.names else repeat("")
-            for time, name, mark in zip(
-                _ms(read["time"]), names, _ms(read[MARK_TIME]), strict=False
-            ):
-                if mark is None:
-                    rows.append((time, name))
-                else:
+            names, flags = (
+                read[column].to_pylist() if column in read.schema.names else repeat(otherwise)
+                for column, otherwise in (("name", ""), (LATE, False))
+            )
+            times, marks = _ms(read["time"]), _ms(read[MARK_TIME])
+            for time, name, is_late, mark in zip(times, names, flags, marks, strict=False):
+                if mark is not None:
                     watermark = mark
-    return Batch(ended, sorted(rows), watermark)
+                    continue
+                rows.append((time, name))
+                if is_late:
+                    late.append(time)
+    return Batch(ended, sorted(rows), watermark, sorted(late))
 
 
 def counted(found: Iterable[Batch]) -> list[tuple[int, int]]:
