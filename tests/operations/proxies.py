@@ -1,4 +1,4 @@
-"""The proxies of the operations page, started as it configures them."""
+"""The proxies of `deploy/proxies`, started as they are configured there."""
 
 import re
 import shutil
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Self
 
 from examples.ports import free_port
-from tests.operations.handbook import PAGE
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests" / "access" / "certificate"
+CONFIGURED = {"nginx": "noted-time.conf", "caddy": "Caddyfile"}
 
 NGINX = """
 daemon off;
@@ -34,14 +34,6 @@ http {{
 CADDY = re.compile(r"\A\{\n")
 
 
-def block(language: str) -> str:
-    """Return the page's only code block in that language."""
-    (found,) = re.findall(
-        rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
-    )
-    return str(found)
-
-
 class Proxy:
     """A proxy in front of controllers on ports of this machine; leaving the block ends it."""
 
@@ -50,7 +42,8 @@ class Proxy:
         self.port = free_port()
         program = shutil.which(name)
         assert program
-        written = self._here(block({"caddy": "caddyfile"}.get(name, name)), controllers)
+        written = (ROOT / "deploy" / "proxies" / CONFIGURED[name]).read_text()
+        written = self._here(written, controllers)
         if name == "nginx":
             written = NGINX.format(written)
             command = [program, "-p", str(directory), "-c", "config"]
@@ -66,7 +59,7 @@ class Proxy:
             )
 
     def _here(self, config: str, controllers: tuple[int, ...]) -> str:
-        """Return the page's configuration for the ports and the certificate of a test."""
+        """Return the configuration for the ports and the certificate of a test."""
         for number, port in enumerate(controllers, start=1):
             config = config.replace(f"controller-{number}.example:7464", f"127.0.0.1:{port}")
         for ours, theirs in {

@@ -1,4 +1,4 @@
-"""The configurations of the page, in front of two controllers, one of which is down."""
+"""The configurations of `deploy/proxies`, in front of two controllers, one of which is down."""
 
 import shutil
 import ssl
