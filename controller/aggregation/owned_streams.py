@@ -10,11 +10,13 @@ from controller.aggregation.draft import Moment
 from controller.aggregation.missing import take
 from controller.aggregation.stream import StreamState
 from controller.store.port import Store, Transaction
-from noted_time.values import UnknownStream
+from noted_time.values import ProblemKind, UnknownStream
 
 
 class NotOwner(Exception):
     """This controller does not own the stream's bucket; nothing was done."""
+
+    kind = ProblemKind("no_owner", 503)
 
     def __init__(self, name: str) -> None:
         super().__init__(f"no controller owns the bucket of stream {name!r} now; try again")

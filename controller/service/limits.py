@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from controller.aggregation.groups import LIMITS, GroupLimits
 from controller.store.port import StoreUnavailable
+from noted_time.values import ProblemKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,5 @@ class Limits:
 
 class Overloaded(StoreUnavailable):
     """Too much is waiting already; nothing was taken: try again later."""
+
+    kind = ProblemKind("overloaded", 503)

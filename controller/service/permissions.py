@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from noted_time import NotedTimeError, Rejected
+from noted_time.values import ProblemKind
 
 SCOPES = ("admin", "write", "read")
 PATTERN = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)
@@ -17,6 +18,8 @@ MOST_PATTERNS = 1000
 
 class ForeignWriter(NotedTimeError):
     """The token may not note for this writer; nothing of the request is taken."""
+
+    kind = ProblemKind("foreign_writer", 403, {"writer": ""})
 
     def __init__(self, writer: str) -> None:
         super().__init__(f"this token may not note for writer {writer!r}")

@@ -28,7 +28,7 @@ from noted_time import (
     Seal,
     StreamSettings,
 )
-from noted_time.values import Absence, LateReport
+from noted_time.values import Absence, LateReport, ProblemKind
 
 LateKey = tuple[str, str, str, int, int, int]
 """Stream id, domain, and the place of a report."""
@@ -418,6 +418,8 @@ def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMar
 
 class StoreUnavailable(Exception):
     """The database did not take the batch: the disk is full, the file is locked or gone."""
+
+    kind = ProblemKind("unavailable", 503)
 
 
 class StoreLost(StoreUnavailable):

@@ -8,24 +8,18 @@ without such a document does not come from a controller, but for example from a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from noted_time.values import (
     Bounds,
     Conflict,
-    ImplausibleTime,
     NotAllowed,
-    NotCompleteYet,
-    NotedMeanwhile,
     NotedTimeError,
     NotesRefused,
     Rejected,
     UnexpectedAnswer,
-    UnknownDomain,
-    UnknownReader,
     UnknownStream,
-    UnknownWriter,
     Unreachable,
 )
 
@@ -36,7 +30,6 @@ NOT_ALLOWED = frozenset((UNAUTHENTICATED, 403))
 SUCCESS = Bounds(200, 300)
 SERVER_ERROR = 500
 PREFIX = "urn:noted-time:problem:"
-REFUSED = "notes_refused"
 HOW_TO_SHOW_ONE = "; show one by token=… or the variable NOTED_TIME_TOKEN"
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 
@@ -62,10 +55,13 @@ def error_of(
     """
     if status >= SERVER_ERROR or status in TRY_LATER:
         return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
-    if _kind_of(problem) == REFUSED:
+    code = _kind_of(problem)
+    if code == NotesRefused.kind.code:
         return NotesRefused(_sentence(status, problem), problem)
-    named = _ERRORS.get(_kind_of(problem))
-    return _unnamed(status, problem) if named is None else named(problem, stream)
+    if code == UnknownStream.kind.code:
+        return UnknownStream(stream)
+    told = TOLD.get(code)
+    return _unnamed(status, problem) if told is None else told(**told.kind.arguments(problem))
 
 
 def retry_after_s(header: str | None) -> float | None:
@@ -89,21 +85,21 @@ def _kind_of(problem: Mapping[str, Any]) -> str:
 
 def is_known(problem: Mapping[str, Any]) -> bool:
     """Whether it is a problem of a controller, which has facts that clients read."""
-    return _kind_of(problem) in _ERRORS or _kind_of(problem) == REFUSED
+    return _kind_of(problem) in TOLD or _kind_of(problem) == NotesRefused.kind.code
 
 
-_ERRORS: Mapping[str, Callable[[Mapping[str, Any], str], NotedTimeError]] = {
-    "unknown_stream": lambda _, stream: UnknownStream(stream),
-    "unknown_writer": lambda it, _: UnknownWriter(str(it.get("writer", ""))),
-    "unknown_domain": lambda it, _: UnknownDomain(str(it.get("domain", "")), it.get("domains", ())),
-    "unknown_reader": lambda it, _: UnknownReader(str(it.get("group", "")), it.get("reader")),
-    "implausible_time": lambda it, _: ImplausibleTime(it.get("time", 0), it.get("lower", 0)),
-    "noted_meanwhile": lambda it, _: NotedMeanwhile(
-        str(it.get("writer", "")), it.get("noted_at", 0)
-    ),
-    "not_complete_yet": lambda it, _: NotCompleteYet(it.get("complete_to", 0), it.get("lower")),
+def _below(kind: type[NotedTimeError]) -> Iterator[type[NotedTimeError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+TOLD: Mapping[str, type[NotedTimeError]] = {
+    each.kind.code: each
+    for each in _below(NotedTimeError)
+    if "kind" in vars(each) and each.kind.is_told
 }
-"""The error of each problem that has one of its own, by the problem and the stream."""
+"""The error of each problem that clients raise as what it is."""
 
 
 PROBLEM_SHOWN = 4000

@@ -47,6 +47,7 @@ from noted_time.values.errors import (
     NotesRefused,
     NotLive,
     NotObservable,
+    ProblemKind,
     Recreated,
     Rejected,
     RowsLate,

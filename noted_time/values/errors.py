@@ -42,7 +42,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noted_time.values.fencing import Session
 from noted_time.values.log_id import OtherLog
@@ -50,16 +51,52 @@ from noted_time.values.membership import Late, Missing
 from noted_time.values.times import Beyond, shown_time
 
 
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """How a controller answers an error: the word of its problem, its status and its facts.
+
+    `facts` are members of the problem, each with what clients take if it is missing, and attributes
+    of the error, under the same names or those in `attributes`. Clients raise the class itself if
+    it `is_told`, with its facts as arguments, and otherwise what its status says.
+    """
+
+    code: str
+    status: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    is_told: bool = False
+
+    def members(self, error: Exception) -> dict[str, Any]:
+        """Return the facts of an error."""
+        return {each: getattr(error, self.attributes.get(each, each)) for each in self.facts}
+
+    def arguments(self, problem: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what its class is called with, by a problem.
+
+        >>> UnknownDomain.kind.arguments({"domain": "b", "domains": ["a"]})
+        {'domain': 'b', 'declared': ['a']}
+        """
+        known = {**self.facts, **problem}
+        return {self.attributes.get(each, each): known[each] for each in self.facts}
+
+
 class NotedTimeError(Exception):
     """Root of the tree."""
+
+    if TYPE_CHECKING:
+        kind: ClassVar[ProblemKind]
 
 
 class Rejected(NotedTimeError):
     """The request itself is wrong: don't retry."""
 
+    kind = ProblemKind("rejected", 422)
+
 
 class InvalidName(Rejected):
     """A name is not of the form ``[A-Za-z0-9._-]{1,249}``, or is ``.`` or ``..``."""
+
+    kind = ProblemKind("invalid_name", 422)
 
     def __init__(self, what: str, name: str) -> None:
         legal = "1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
@@ -75,13 +112,19 @@ class Unreadable(Rejected):
 class InvalidNote(Rejected):
     """A note was refused.
 
-    `status` is the wire word, and `last` what it refers to: the stored value that the note fell
-    behind (``invalid_time``, ``invalid_position``, ``superseded``); the domains there are
-    (``unknown_domain``, ``not_vouched``); the bound that the note exceeds (``too_far_ahead``,
-    ``too_many_segments``, ``too_many_writers``, and by segment ``implausible_position``); `None`
-    for ``unknown_writer`` and ``sealed``. `beyond` says which time of a note is ``too_far_ahead``,
-    `None` if that is not known. `first` says that no note of this process was accepted before, so
-    an earlier process noted what it fell behind.
+    =================================================================  ==========================
+    `status`, the wire word                                            `last`
+    =================================================================  ==========================
+    ``invalid_time``, ``invalid_position``, ``superseded``             what the note fell behind
+    ``unknown_domain``, ``not_vouched``                                the domains there are
+    ``too_far_ahead``, ``too_many_segments``, ``too_many_writers``     the bound that it exceeds
+    ``implausible_position``                                           the same, by segment
+    ``unknown_writer``, ``sealed``                                     `None`
+    =================================================================  ==========================
+
+    `beyond` says which time of a note is ``too_far_ahead``, `None` if that is not known. `first`
+    says that no note of this process was accepted before: an earlier process noted what it fell
+    behind.
     """
 
     def __init__(
@@ -132,6 +175,8 @@ _WHY = {
 class NotesRefused(Rejected):
     """No note of a request was accepted; `answer` has the `results` of each, as JSON."""
 
+    kind = ProblemKind("notes_refused", 422)
+
     def __init__(self, message: str, answer: Mapping[str, Any]) -> None:
         super().__init__(message)
         self.answer = answer
@@ -142,6 +187,8 @@ class ImplausibleTime(Rejected):
 
     As milliseconds it lies in the first years after 1970, so it would be complete at once.
     """
+
+    kind = ProblemKind("implausible_time", 422, {"time": 0, "lower": 0}, is_told=True)
 
     def __init__(self, time: int, lower: int) -> None:
         super().__init__(
@@ -154,6 +201,8 @@ class ImplausibleTime(Rejected):
 
 class InvalidScale(Rejected):
     """A scale event contradicts what is known of the stream's segments."""
+
+    kind = ProblemKind("invalid_scale", 422, {"segment": 0})
 
     def __init__(self, segment: int, reason: str) -> None:
         super().__init__(f"segment {segment}: {reason}")
@@ -168,6 +217,8 @@ class InvalidCut(Rejected):
     of the sealed segments that it exceeds.
     """
 
+    kind = ProblemKind("invalid_cut", 422, {"behind": {}, "beyond": {}})
+
     def __init__(self, behind: Mapping[int, int], beyond: Mapping[int, int]) -> None:
         facts = (("behind what was noted", behind), ("beyond the end of a segment", beyond))
         found = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
@@ -179,6 +230,8 @@ class InvalidCut(Rejected):
 class InvalidFinalTime(Rejected):
     """A final time is not above the last lower of its domain, or is an end of int64."""
 
+    kind = ProblemKind("invalid_final_time", 422, {"domain": "", "lower": None})
+
     def __init__(self, domain: str, time: int, lower: int | None) -> None:
         is_end = lower is None or time > lower
         what = "is an end of int64" if is_end else f"is not above {shown_time(lower)}"
@@ -189,6 +242,8 @@ class InvalidFinalTime(Rejected):
 
 class StreamSealed(Rejected):
     """The stream is sealed: it takes no more notes, scale events, domains or writers."""
+
+    kind = ProblemKind("sealed", 422)
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the stream is sealed and takes no more {what}")
@@ -241,6 +296,8 @@ class NotObservable(Rejected):
 class LimitReached(Rejected):
     """The controller accepts at most `limit` of `what`; `remedy` says what to do."""
 
+    kind = ProblemKind("limit_reached", 422, {"limit": 0})
+
     def __init__(self, what: str, limit: int, remedy: str) -> None:
         super().__init__(f"the limit of {limit} {what} is reached: {remedy}")
         self.what = what
@@ -249,6 +306,8 @@ class LimitReached(Rejected):
 
 class TooManySegments(LimitReached):
     """The stream would have more segments than its settings allow."""
+
+    kind = ProblemKind("too_many_segments", 422, {"limit": 0})
 
     def __init__(self, limit: int) -> None:
         super().__init__("segments of the stream", limit, "raise max_segments of the stream")
@@ -295,6 +354,8 @@ class Fenced(Rejected):
 class UnknownStream(Rejected):
     """No stream has that name."""
 
+    kind = ProblemKind("unknown_stream", 404, is_told=True)
+
     def __init__(self, stream: str) -> None:
         super().__init__(
             f"there is no stream {stream!r}: create it with `noted-time stream create {stream}`"
@@ -304,6 +365,14 @@ class UnknownStream(Rejected):
 
 class UnknownDomain(Rejected):
     """The stream does not declare that domain."""
+
+    kind = ProblemKind(
+        "unknown_domain",
+        404,
+        {"domain": "", "domains": ()},
+        {"domains": "declared"},
+        is_told=True,
+    )
 
     def __init__(self, domain: str, declared: Iterable[str]) -> None:
         self.domain = domain
@@ -315,6 +384,8 @@ class UnknownDomain(Rejected):
 
 class UnknownWriter(Rejected):
     """The stream has no member of that name."""
+
+    kind = ProblemKind("unknown_writer", 404, {"writer": ""}, is_told=True)
 
     def __init__(self, writer: str) -> None:
         super().__init__(f"there is no writer {writer!r}: `noted-time writers STREAM` lists them")
@@ -348,6 +419,8 @@ class RowsLate(Rejected):
 class UnknownReader(Rejected):
     """The reader group, or the reader in it, never reported a position."""
 
+    kind = ProblemKind("unknown_reader", 404, {"group": "", "reader": None}, is_told=True)
+
     def __init__(self, group: str, reader: str | None = None) -> None:
         who = f"reader group {group!r}" if reader is None else f"reader {reader!r} of {group!r}"
         super().__init__(f"{who} is not online: it has reported no position")
@@ -357,6 +430,8 @@ class UnknownReader(Rejected):
 
 class Conflict(NotedTimeError):
     """What was read has changed: read again, then retry."""
+
+    kind = ProblemKind("conflict", 409)
 
 
 class MarkConflict(Conflict):
@@ -374,6 +449,8 @@ class MarkConflict(Conflict):
 class AlreadySealed(Conflict):
     """The stream was sealed before, with another cut or other final times."""
 
+    kind = ProblemKind("already_sealed", 409)
+
     def __init__(self) -> None:
         super().__init__("the stream is already sealed, with another cut or other final times")
 
@@ -384,6 +461,8 @@ class NotedMeanwhile(Conflict):
     `noted_at` is when, in Unix ms.
     """
 
+    kind = ProblemKind("noted_meanwhile", 409, {"writer": "", "noted_at": 0}, is_told=True)
+
     def __init__(self, writer: str, noted_at: int) -> None:
         super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
         self.writer = writer
@@ -392,6 +471,8 @@ class NotedMeanwhile(Conflict):
 
 class NotLive(Conflict):
     """Nothing waits for the writer: it is idle, finished or excluded, its `state`."""
+
+    kind = ProblemKind("not_live", 409, {"writer": "", "state": ""})
 
     def __init__(self, writer: str, state: str) -> None:
         super().__init__(
@@ -404,6 +485,14 @@ class NotLive(Conflict):
 
 class NotCompleteYet(Conflict):
     """No mark is complete to the time asked for."""
+
+    kind = ProblemKind(
+        "not_complete_yet",
+        404,
+        {"lower": None, "complete_to": 0},
+        {"complete_to": "time"},
+        is_told=True,
+    )
 
     def __init__(self, time: int, lower: int | None) -> None:
         now = "there is no mark yet" if lower is None else f"the lower is {shown_time(lower)}"

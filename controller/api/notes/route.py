@@ -22,7 +22,7 @@ from controller.api.gate.audit import Attempt
 from controller.api.notes.body import decode, faults
 from controller.api.notes.outcomes import AcceptedAnswer, answer_to
 from controller.api.wire.answers import Answer
-from controller.api.wire.problems import invalid_request, problem, refusal_of
+from controller.api.wire.problems import Described, invalid_request, problem, refusal_of
 from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable
@@ -80,7 +80,7 @@ async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answe
     return explained(await answer_submitted(controller, call.stream, submitted), body)
 
 
-def _refusal(failure: Exception) -> Answer:
+def _refusal(failure: msgspec.DecodeError | UnicodeDecodeError | Described) -> Answer:
     """Return why the request was refused as a whole; of its faults, the one the decoder found."""
     if isinstance(failure, msgspec.ValidationError):
         return invalid_request(faults(b"", failure))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -30,61 +30,13 @@ from controller.api.wire.faults import (
     place,
 )
 from controller.api.wire.shapes import REF
-from controller.service.limits import Overloaded
-from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable
-from noted_time.values import (
-    AlreadySealed,
-    Conflict,
-    ImplausibleTime,
-    InvalidCut,
-    InvalidFinalTime,
-    InvalidName,
-    InvalidScale,
-    LimitReached,
-    NotCompleteYet,
-    NotedMeanwhile,
-    NotedTimeError,
-    NotLive,
-    Rejected,
-    StreamSealed,
-    TooManySegments,
-    UnknownDomain,
-    UnknownReader,
-    UnknownStream,
-    UnknownWriter,
-)
+from noted_time.values import NotedTimeError
 
 METHOD_NOT_ALLOWED = 405
 
-KINDS: tuple[tuple[type[Exception], int, str, tuple[str, ...]], ...] = (
-    (ForeignWriter, 403, "foreign_writer", ("writer",)),
-    (UnknownStream, 404, "unknown_stream", ()),
-    (UnknownReader, 404, "unknown_reader", ("group", "reader")),
-    (UnknownWriter, 404, "unknown_writer", ("writer",)),
-    (NotCompleteYet, 404, "not_complete_yet", ("lower",)),
-    (InvalidName, 422, "invalid_name", ()),
-    (ImplausibleTime, 422, "implausible_time", ("time", "lower")),
-    (InvalidScale, 422, "invalid_scale", ("segment",)),
-    (InvalidCut, 422, "invalid_cut", ("behind", "beyond")),
-    (InvalidFinalTime, 422, "invalid_final_time", ("domain", "lower")),
-    (StreamSealed, 422, "sealed", ()),
-    (UnknownDomain, 404, "unknown_domain", ("domain",)),
-    (TooManySegments, 422, "too_many_segments", ("limit",)),
-    (LimitReached, 422, "limit_reached", ("limit",)),
-    (Rejected, 422, "rejected", ()),
-    (NotedMeanwhile, 409, "noted_meanwhile", ("writer", "noted_at")),
-    (NotLive, 409, "not_live", ("writer", "state")),
-    (AlreadySealed, 409, "already_sealed", ()),
-    (Conflict, 409, "conflict", ()),
-    (NotOwner, 503, "no_owner", ()),
-    (Overloaded, 503, "overloaded", ()),
-    (StoreUnavailable, 503, "unavailable", ()),
-)
-"""The first that fits counts: status, code and facts of every error that may leave the service.
-
-Facts are attributes of the error that are members of its problem, under the same names.
-"""
+Described = NotedTimeError | StoreUnavailable | NotOwner
+"""What may leave the service: each class declares by its `kind` how it is answered."""
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -127,18 +79,13 @@ def problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noq
     return Answer.of(status, msgspec.json.encode(body), PROBLEM)
 
 
-def problem_of(error: Exception) -> Answer:
+def problem_of(error: Described) -> Answer:
     """Return the problem document of an error that left the service."""
-    status, code, names = next((s, c, n) for kind, s, c, n in KINDS if isinstance(error, kind))
-    facts = {name: getattr(error, name) for name in names}
-    if isinstance(error, NotCompleteYet):
-        facts["complete_to"] = error.time
-    elif isinstance(error, UnknownDomain):
-        facts["domains"] = error.declared
-    return problem(status, code, str(error), **facts)
+    kind = error.kind
+    return problem(kind.status, kind.code, str(error), **kind.members(error))
 
 
-def refusal_of(error: Exception) -> Answer:
+def refusal_of(error: Described) -> Answer:
     """Return the answer to a request that the service refused: only an owner answers for others."""
     return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
 
@@ -166,11 +113,11 @@ def install(app: FastAPI) -> None:
             answer.headers["Allow"] = _allowed(app, request.url.path) or answer.headers["Allow"]
         return answer
 
-    async def refused(_: Request, error: Exception) -> Response:
+    async def refused(_: Request, error: Described) -> Response:
         return refusal_of(error).to_response()
 
-    for kind in (NotedTimeError, StoreUnavailable, NotOwner):
-        app.add_exception_handler(kind, refused)
+    for kind in get_args(Described):
+        app.add_exception_handler(kind, refused)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 
