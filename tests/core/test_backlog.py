@@ -108,14 +108,6 @@ def test_a_reader_that_is_behind_has_a_backlog_whatever_the_clock_says() -> None
     ]
 
 
-def test_a_reader_that_is_not_behind_has_none_while_the_writers_are() -> None:
-    """Only the wall clock finds that the stream itself is late."""
-    late = NOW - 5000
-    behind, lags = BacklogPolicy(behind_ms=1000), BacklogPolicy(watermark_lag_ms=1000)
-
-    assert (found(behind, (late, late)), found(lags, (late, late))) == ([False], [True])
-
-
 def test_a_stream_of_1971_is_late_by_the_wall_clock() -> None:
     """As its times are shown as dates: one range says which times are Unix ms."""
     lower = 40_000_000_000  # two weeks before now
@@ -131,21 +123,6 @@ def test_times_that_are_no_unix_ms_are_never_late_by_the_wall_clock(lower: int) 
     both = BacklogPolicy(watermark_lag_ms=1, behind_ms=1)
 
     assert found(both, (lower, lower), (lower, lower + 2)) == [False, True]
-
-
-def test_neither_silence_nor_a_missing_lower_counts_as_having_caught_up() -> None:
-    """By the sticky rule only a lag that is known and small enough ends the backlog for good."""
-    backlog = Backlog(BacklogPolicy(watermark_lag_ms=1000, rule="sticky"))
-    late = NOW - 5000
-    looks = [
-        backlog.look(NOW, None, late),
-        backlog.look(NOW, late, late, idle=True),
-        backlog.look(NOW, late, late),
-        backlog.look(NOW, NOW, NOW),
-        backlog.look(NOW + 9000, late, NOW),
-    ]
-
-    assert [look.backlog for look in looks] == [False, False, True, False, False]
 
 
 def test_every_reason_is_named_and_since_when() -> None:

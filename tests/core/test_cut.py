@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, StreamCut, TimeWindow
-from noted_time.values import join_into
 
 MAX = 2**63 - 1
 
@@ -71,15 +70,6 @@ def test_joining_has_no_order(one: StreamCut, other: StreamCut, third: StreamCut
     ]
 
     assert ways == ways[:1] * 3
-
-
-@given(one=offsets, other=offsets)
-def test_joining_in_place_is_joining(one: dict[int, int], other: dict[int, int]) -> None:
-    """The plain form that the aggregator uses."""
-    joined = dict(one)
-    join_into(joined, other)
-
-    assert StreamCut(joined) == StreamCut(one).join(StreamCut(other))
 
 
 @given(cut=cuts)
@@ -223,26 +213,6 @@ def test_a_mark_written_after_the_wall_clock_stepped_back_stays_as_long() -> Non
     )
 
     assert [history.written_before(at) for at in (11, 50, 51)] == [0, 0, 2]
-
-
-def test_exactly_at_a_cut_counts_as_read() -> None:
-    """One row before it does not, and the mark then bounds from above."""
-    history = MarkHistory([Mark(1, 10, 14, StreamCut({0: 100}))])
-
-    assert [history.window({0: offset}) for offset in (99, 100, 101)] == [
-        TimeWindow(None, 14, None, 1),
-        TimeWindow(10, None, 1, None),
-        TimeWindow(10, None, 1, None),
-    ]
-
-
-def test_the_last_mark_is_never_forgotten() -> None:
-    """A history that has begun still reports where time stands."""
-    history = MarkHistory(Mark(seq, seq, seq, StreamCut({0: seq})) for seq in (1, 2, 3))
-
-    history.forget_through(99)
-
-    assert (history.first_seq, history.last_seq, len(history)) == (3, 3, 1)
 
 
 @pytest.mark.parametrize(("seq", "lower"), [(2, 20), (4, 20), (3, 10), (1, 30)])

@@ -186,16 +186,6 @@ def test_who_is_excluded_in_the_moment_of_a_mark_is_named_by_the_next_over_resta
     assert restarted(again, {"default": 6}).domains["default"].absences.missing == {"DL"}
 
 
-def test_a_dry_run_with_another_timeout_passes_those_who_would_hold_next() -> None:
-    """It names all that would be excluded at once, and where the watermark would be."""
-    stream = stream_of("UA", "DL", "AA")
-    marks_after(stream, Note("UA", 10), Note("DL", 20), Note("AA", 30))
-
-    would = stream.would("default", (), 40, now=40)
-
-    assert (would.lower, would.excluded) == (30, ("DL", "UA"))
-
-
 @given(
     times=st.lists(st.integers(1, 50), min_size=1, max_size=8),
     timeouts=st.lists(st.integers(1, 40), min_size=8, max_size=8),

@@ -63,25 +63,11 @@ def test_a_group_has_the_readers_that_reported_since_they_were_offline(
     assert group_of(acts).readers == {reader for reader, offline in last.items() if not offline}
 
 
-def test_a_position_may_go_back_when_a_reader_goes_offline() -> None:
-    """The next reader of the segment begins there."""
-    group = group_of([(False, "a", {0: 10, 1: 4}), (True, "a", {0: 7})])
-
-    assert (group.position, group.segments_of("a")) == ({0: 7, 1: 4}, {0: 7, 1: 4})
-
-
 def test_a_reader_without_segments_belongs_to_the_group() -> None:
     """It gets the window of the group's position."""
     group = group_of([(False, "a", {0: 10}), (False, "b", {})])
 
     assert (group.position, group.readers, group.segments_of("b")) == ({0: 10}, {"a", "b"}, {})
-
-
-def test_an_offline_reader_takes_back_nothing_that_another_took_over() -> None:
-    """The one that reads on knows better."""
-    group = group_of([(False, "a", {0: 10}), (False, "b", {0: 12}), (True, "a", {0: 8})])
-
-    assert group.position == {0: 12}
 
 
 # How far a position is in each segment, and which one to read next

@@ -151,12 +151,3 @@ def test_the_latest_marks_have_the_trend_of_their_own(
 
     period = AT - 999, AT + 9999, 7
     assert latest.trend().points(*period) == again.trend().points(*period)
-
-
-def test_a_mark_that_follows_a_long_stall_shows_how_far_it_was_behind() -> None:
-    """The lag is that of just before the mark, which an hour of silence made large."""
-    marks = [Mark(seq, AT + seq, AT + seq, StreamCut({}), AT + 3_600_000 * seq) for seq in (1, 2)]
-
-    (found,) = MarkHistory(marks).trend().points(AT, AT + 10**8, 1)
-
-    assert (found.marks, found.lag_ms) == (2, 2 * 3_600_000 - 1)

@@ -174,23 +174,6 @@ def test_pages_of_windows_give_each_time_once(
     assert [w.end for w in found[:-1]] == [w.start for w in found[1:]]
 
 
-def test_a_mark_that_skips_windows_completes_them_all() -> None:
-    """Each names the writer that the mark advanced without, as its rows may be in any of them."""
-    marks = [
-        Mark(1, 10, 9, StreamCut({0: 5}), upper_is_bound=True),
-        Mark(2, 40, 33, StreamCut({0: 8}), excluded=("DL",), upper_is_bound=True),
-    ]
-    found = list(complete_windows(MarkHistory(marks), Tiling(10), after=0, limit=9))
-
-    shown = [(w.start, w.from_cut.offsets, w.seq, w.excluded, w.exact) for w in found]
-    assert shown == [
-        (0, {}, 1, (), False),
-        (10, {0: 5}, 2, ("DL",), True),
-        (20, {0: 5}, 2, ("DL",), True),
-        (30, {0: 5}, 2, ("DL",), True),
-    ]
-
-
 @pytest.mark.parametrize(("lower", "ends"), [(30, [20, 30]), (31, [20, 30, 40])])
 def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
     lower: int, ends: list[int]
