@@ -30,7 +30,7 @@ class NotYet(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Poll:
     """Look whether it is complete; a controller may wait `wait_s` with its answer.
 
     The answer is what was waited for, or it is raised why there is none.
@@ -45,7 +45,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Delay:
     """Wait for `seconds`: `why` is what the last look raised, after `failures` faults in a row.
 
     `is_news` if the sentence is another one than that of the look before.
@@ -62,7 +62,7 @@ def until_complete(
     *,
     clock: Callable[[], float] = monotonic,
     chance: Callable[[], float] = own_chance,
-) -> Generator[Look | Pause, Any, Any]:
+) -> Generator[Poll | Delay, Any, Any]:
     """Look until it is complete, and return the answer; the last look is when time is up.
 
     Raises what a look raises: at once, or when time is up if it can pass (`Conflict`,
@@ -70,14 +70,14 @@ def until_complete(
 
     >>> steps = until_complete(60.0, clock=lambda: 0.0)
     >>> next(steps), steps.throw(NotCompleteYet(7, 5)).seconds, next(steps)
-    (Look(wait_s=0.0), 0.2, Look(wait_s=30.0))
+    (Poll(wait_s=0.0), 0.2, Poll(wait_s=30.0))
     """
     deadline, backoff = clock() + timeout_s, Backoff()
     why: Conflict | Unreachable
     failures, said, wait_s = 0, "", 0.0
     while True:
         try:
-            return (yield Look(wait_s))
+            return (yield Poll(wait_s))
         except (NotCompleteYet, NotYet) as error:
             failures, why = 0, error
             pause_s = error.pause_s if isinstance(error, NotYet) else PAUSE_S
@@ -87,6 +87,6 @@ def until_complete(
         left_s = deadline - clock()
         if left_s <= 0:
             raise why
-        yield Pause(min(pause_s, left_s), why, failures, str(why) != said)
+        yield Delay(min(pause_s, left_s), why, failures, str(why) != said)
         said = str(why)
         wait_s = max(0.0, min(LONG_POLL_S, deadline - clock()))

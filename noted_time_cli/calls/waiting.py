@@ -12,7 +12,7 @@ import typer
 from controller.aggregation.shown.sentences import REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, Unreachable
 from noted_time.client import Json, run, stream_path
-from noted_time.client.waiting import PAUSE_S, Look, NotYet, Pause, until_complete
+from noted_time.client.waiting import PAUSE_S, Delay, NotYet, Poll, until_complete
 from noted_time.tables import TableClaim
 from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
@@ -137,7 +137,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
 ) -> None:
     """Wait until a table is complete to a time, or end with the status that says why it is not."""
 
-    def look(_: Look) -> tuple[TableClaim, TableClaim, list[str]]:
+    def look(_: Poll) -> tuple[TableClaim, TableClaim, list[str]]:
         found = claimed(table, names)
         if found.complete_to < complete_to:
             raise NotYet(f"it is complete to {shown_time(found.complete_to)}")
@@ -153,7 +153,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
         fail("; ".join(lacks), status=MISSING)
 
 
-def _mark(call: Caller, path: str, query: Json, step: Look) -> Json:
+def _mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
     """Return the first mark that is complete to the time, or raise how far the stream is."""
     try:
         return call.ask("GET", path, query=query | {"wait_ms": step.wait_ms}, wait_s=step.wait_s)
@@ -164,11 +164,11 @@ def _mark(call: Caller, path: str, query: Json, step: Look) -> Json:
         raise NotYet(why, PAUSE_S) from error
 
 
-def _found(look: Callable[[Look], Found], what: str, complete_to: int, timeout_s: float) -> Found:
+def _found(look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s: float) -> Found:
     """Return what a look finds in time, or end with the status that says why it finds nothing."""
 
-    def perform(step: Look | Pause) -> Found | None:
-        if isinstance(step, Look):
+    def perform(step: Poll | Delay) -> Found | None:
+        if isinstance(step, Poll):
             return look(step)
         if step.failures == 1:
             say(f"noted-time: {step.why}; trying again")
