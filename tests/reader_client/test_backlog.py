@@ -9,7 +9,7 @@ from noted_time import BacklogState
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.asking.answers import group_answer
-from reader_client.group.backlog import ReportedBacklog
+from reader_client.group.reporting import ReportedBacklog
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
