@@ -15,29 +15,14 @@ from noted_time.values import UnknownStream
 from tests.support.controllers import (
     GivenTime,
     Watched,
-    WatchedMemory,
     deliver,
     marks_of,
-    names,
     running,
     serving,
 )
 from tests.support.counting import counted
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
-
-
-async def test_settings_outlive_a_restart(store: Watched) -> None:
-    """A stream comes back with its id and everything that was set."""
-    changes = {"writer_timeout_ms": 7, "mark_interval_ms": 8, "returning_writer": "exclude"}
-    more = {"domains": ("b", "a"), "mark_retention_ms": 9}
-    async with running(store) as controller:
-        made, created = await controller.put_stream("s", changes | more)
-    async with running(store.reopened()) as controller:
-        again = controller.stream("s").record
-
-        expected = StreamSettings(7, 8, "exclude", ("b", "a"), 9)
-        assert (created, again, again.settings) == (True, made.record, expected)
 
 
 async def test_a_stream_made_again_is_another(store: Watched) -> None:
@@ -89,14 +74,6 @@ async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) 
         assert controller.stream("s").id != old
 
 
-async def test_a_stream_is_made_and_removed_in_one_batch(store: Watched) -> None:
-    """Nothing of it is left, in memory or in the store."""
-    async with running(store) as controller:
-        await asyncio.gather(controller.put_stream("s", {}), controller.drop_stream("s"))
-
-        assert (names(controller), store.streams()) == ([], [])
-
-
 async def test_a_removed_stream_is_gone(store: Watched) -> None:
     """Notes to it are refused, and a restart does not bring it back."""
     async with serving(store) as controller:
@@ -108,47 +85,23 @@ async def test_a_removed_stream_is_gone(store: Watched) -> None:
         assert store.reopened().streams() == []
 
 
-async def test_a_stream_can_be_removed_while_it_waits_for_its_interval(
-    memory: WatchedMemory,
-) -> None:
-    """The mark that was due is not written for a stream that is gone."""
-    async with serving(memory, mark_interval_ms=30) as controller:
-        await deliver(controller, Note("a", 1))
-        await deliver(controller, Note("a", 2))
-        await controller.drop_stream("s")
-        await asyncio.sleep(0.1)
-
-        assert len(memory.watch.batches[-1].marks) == 0
-
-
-async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:
-    """A caller that did not hear the answer may ask again, also after a restart."""
+async def test_reader_groups_and_scale_events_outlive_a_restart(store: Watched) -> None:
+    """Positions, readers' segments, and offline readers; a repeated event changes nothing."""
     async with serving(store) as controller:
-        await deliver(controller, Note("a", 1, {0: 5}))
-        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
-        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
-    async with running(store.reopened()) as controller:
-        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
-
-        assert (controller.stream("s").scale_events, len(store.reopened().streams())) == (
-            [SPLIT],
-            1,
-        )
-
-
-async def test_a_reader_group_outlives_a_restart(store: Watched) -> None:
-    """Positions, readers' segments, and offline readers are there again."""
-    async with serving(store) as controller:
-        await controller.report("s", "g", "a", {0: 10, 2: 4})
+        await deliver(controller, Note("w", 1, {0: 5}))
+        await controller.report("s", "g", "a", {0: 10})
         await controller.report("s", "g", "b", {1: 7})
         await controller.report("s", "g", "c", {})
-        await controller.report("s", "g", "b", {2: 6})
-        await controller.offline("s", "g", "a", {0: 8, 2: 1})
+        await controller.offline("s", "g", "a", {0: 8})
+        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
     async with running(store.reopened()) as controller:
-        group = controller.stream("s").groups["g"]
+        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
+        stream = controller.stream("s")
+        group = stream.groups["g"]
 
         segments = {reader: group.segments_of(reader) for reader in group.readers}
-        assert (group.position, segments) == ({0: 8, 1: 7, 2: 6}, {"b": {1: 7, 2: 6}, "c": {}})
+        assert (group.position, segments) == ({0: 8, 1: 7}, {"b": {1: 7}, "c": {}})
+        assert stream.scale_events == [SPLIT]
 
 
 # What a page of writers costs, and in which order they come
