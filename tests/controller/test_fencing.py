@@ -8,15 +8,13 @@ from controller.aggregation.fencing import (
     MOST_RECORDED,
     MOST_WATCHED,
     SHOWN_MS,
-    FencedProcess,
     Fences,
 )
 from controller.aggregation.shown.inspection import explain
 from controller.service.controller import Controller
-from noted_time import Accepted, Note, Refused
+from noted_time import Note
 from noted_time.values import Session
-from noted_time.values.fencing import Former
-from tests.support.controllers import GivenTime, Watched, WatchedMemory, deliver, serve_for, serving
+from tests.support.controllers import GivenTime, Watched, deliver, serving
 from tests.support.http import Caller
 from tests.support.scrapes import scraped
 
@@ -27,25 +25,6 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
     """Return a note of a process that is labelled by its session."""
     label = f"on-{session}" if takes_over else ""
     return Note(writer, time, session=session, takes_over=takes_over, label=label)
-
-
-def shown(controller: Controller, time: GivenTime) -> list[FencedProcess]:
-    """Return the sessions that explain names as fenced."""
-    return controller.stream("s").fences.shown(time.wall)
-
-
-async def test_a_fenced_process_learns_by_whom_and_since_when(
-    store: Watched, time: GivenTime
-) -> None:
-    """In Unix ms."""
-    async with serving(store, time) as controller:
-        await deliver(controller, note("old", 1))
-        serve_for(controller, time, 1000)
-        await deliver(controller, note("new", 2))
-        answers = await deliver(controller, note("old", 3), note("new", 4, takes_over=False))
-
-    held = Session("new", "on-new", WALL + 1000, (Former("old", "on-old"),))
-    assert answers == [Refused("fenced", held), Accepted(4)]
 
 
 def taken_over(controller: Controller) -> list[str]:
@@ -172,38 +151,12 @@ async def test_who_fights_for_one_name_fills_no_other_writers_record(
     assert [change.writer for _, change in found][:2] == ["b", "a"]
 
 
-async def test_explain_names_both_processes_for_an_hour(memory: Watched, time: GivenTime) -> None:
-    """A fenced note is the proof that there are two."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, note("old", 1), note("new", 2), note("old", 3, takes_over=False))
-        at_once = shown(controller, time)
-        time.passes(SHOWN_MS)
-
-        assert (at_once, shown(controller, time)) == (
-            [FencedProcess("a", "on-old", "on-new", since=WALL, at=WALL)],
-            [],
-        )
-
-
 async def test_fenced_notes_are_counted(memory: Watched) -> None:
     """For each stream."""
     async with serving(memory) as controller:
         await deliver(controller, note("old", 1), note("new", 2), *[note("old", 3)] * 3)
 
         assert scraped(controller, "noted_time_fenced_total") == {("s",): 3.0}
-
-
-async def test_of_many_fenced_writers_the_last_are_shown(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """However many there are, they take no more memory."""
-    async with serving(memory, time) as controller:
-        for number in range(FENCED_SHOWN + 1):
-            writer = f"w{number}"
-            await deliver(controller, *(note(each, 1, writer=writer) for each in ("x", "y", "x")))
-
-        found = shown(controller, time)
-        assert (len(found), found[-1].writer) == (FENCED_SHOWN, "w1")
 
 
 def test_one_token_pushes_out_no_other_ones_hint() -> None:
@@ -241,15 +194,20 @@ async def test_the_answer_to_a_fenced_note_names_the_owner_of_the_name(call: Cal
     ]
 
 
-async def test_a_writer_is_shown_with_its_session_and_explain_names_both(call: Caller) -> None:
-    """By the labels they gave; pages that show them escape them."""
+async def test_a_writer_is_shown_with_its_session_and_explain_names_both(
+    call: Caller, time: GivenTime
+) -> None:
+    """By the labels they gave, for an hour; pages that show them escape them."""
     await call.note(OLD, NEW, OLD | {"takes_over": False, "label": ""})
     row = (await call.get(f"{S}/writers/a")).json()
     explained = (await call.get(f"{S}/explain")).json()
+    time.passes(SHOWN_MS)
+    later = (await call.get(f"{S}/explain")).json()
 
     detail = (
         "is noted by two processes: <b>host-b:2</b> has the name since 2023-11-14T22:13:20Z, "
         "and host-a:1 was fenced at 2023-11-14T22:13:20Z."
     )
     assert row["session"] == HELD
-    assert explained["hints"] == [{"writer": "a", "hint": "fenced", "detail": detail}]
+    hint = {"writer": "a", "hint": "fenced", "detail": detail}
+    assert (explained["hints"], later["hints"]) == ([hint], [])

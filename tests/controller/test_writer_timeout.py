@@ -51,25 +51,6 @@ async def test_time_advances_without_a_silent_writer(store: Watched, time: Given
         assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(5, ("silent",))]
 
 
-async def test_writers_that_die_together_are_passed_together(
-    store: Watched, time: GivenTime
-) -> None:
-    """After one timeout, by one mark that names them all; the ledger has them in one entry."""
-    async with serving(store, time, writer_timeout_ms=5000, mark_interval_ms=1000) as controller:
-        await deliver(controller, Note("a", 1), Note("b", 2), Note("c", 3), Note("alive", 4))
-        serve_for(controller, time, 1100)
-        await until(lambda: len(marks_of(controller)) == 1)
-        serve_for(controller, time, 3500)
-        await deliver(controller, Note("alive", 9))
-        serve_for(controller, time, 600)
-        await until(lambda: len(marks_of(controller)) == 2)
-
-        assert [(m.lower, m.excluded) for m in marks_of(controller)] == [
-            (1, ()),
-            (9, ("a", "b", "c")),
-        ]
-
-
 async def test_why_a_writer_does_not_note_outlasts_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
@@ -115,8 +96,8 @@ async def test_a_commit_that_hangs_times_no_writer_out(
         assert (early, [mark.lower for mark in marks_of(controller)]) == (([], []), [6])
 
 
-async def test_downtime_times_no_writer_out(store: Watched, time: GivenTime) -> None:
-    """After a day without a controller a holder has as much of its timeout left as before."""
+async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenTime) -> None:
+    """What was left of it passes while the next controller serves; the day without one does not."""
     async with serving(store, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 4000)
@@ -124,21 +105,12 @@ async def test_downtime_times_no_writer_out(store: Watched, time: GivenTime) -> 
     time.passes(86_400_000)
     async with running(store.reopened(), time) as controller:
         await asyncio.sleep(SOON)
-
         decision = inspection.explain(controller.stream("s"), None, controller.now)
-        assert [(w.writer, w.times_out_in_ms) for w in decision.waiting_for] == [("silent", 1000)]
-
-
-async def test_a_timeout_continues_after_a_restart(store: Watched, time: GivenTime) -> None:
-    """What was left of the timeout passes while the next controller serves."""
-    async with serving(store, time, writer_timeout_ms=5000) as controller:
-        await deliver(controller, Note("silent"), Note("a", 5))
-        serve_for(controller, time, 4000)
-        await deliver(controller, Note("a", 6))
-    async with running(store.reopened(), time) as controller:
+        left = [(each.writer, each.times_out_in_ms) for each in decision.waiting_for]
         serve_for(controller, time, 1100)
         await until(lambda: bool(marks_of(controller)))
 
+        assert left == [("silent", 1000)]
         assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(6, ("silent",))]
 
 
@@ -169,21 +141,6 @@ async def test_the_service_clock_never_goes_back_behind_what_was_stored_by_it(
         after = controller.stream("s").service_ms(controller._clocks.read())
 
         assert 1000 <= before == after
-
-
-async def test_a_writer_excluded_stays_so_over_a_restart(store: Watched, time: GivenTime) -> None:
-    """Time does not wait again for a writer only because the controller is new."""
-    async with serving(store, time, writer_timeout_ms=1000) as controller:
-        await deliver(controller, Note("silent"), Note("a", 5))
-        serve_for(controller, time, 1100)
-        await until(lambda: bool(marks_of(controller)))
-    async with running(store.reopened(), time) as controller:
-        await deliver(controller, Note("a", 8))
-
-        assert ([m.lower for m in marks_of(controller)], excluded(controller)) == (
-            [5, 8],
-            ["silent"],
-        )
 
 
 async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
@@ -293,23 +250,6 @@ async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:
     await until(are_out)
 
 
-async def test_a_writer_is_missing_until_a_mark_counts_it_again(
-    store: Watched, time: GivenTime
-) -> None:
-    """In each window that time passed without it, not in the first one alone."""
-    async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
-        await deliver(controller, Note("a", 10), Note("slow", 10))
-        await lose(controller, time, "a", "slow")
-        await deliver(controller, *(Note("a", at) for at in (20, 30, 40)))
-        await deliver(controller, Note("slow", 40), Note("a", 60), Note("slow", 60))
-
-        found, named = await windows(controller), cuts(controller)
-
-    assert names(found) == ["", "slow", "slow", "slow", "", ""]
-    assert found[1].writers == (MissingWriter("slow", "timed_out", WALL + TIMEOUT_MS, 10),)
-    assert names(named) == ["", "slow", "slow", "slow", ""]
-
-
 async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: GivenTime) -> None:
     """Those that are still away, those that came back, and those that finished meanwhile."""
     async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
@@ -325,6 +265,7 @@ async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: Giv
         then = names(await windows(controller))
 
     assert after == before
+    assert before[0][2].writers[0] == MissingWriter("away", "timed_out", WALL + TIMEOUT_MS, 10)
     assert then == ["", "away back done", "away back", "away", "away"]
 
 
