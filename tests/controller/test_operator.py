@@ -9,7 +9,7 @@ from controller.aggregation import operations
 from controller.aggregation.operations import ANONYMOUS, Order, Truncation, truncation
 from controller.service import maintenance
 from controller.service.controller import Controller
-from controller.store.port import Change, StoreUnavailable
+from controller.store.port import Change
 from noted_time import Note, NotedMeanwhile, ScaleEvent
 from noted_time.values import DAY_MS
 from tests.support.controllers import (
@@ -19,7 +19,6 @@ from tests.support.controllers import (
     deliver,
     marks_of,
     member,
-    running,
     serve_for,
     serving,
     until,
@@ -49,48 +48,6 @@ async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> No
         assert len(await changes(controller)) == before
 
 
-async def test_numbers_continue_after_a_restart(store: Watched) -> None:
-    """They rise by one in the order of the changes."""
-    async with serving(store) as controller:
-        await deliver(controller, Note("a", 1))
-        await controller.change("s", operations.hold, ANONYMOUS, "a", 1000)
-    async with running(store.reopened()) as controller:
-        await controller.change("s", operations.hold, ANONYMOUS, "a", 2000)
-        found = [(number, change.action) for number, change in await changes(controller)]
-
-    assert found == [(3, "held"), (2, "held"), (1, "created")]
-
-
-async def test_a_change_that_was_not_written_is_not_recorded(store: Watched) -> None:
-    """Both are in one transaction."""
-    async with serving(store) as controller:
-        await deliver(controller, Note("a", 1))
-        store.watch.failures.append(StoreUnavailable("the disk is full"))
-        with pytest.raises(StoreUnavailable):
-            await controller.change("s", operations.remove, ANONYMOUS, "a")
-        await until(lambda: controller._committer.ready)
-
-        found = (member(controller, "a").state, len(await changes(controller)))
-    assert found == ("live", 1)
-
-
-async def test_changes_of_one_batch_are_numbered_in_their_order(store: Watched) -> None:
-    """However many a transaction takes."""
-    async with serving(store) as controller:
-        await deliver(controller, Note("a", 1))
-        store.watch.open.clear()
-        calls = [controller.change("s", operations.hold, ANONYMOUS, "a", ms) for ms in (1, 2, 3, 4)]
-        waiting = asyncio.gather(*calls)
-        await asyncio.sleep(0)
-        store.watch.open.set()
-        await waiting
-
-        found = [
-            (n, each.became and each.became.get("for_ms")) for n, each in await changes(controller)
-        ]
-    assert found[:-1] == [(5, 4), (4, 3), (3, 2), (2, 1)]
-
-
 async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
     """But for the last one, after which the next is numbered."""
     async with serving(store, time) as controller:
@@ -103,25 +60,6 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
         await until(lambda: store.changes(controller.stream("s").id, before=2, limit=9) == [])
 
         assert [number for number, _ in await changes(controller)] == [2]
-
-
-async def test_a_writer_that_noted_meanwhile_is_not_removed(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """The caller saw it silent; at that moment it still counts as silent."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("a", 1))
-        seen = member(controller, "a").noted_at
-        serve_for(controller, time, 50)
-        await deliver(controller, Note("a", 2))
-        with pytest.raises(NotedMeanwhile) as refused:
-            await controller.change("s", operations.remove, OPS, "a", seen)
-        kept = member(controller, "a").state, len(await changes(controller))
-        await controller.change("s", operations.remove, OPS, "a", refused.value.noted_at)
-        removed = member(controller, "a")
-
-    assert (kept, refused.value.writer, refused.value.noted_at) == (("live", 1), "a", seen + 50)
-    assert removed.state == "excluded"
 
 
 async def test_a_note_that_came_first_is_seen_by_the_removal(
@@ -360,17 +298,129 @@ async def test_a_writers_own_terms_are_shown(call: Caller) -> None:
     assert refused == [{"status": "not_vouched", "last": ["default"]}]
 
 
-async def test_the_ledger_comes_a_page_at_a_time(call: Caller) -> None:
-    """By the seq of the marks, per domain; an unknown domain is reported."""
+@pytest.mark.parametrize(
+    ("order", "pages", "after"), [("oldest", [[2, 3], [4]], 3), ("newest", [[4, 3], [2]], 3)]
+)
+async def test_the_ledger_comes_a_page_at_a_time(
+    call: Caller, order: str, pages: list[list[int]], after: int
+) -> None:
+    """By the seq of the marks, per domain, from either end; an unknown domain is reported."""
     await call.note({"writer": "a", "time": 1})
     for time in (2, 3, 4):
         await call.note({"writer": f"gone{time}"})
-        await call.send("DELETE", f"{S}/writers/gone{time}", b"")
+        await call.client.delete(f"{S}/writers/gone{time}")
         await call.note({"writer": "a", "time": time})
-    first = (await call.get(f"{S}/ledger", limit=2)).json()
-    rest = (await call.get(f"{S}/ledger", limit=2, after=first["next"])).json()
+    first = (await call.get(f"{S}/ledger", limit=2, order=order)).json()
+    rest = (await call.get(f"{S}/ledger", limit=2, order=order, after=first["next"])).json()
     unknown = await call.get(f"{S}/ledger", domain="nope")
 
     seqs = [[entry["seq"] for entry in page["entries"]] for page in (first, rest)]
-    assert (seqs, first["next"], rest["next"]) == ([[2, 3], [4]], 3, None)
+    assert (seqs, first["next"], rest["next"]) == (pages, after, None)
     assert problem(unknown)[:2] == (404, "unknown_domain")
+
+
+# What is recorded of it, over HTTP
+
+
+async def listed(call: Caller, **query: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return the page of changes."""
+    return (await call.get(f"{S}/changes", **query)).json()
+
+
+async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
+    """It is kept with the caller, the old value and the new one."""
+    await call.note({"writer": "w", "time": 5, "position": {"0": 3}}, {"writer": "w", "time": 9})
+    why = {"params": {"comment": "the gate is <closed> & “late”"}}
+    calls: list[tuple[str, str, Any]] = [
+        ("PUT", "", {"writer_timeout_ms": 7}),
+        ("POST", "/writers/w/hold", {"for_ms": 1000}),
+        ("DELETE", "/writers/w/hold", None),
+        ("DELETE", "/writers/w", None),
+        ("POST", "/truncate", {"cut": {"0": 3}}),
+        ("POST", "/scale", {"sealed": {"0": 9}, "created": {"1": [0]}}),
+    ]
+    for method, path, body in calls:
+        answer = await call.client.request(method, S + path, json=body, **why)  # type: ignore[arg-type]
+        assert answer.status_code == 200, answer.text
+    page = await listed(call)
+
+    by = page["changes"][0]["by"]
+    common = {"at": WALL, "by": by, "comment": why["params"]["comment"]}
+    until, w = WALL + 1000, {"writer": "w"}
+    nothing: dict[str, Any] = {"writer": None, "was": None, "is": None}
+    created = {"sealed": {"0": 9}, "created": {"1": [0]}}
+    held = {"for_ms": 1000, "until": until}
+    timeouts = {"was": {"writer_timeout_ms": 60_000}, "is": {"writer_timeout_ms": 7}}
+    assert page == {
+        "changes": [
+            {"number": 7, "action": "scaled", **nothing, **common, "is": created},
+            {"number": 6, "action": "truncated", **nothing, **common, "is": {"cut": {"0": 3}}},
+            {"number": 5, "action": "removed", **nothing, **common, **w},
+            {"number": 4, "action": "released", **nothing, **common, **w, "was": {"until": until}},
+            {"number": 3, "action": "held", **nothing, **common, **w, "is": held},
+            {"number": 2, "action": "settings", **nothing, **common, **timeouts},
+            page["changes"][-1],
+        ],
+        "next": None,
+    }
+    first = page["changes"][-1]
+    assert (by != "", first["number"], first["action"], first["comment"]) == (
+        True,
+        1,
+        "created",
+        None,
+    )
+
+
+async def test_changes_come_a_page_at_a_time(call: Caller) -> None:
+    """The newest first; `next` leads to older ones."""
+    await call.note({"writer": "w"})
+    for ms in (1, 2, 3):
+        await call.post(f"{S}/writers/w/hold", {"for_ms": ms})
+    first = await listed(call, limit=2)
+    rest = await listed(call, limit=2, before=first["next"])
+
+    numbers = [[each["number"] for each in page["changes"]] for page in (first, rest)]
+    assert (numbers, first["next"], rest["next"]) == ([[4, 3], [2, 1]], 3, None)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        *("", "x" * 501, "two\nlines", "two\u2028lines", "\x1b[2J", "nul\x00", "\x7f", "\x9b"),
+        *map("{}exe.txt".format, "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"),
+    ],
+)
+async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
+    """Of 1 to 500 characters; else nothing is changed."""
+    answer = await call.client.put(S, params={"comment": comment}, json={"writer_timeout_ms": 7})
+    page = await listed(call)
+
+    status, code, detail = problem(answer)
+    assert (status, code, "query.comment" in detail, len(page["changes"])) == (
+        422,
+        "invalid_request",
+        True,
+        1,
+    )
+
+
+async def test_a_writer_that_noted_meanwhile_is_named_with_the_moment(
+    call: Caller, time: GivenTime
+) -> None:
+    """409, and nothing is changed; from that moment on it can be removed."""
+    await call.note({"writer": "w", "time": 5})
+    serve_for(call.controller, time, 50)
+    await call.note({"writer": "w", "time": 6})
+    refused = await call.client.delete(f"{S}/writers/w", params={"unless_noted_since": WALL + 49})
+    state = (await call.get(f"{S}/writers/w")).json()["state"]
+    removed = await call.client.delete(f"{S}/writers/w", params={"unless_noted_since": WALL + 50})
+
+    body = refused.json()
+    assert (problem(refused)[:2], body["writer"], body["noted_at"], state, removed.status_code) == (
+        (409, "noted_meanwhile"),
+        "w",
+        WALL + 50,
+        "live",
+        200,
+    )

@@ -362,3 +362,11 @@ async def test_marks_are_answered_alike_with_the_framework_and_without_it(
     assert taken == [way]
     assert (first.status_code, first.content) == (second.status_code, second.content)
     assert first.headers == second.headers
+
+
+async def test_without_tokens_anybody_may_do_everything(call: Caller) -> None:
+    """So the page asks for none."""
+    answer = await call.get("/v1/access")
+
+    common = {"tokens": False, "token": None, "administer": True, "read_all": True}
+    assert common.items() <= answer.json().items()

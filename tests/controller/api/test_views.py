@@ -339,20 +339,6 @@ async def test_reader_groups_show_how_far_behind_they_are(call: Caller) -> None:
     assert (one["behind"], one["now"]) == ({"default": 4}, WALL)
 
 
-async def test_the_ledger_comes_newest_first_if_asked(call: Caller) -> None:
-    """Page by page, to the oldest."""
-    await call.note({"writer": "a", "time": 1})
-    for time in (2, 3, 4):
-        await call.note({"writer": f"gone{time}"})
-        await call.send("DELETE", f"{S}/writers/gone{time}", b"")
-        await call.note({"writer": "a", "time": time})
-    first = (await call.get(f"{S}/ledger", limit=2, order="newest")).json()
-    rest = (await call.get(f"{S}/ledger", limit=2, order="newest", after=first["next"])).json()
-
-    seqs = [[entry["seq"] for entry in page["entries"]] for page in (first, rest)]
-    assert (seqs, first["next"], rest["next"]) == ([[4, 3], [2]], 3, None)
-
-
 async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: GivenTime) -> None:
     """The overview shows that the stream is quiet, and counts the writers it advanced without."""
     await call.put(S, {"writer_timeout_ms": 1000})
