@@ -45,39 +45,6 @@ async def noted(controller: Controller, *times: int) -> None:
         await deliver(controller, Note("a", time, {0: 10 * number}))
 
 
-async def test_a_group_is_behind_until_its_lower_comes_near_the_last(
-    store: Watched, time: GivenTime
-) -> None:
-    """Also before it has a lower; the moment is that of the look that found it."""
-    async with serving(store, time) as controller:
-        await noted(controller, 1000, 2000, 3001)
-        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "g", BEHIND)
-        states = [await found(controller)]
-        for offset in (10, 20, 30):
-            time.passes(7)
-            await controller.report("s", "g", "r", {0: offset})
-            states.append(await found(controller))
-
-    behind = (Cause("behind", "default"),)
-    assert states == [(True, behind, 0), (True, behind, 0), (True, behind, 0), (False, (), 21)]
-
-
-async def test_readers_may_report_a_backlog_without_a_policy(
-    store: Watched, time: GivenTime
-) -> None:
-    """All of those online that do are named, as long as they do."""
-    said = [("a", OwnBacklog(True)), ("b", OwnBacklog(True)), ("a", None), ("a", OwnBacklog(False))]  # noqa: FBT003
-    async with serving(store, time) as controller:
-        states = []
-        for reader, own in said:
-            await controller.report("s", "g", reader, {}, own=own)
-            states.append([cause.reader for cause in (await found(controller))[1]])
-        await controller.offline("s", "g", "b", {})
-        states.append([cause.reader for cause in (await found(controller))[1]])
-
-    assert states == [["a"], ["a", "b"], ["a", "b"], ["b"], []]
-
-
 async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_record(
     memory: WatchedMemory,
 ) -> None:

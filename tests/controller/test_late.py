@@ -3,13 +3,11 @@
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from controller.aggregation import retention, stream
 from controller.aggregation.shown.inspection import explain
 from controller.service.controller import Controller
-from noted_time import Accepted, Aggregator, Note, StreamSettings
+from noted_time import Note
 from noted_time.reading import LateReports, Tiling, changed_windows
 from noted_time.values import DAY_MS, HOUR_MS, Late, LateReport, LateRows, LateWriter
 from tests.support.controllers import (
@@ -127,23 +125,19 @@ async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
     assert rows(more[0]) == [("pos", 5, False)]
 
 
-async def test_a_refused_note_reports_nothing(memory: WatchedMemory, time: GivenTime) -> None:
-    """Its rows come again with the next one."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("pos", 30))
-        await deliver(controller, Note("pos", 20, late=LateRows(3, 12, 12)))
-
-        assert list(controller.stream("s").late["default"]) == []
-
-
 async def test_late_rows_are_of_the_domain_of_their_note(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """Rows may be late in one and in time in the other, also in one that is added later."""
+    """Rows may be late in one and in time in the other, also in one that is added later.
+
+    A refused note reports nothing: its rows come again with the next one.
+    """
     async with serving(memory, time) as controller:
         await controller.put_stream("s", {"domains": ["default", "ship"]})
         await deliver(controller, Note("a", 30), Note("a", 30, domain="ship"))
-        await deliver(controller, Note("a", 30, domain="ship", late=LateRows(3, 12, 12)))
+        for noted in (20, 30):
+            late = LateRows(3, 12, 12)
+            await deliver(controller, Note("a", noted, domain="ship", late=late))
         found = [await windows(controller, domain=each) for each in ("default", "ship")]
 
     assert [[rows(each) for each in windows] for windows in found] == [
@@ -196,45 +190,6 @@ async def test_a_hostile_writer_fills_no_memory(
     assert sum(each.rows for each in reports if each.writer == "evil") == 400
     assert [(each.rows, each.least) for each in reports if each.writer == "a"] == [(3, 12)]
     assert after == before
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from("ab"),
-            st.integers(1, 4),
-            st.integers(1, 3),
-            st.integers(0, 9),
-            st.booleans(),
-        ),
-        max_size=12,
-    )
-)
-def test_the_reports_sum_up_to_the_rows_that_were_noted(
-    requests: list[tuple[str, int, int, int, bool]],
-) -> None:
-    """In whatever order requests of several notes come, and however often each is repeated."""
-    aggregator = Aggregator(StreamSettings())
-    expected, counted = 0, 0
-    last = dict.fromkeys("ab", 0)
-    for writer, sequence, notes, rows_each, repeats in requests:
-        request = [Note(writer, sequence=sequence, late=LateRows(rows_each + 1, 5))] * notes
-        expected += (rows_each + 1) * notes if sequence > last[writer] else 0
-        last[writer] = max(last[writer], sequence)
-        for _ in range(1 + repeats):
-            counted += _given(aggregator, request)
-
-    assert counted == expected
-
-
-def _given(aggregator: Aggregator, request: list[Note]) -> int:
-    """Return how many rows a request reports, as `take_notes` counts them."""
-    repeated = any(map(aggregator.repeats, request))
-    rows_of_all = 0
-    for note in request:
-        if isinstance(aggregator.note(note, 0), Accepted) and not repeated:
-            rows_of_all += sum(each.rows for each in aggregator.report_late(note, 0)[1])
-    return rows_of_all
 
 
 async def test_explain_names_a_writer_with_late_rows(

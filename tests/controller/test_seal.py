@@ -181,25 +181,6 @@ async def test_settings_of_a_sealed_stream_change_but_for_domains_and_writers(
         assert record.seal is not None
 
 
-async def test_a_sealed_stream_is_quiet_for_alerts(memory: WatchedMemory, time: GivenTime) -> None:
-    """Alerts ask for live members and for holders, of which there are none."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("a", 5), Note("b"))
-        await controller.seal("s", OPS, NOTHING)
-        time.passes(DAY_MS)
-        lines = controller.measure().collect()
-        found = {
-            (sample.name, sample.labels.get("state")): sample.value
-            for family in lines
-            for sample in family.samples
-            if sample.labels.get("stream") == "s"
-        }
-
-    assert found["noted_time_members", "live"] == 0
-    assert found["noted_time_holders", None] == 0
-    assert found["noted_time_excluded_total", None] == 0
-
-
 # The end of a stream over HTTP
 
 
@@ -249,17 +230,6 @@ async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
     missing = {"writer": "a", "reason": "sealed", "since": WALL, "time": 5}
     assert [each | MARK | {"missing": [missing]} for each in cuts] == cuts
     assert windows == [False, True]
-
-
-async def test_an_open_stream_is_not_sealed(call: Caller) -> None:
-    """As in all answers that could have it."""
-    await call.note({"writer": "a", "time": 5, "position": {"0": 9}})
-    stream = (await call.get(S)).json()
-    marks = (await call.get(f"{S}/marks")).json()
-    window = (await call.post(f"{S}/time-window", {"position": {"0": 99}})).json()
-
-    found = (stream["seal"], marks["sealed"], marks["final_cut"], window["sealed"])
-    assert found == (None, False, None, False)
 
 
 async def test_a_sealed_stream_takes_nothing_more(call: Caller) -> None:
