@@ -73,25 +73,6 @@ async def test_notes_of_one_batch_are_judged_in_the_order_they_came(store: Watch
         ]
 
 
-async def test_a_large_request_is_written_with_what_came_after_it(store: Watched) -> None:
-    """In one transaction: each writer has its last state, however many notes a request has."""
-    async with serving(store, mark_interval_ms=60_000) as controller:
-        several = [Note(f"w{n:03}", time, {0: time}) for time in (1, 2) for n in range(100)]
-        notes = [*several, Note("w005", 3, {0: 3}), Note("w006", 1, {0: 1})]
-        await asyncio.gather(
-            deliver(controller, *notes), deliver(controller, Note("w007", 4, {0: 4}), Note("z", 5))
-        )
-        count = len(store.watch.batches) - 1
-    reopened = store.reopened()
-    async with running(reopened) as controller:
-        stored = {each.writer: each.times for each in reopened.members(controller.stream("s").id)}
-        again = await deliver(controller, Note("w005", 2, {0: 3}), Note("w007", 4, {0: 3}))
-
-    times = {f"w{n:03}": 2 for n in range(100)} | {"w005": 3, "w007": 4, "z": 5}
-    assert (count, stored) == (1, {writer: {"default": time} for writer, time in times.items()})
-    assert again == [Refused("invalid_time", 3), Refused("invalid_position", {0: 4})]
-
-
 async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
     """Notes and the mark they allow are durable together or not at all."""
     async with serving(store, mark_interval_ms=200) as controller:
@@ -99,15 +80,6 @@ async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: 
 
         batch = store.watch.batches[-1]
         assert (batch.records, [m.mark for m in batch.marks]) == (1, marks_of(controller))
-
-
-async def test_a_note_answered_before_a_mark_is_taken_into_account_by_it(store: Watched) -> None:
-    """The cut of a mark covers what was acknowledged before, whichever request made the mark."""
-    async with serving(store) as controller:
-        await deliver(controller, Note("a"), Note("b", 9, {1: 90}))
-        await deliver(controller, Note("a", 9, {0: 10}))
-
-        assert [dict(mark.cut.offsets) for mark in marks_of(controller)] == [{0: 10, 1: 90}]
 
 
 async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) -> None:
@@ -262,32 +234,20 @@ async def ready(controller: Controller) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-async def test_every_caller_of_a_failed_batch_gets_the_error(
-    store: Watched, failure: Exception
-) -> None:
-    """One commit fails: all whose work was in it hear so, none is acknowledged."""
-    async with serving(store) as controller:
-        store.watch.failures = [failure]
-        raised = await asyncio.gather(
-            *(refused(deliver(controller, Note(f"w{i}"))) for i in range(20))
-        )
-
-        assert raised == [type(failure)] * 20
-
-
-@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
 async def test_a_later_note_is_judged_by_what_is_durable(
     store: Watched, failure: Exception
 ) -> None:
-    """A note below the one that failed is accepted: that one never happened."""
+    """All whose work was in the batch get the error; a note below theirs is accepted then."""
     async with serving(store) as controller:
         await deliver(controller, Note("a", 2, {0: 2}))
         store.watch.failures = [failure]
-        await refused(deliver(controller, Note("a", 5, {0: 50}), Note("b", 9)))
+        notes = (Note("a", 5, {0: 50}), Note("b", 9))
+        raised = await asyncio.gather(*(refused(deliver(controller, note)) for note in notes))
         await ready(controller)
 
         after = await deliver(controller, Note("a", 3, {0: 3}))
         durable = {m.writer: m.times for m in store.members(controller.stream("s").id)}
+        assert raised == [type(failure)] * 2
         assert (after, durable) == ([Accepted(3)], {"a": {"default": 3}})
 
 
