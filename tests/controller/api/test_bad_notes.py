@@ -213,14 +213,6 @@ async def test_the_document_describes_requests_with_all_notes_refused(call: Call
     assert shapes["NotesAnswer"]["required"] == ["refused", "results"]
 
 
-@pytest.mark.parametrize("path", [f"{S}/notes", f"{S}/time-window"])
-async def test_a_body_over_one_mebibyte_is_refused(call: Caller, path: str) -> None:
-    """Before anything looks into it."""
-    answer = await call.send("POST", path, b" " * (MAX_BODY + 1))
-
-    assert problem(answer) == (413, "too_large", "the body is over 1048576 bytes")
-
-
 @pytest.mark.parametrize("path", sorted(OPEN))
 async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
     """What such a client sends there is dropped as it comes."""

@@ -4,9 +4,10 @@ import asyncio
 import gc
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
@@ -17,6 +18,7 @@ from uvicorn.server import ServerState
 from controller.api.app import create_app
 from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
+from tests.controller.api.wire import post
 from tests.support.controllers import until
 from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
@@ -78,15 +80,6 @@ class PlayedTransport(asyncio.Transport):
         return found
 
 
-def post(body: bytes, path: str = "/v1/streams/s/notes") -> bytes:
-    """Return a request with a body of known length."""
-    return b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (
-        path.encode(),
-        len(body),
-        body,
-    )
-
-
 def chunked(body: bytes) -> bytes:
     """Return the same in chunks."""
     head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
@@ -124,6 +117,18 @@ async def served(controller: Controller, request_s: float = 5) -> Connection:
     return made
 
 
+@asynccontextmanager
+async def connected(request_s: float = 5) -> AsyncIterator[tuple[Connection, PlayedTransport]]:
+    """Yield both ends of a connection to a controller that has a stream `s`."""
+    controller = Controller(MemoryStore())
+    connection = await served(controller, request_s)
+    try:
+        yield connection, cast("PlayedTransport", connection._network)
+    finally:
+        connection.connection_lost(None)
+        await controller.close()
+
+
 def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
     """Return the pieces between the places."""
     at = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
@@ -148,10 +153,7 @@ def test_however_requests_are_cut_each_is_answered_in_its_turn(
     """One after the other or all ahead, whole or in pieces."""
 
     async def play() -> list[int]:
-        controller = Controller(MemoryStore())
-        connection = await served(controller)
-        transport: Any = connection._network
-        try:
+        async with connected() as (connection, transport):
             batches = (
                 [[each] for each in sent] if waits == "waits" else [cut(b"".join(sent), places)]
             )
@@ -160,9 +162,6 @@ def test_however_requests_are_cut_each_is_answered_in_its_turn(
                     connection.data_received(piece)
                 await answered(transport, count)
             return await answered(transport, len(sent))
-        finally:
-            connection.connection_lost(None)
-            await controller.close()
 
     assert asyncio.run(play()) == [REQUESTS[each] for each in sent]
 
@@ -174,26 +173,17 @@ def test_however_requests_are_cut_each_is_answered_in_its_turn(
 )
 async def test_a_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
     """After the time that a request may take, whether anything of it came or not."""
-    controller = Controller(MemoryStore())
-    connection = await served(controller, request_s=0.1)
-    transport: Any = connection._network
-    try:
+    async with connected(request_s=0.1) as (connection, transport):
         connection.data_received(begun)
         await until(lambda: transport.is_closed)
-    finally:
-        connection.connection_lost(None)
-        await controller.close()
 
     assert transport.statuses == [200] * (len(begun) > len(post(NOTE)) and b"chunked" not in begun)
 
 
 async def test_a_connection_in_use_is_not_closed() -> None:
     """The time counts from the first byte of each request, and not while one is answered."""
-    controller = Controller(MemoryStore())
-    connection = await served(controller, request_s=0.3)
-    transport: Any = connection._network
     poll = b"GET /v1/streams/s/marks?wait_ms=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    try:
+    async with connected(request_s=0.3) as (connection, transport):
         for count in range(1, 4):
             connection.data_received(post(NOTE)[:30])
             await asyncio.sleep(0)
@@ -203,9 +193,6 @@ async def test_a_connection_in_use_is_not_closed() -> None:
         connection.data_received(poll.replace(b"?", b"?after=1&"))
         statuses = await answered(transport, 4)
         was_closed = transport.is_closed
-    finally:
-        connection.connection_lost(None)
-        await controller.close()
 
     assert (statuses, was_closed) == ([200] * 4, False)
 
@@ -237,20 +224,14 @@ async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polli
 
 async def test_an_answer_is_sent_whole() -> None:
     """Head and body are one packet; what the caller waits for before its body is not held."""
-    controller = Controller(MemoryStore())
-    connection = await served(controller)
-    transport: Any = connection._network
     head, body = post(NOTE)[: -len(NOTE)], NOTE
-    try:
+    async with connected() as (connection, transport):
         connection.data_received(post(NOTE))
         await answered(transport, 1)
         connection.data_received(head.replace(b"Host", b"Expect: 100-continue\r\nHost"))
         await until(lambda: len(transport.parts) > 1)
         connection.data_received(body)
         await until(lambda: len(transport.parts) > 2)
-    finally:
-        connection.connection_lost(None)
-        await controller.close()
 
     first, meanwhile, last = transport.parts
     assert first.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -263,18 +244,12 @@ async def test_an_answer_is_sent_whole() -> None:
 )
 async def test_a_body_that_looks_like_a_request_is_a_body(more: bytes, status: int) -> None:
     """Also if the request was refused before its body came."""
-    controller = Controller(MemoryStore())
-    connection = await served(controller)
-    transport: Any = connection._network
-    try:
+    async with connected() as (connection, transport):
         connection.data_received(post(NOTE))
         await answered(transport, 1)
         head = post(post(NOTE))[: -len(post(NOTE))]
         for piece in (head.replace(b"Host", more + b"Host"), post(NOTE), post(NOTE)):
             connection.data_received(piece)
         statuses = await answered(transport, 3)
-    finally:
-        connection.connection_lost(None)
-        await controller.close()
 
     assert statuses == [200, status, 200]

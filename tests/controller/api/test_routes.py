@@ -104,15 +104,6 @@ async def test_notes_are_answered_in_order(call: Caller) -> None:
     ]
 
 
-async def test_the_domains_there_are_are_named_once(call: Caller) -> None:
-    """However many notes are of another, and however many there are."""
-    wrong = {"writer": "UA", "time": 9, "domain": "nope"}
-    answer = (await call.post(f"{S}/notes", {"notes": [wrong] * 3})).json()
-
-    refused = {"status": "unknown_domain", "last": None}
-    assert (answer["results"], answer["domains"]) == ([refused] * 3, ["default"])
-
-
 async def test_int64_is_kept_exactly(call: Caller) -> None:
     """The least and the largest time, and the largest offset, survive the way in and out."""
     await call.put(S, {"max_time_ahead_ms": None, "max_offset_jump": None})

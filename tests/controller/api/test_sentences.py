@@ -10,7 +10,7 @@ from controller.service.maintenance import exclude_the_silent
 from noted_time.rules import decisions
 from noted_time.values import shown_time
 from tests.support.controllers import GivenTime, serve_for
-from tests.support.http import Caller, problem
+from tests.support.http import Caller
 
 S = "/v1/streams/s"
 NINE_25 = 1_357_032_300_000
@@ -402,19 +402,6 @@ async def test_the_effect_of_a_dry_run_comes_last(
     assert (await said(call, **supposed))[-1] == says
 
 
-async def test_writers_whose_notes_look_wrong_are_named(call: Caller) -> None:
-    """By sentences that end as such."""
-    await call.note(
-        {"writer": "berlin", "time": NINE_25 // 1000, "position": {"0": 1}},
-        {"writer": "lima", "time": NINE_25},
-    )
-
-    assert (await said(call))[-2:] == [
-        f"berlin noted {NINE_25 // 1000}, which is January 1970: are these seconds?",
-        "lima never named a position: no cut covers what it writes.",
-    ]
-
-
 async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:
     """And no innocent writer: the next mark needs one segment, those after it another as well."""
     for time, position in (
@@ -454,13 +441,3 @@ async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None
         ),
         "A reader at this position has reached all marks: it waits for the next one.",
     ]
-
-
-@pytest.mark.parametrize(
-    "position", ["", "0:9", "[]", "null", '{"0": "9"}', '{"a": 9}', '{"0": -1}']
-)
-async def test_what_is_no_position_is_refused(call: Caller, position: str) -> None:
-    """It names the parameter, and the segment if that is wrong."""
-    status, code, detail = problem(await call.get(f"{S}/explain", position=position))
-
-    assert (status, code, detail.startswith("query.position")) == (422, "invalid_request", True)

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from controller.aggregation.shown.overview import LAG_EVERY_MS, LAGS
 from controller.service.maintenance import exclude_the_silent
-from tests.support.controllers import GivenTime, serve_for, until
+from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, problem
 
 S = "/v1/streams/s"
@@ -129,14 +127,6 @@ async def test_the_overview_comes_a_page_at_a_time(call: Caller) -> None:
     )
 
 
-@pytest.mark.parametrize("query", ["limit=1001", "limit=0", "start=-1", "sort=lag", "serach=a"])
-async def test_an_overview_of_something_else_is_refused(call: Caller, query: str) -> None:
-    """With a sentence on the parameter."""
-    answer = await call.client.get(f"/v1/overview?{query}")
-
-    assert problem(answer)[:2] == (422, "invalid_request")
-
-
 async def moved(call: Caller, time: GivenTime) -> None:
     """Let the watermark move by a mark each minute, five of them, the fourth without `slow`."""
     for minute in range(5):
@@ -192,32 +182,6 @@ async def test_history_is_that_of_one_domain(call: Caller) -> None:
         "points": [],
     }
     assert problem(unknown)[:2] == (404, "unknown_domain")
-
-
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ({"from": 5, "to": 5}, "rejected"),
-        ({"from": WALL}, "rejected"),
-        ({"points": 0}, "invalid_request"),
-        ({"points": 2001}, "invalid_request"),
-    ],
-)
-async def test_history_of_no_time_is_refused(
-    call: Caller, query: dict[str, int], code: str
-) -> None:
-    """It must begin before it ends, which is now if not given."""
-    answer = await call.get(f"{S}/history", **query)
-
-    assert problem(answer)[:2] == (422, code)
-
-
-async def test_history_that_ends_before_the_first_mark_is_empty(call: Caller) -> None:
-    """Also if the wall clock stepped back since that mark."""
-    await call.note({"writer": "a", "time": 5})
-    shown = (await call.get(f"{S}/history", to=WALL - 5)).json()
-
-    assert (shown["from"], shown["to"], shown["points"]) == (WALL - 5, WALL - 5, [])
 
 
 async def test_segments_name_their_writers(call: Caller) -> None:
@@ -337,20 +301,6 @@ async def test_reader_groups_show_how_far_behind_they_are(call: Caller) -> None:
     }
     assert rows["behind"]["windows"] == one["windows"]
     assert (one["behind"], one["now"]) == ({"default": 4}, WALL)
-
-
-async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: GivenTime) -> None:
-    """The overview shows that the stream is quiet, and counts the writers it advanced without."""
-    await call.put(S, {"writer_timeout_ms": 1000})
-    await call.note({"writer": "slow", "time": 5})
-    serve_for(call.controller, time, 1100)
-    await until(
-        lambda: call.controller.stream("s").aggregator.domains.census.members["excluded"] == 1
-    )
-    (row,) = (await call.get("/v1/overview")).json()["streams"]
-
-    (domain,) = row["domains"]
-    assert (row["writers"]["excluded"], domain["decision"], domain["holders"]) == (1, "quiet", 0)
 
 
 async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after_a_day(
