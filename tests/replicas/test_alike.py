@@ -9,14 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from reader_client import ReaderClient
 from tests.replicas.served import Two, lowers, make, note, shared, stream_of
 from tests.support.calls import HTTP
 from tests.support.page import Runner, steady
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.waiting import PATIENCE_S, wait_until
-from writer_client import WriterClient
 
 PROXIES: dict[str, Any] = {
     **dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),
@@ -107,23 +105,6 @@ def test_a_writer_noting_to_another_replica_reads_its_mark_at_once(
     assert seen == list(range(1, 41))
 
 
-def test_a_stream_made_again_is_another_to_both(
-    owner: ServeProcess, other: ServeProcess, name: str
-) -> None:
-    """No matter which removed and which created it: its marks start again, under a new id."""
-    first = HTTP.get(f"{other.url}/v1/streams/{name}").json()["id"]
-    note(owner, name, 5)
-    wait_until(lambda: lowers(other, name) == [(1, 5)])
-    HTTP.delete(f"{other.url}/v1/streams/{name}").raise_for_status()
-    gone = [HTTP.get(f"{each.url}/v1/streams/{name}").status_code for each in (owner, other)]
-    second = make(other, name)
-    note(owner, name, 3)
-    wait_until(lambda: lowers(other, name) == [(1, 3)])
-    ids = [HTTP.get(f"{each.url}/v1/streams/{name}").json()["id"] for each in (owner, other)]
-
-    assert (gone, first != second, ids) == ([404, 404], True, [second, second])
-
-
 @pytest.mark.parametrize("noting", ["owner", "other"])
 def test_a_poll_at_the_other_is_woken_by_a_note(
     owner: ServeProcess, other: ServeProcess, name: str, noting: str
@@ -145,17 +126,3 @@ def test_a_poll_at_the_other_is_woken_by_a_note(
     marks = asyncio.run(poll()).json()["marks"]
 
     assert [(mark["seq"], mark["lower"]) for mark in marks] == [(1, 5)]
-
-
-def test_clients_need_not_know_the_owner_of_a_stream(other: ServeProcess, name: str) -> None:
-    """A writer and a reader that know the other one only: notes are durable, windows exact."""
-    with WriterClient(other.url, name, "w") as writer:
-        writer.join()
-        for noted in range(1, 6):
-            writer.note_time(noted, {0: 10 * noted})
-        writer.flush()
-        with ReaderClient(other.url, name) as reader:
-            reader.catch_up(timeout=PATIENCE_S)
-            lower = reader.window_at({0: 50}).lower
-
-    assert lower == 5

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
 
 import httpx
 import pytest
@@ -12,33 +11,18 @@ from noted_time.client import OWNER
 from noted_time.client.transport import Transport
 from reader_client.asking.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
-from tests.support.calls import HTTP
-from tests.support.processes import ServeProcess
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.waiting import Pending
 
 A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 
 
-@pytest.mark.acceptance
-def test_the_answer_to_forwarded_notes_names_their_owner(
-    a: ServeProcess, b: ServeProcess, name: str
-) -> None:
-    """By the URL at which others call it; the owner itself names no other."""
-    body: dict[str, Any] = {"notes": [{"writer": "w", "time": 9}]}
-    answers = [HTTP.post(f"{each.url}/v1/streams/{name}/notes", json=body) for each in (a, b)]
-
-    assert [(each.status_code, each.headers.get(OWNER)) for each in answers] == [
-        (200, None),
-        (200, a.url),
-    ]
-
-
-async def test_so_does_the_answer_to_any_other_request(this: Played) -> None:
-    """Also if it is refused."""
+async def test_the_answer_to_what_was_forwarded_names_the_owner(this: Played) -> None:
+    """To notes and any other request; the owner itself names no other."""
     answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]
+    answers += [await this.note(name) for name in (HERE, THERE)]
 
-    assert [each.headers.get(OWNER) for each in answers] == [None, OTHER]
+    assert [each.headers.get(OWNER) for each in answers] == [None, OTHER] * 2
 
 
 class Replicas:

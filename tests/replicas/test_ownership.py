@@ -1,10 +1,15 @@
-"""Which of two controllers owns a stream, and what becomes of what it knows."""
+"""Two controllers of one process on one PostgreSQL database: which of them owns a stream.
+
+And what becomes of what it knows.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from structlog.testing import CapturingLogger
 
 from controller.aggregation import operations
@@ -16,9 +21,10 @@ from controller.service.controller import Controller
 from controller.store import leases
 from controller.store.migrate import migrate
 from controller.store.port import StoreUnavailable
+from controller.store.postgres import PostgresStore
 from noted_time import Accepted, Note, ScaleEvent
-from tests.replicas.pair import BUCKETS, end_session, fills, name_of, replica, serve, shared, two
-from tests.support.controllers import GivenTime, names, serve_for, until
+from tests.replicas.played import BUCKETS, stream_of
+from tests.support.controllers import GivenTime, names, running, serve_for, until
 from tests.support.postgres import Server
 from tests.support.scrapes import scraped
 from tests.support.stored import kept
@@ -26,6 +32,64 @@ from tests.support.stored import kept
 EVERY_ADVANCE = {"mark_interval_ms": 0}
 
 TIMEOUT_MS = 5000
+
+NAMES = [stream_of(bucket) for bucket in range(BUCKETS)]
+"""Of streams, one for each bucket."""
+
+LIST_QUERIES = 4
+"""The number of queries for a list: names, streams, marks, scale events."""
+
+
+def replica(
+    url: str, called: str = "http://a", time: GivenTime | None = None
+) -> AbstractAsyncContextManager[Controller]:
+    """Serve the database meanwhile, by the real clocks if no time is given."""
+    return running(PostgresStore(url), time, called)
+
+
+@asynccontextmanager
+async def two(url: str) -> AsyncIterator[tuple[Controller, Controller]]:
+    """Serve the database by two that share it evenly, called `http://a` and `http://b`."""
+    async with replica(url) as a, replica(url, "http://b") as b:
+        await shared(a, b)
+        yield a, b
+
+
+async def shared(*controllers: Controller) -> None:
+    """Wait until exactly these have all buckets, evenly."""
+    fair = -(-BUCKETS // len(controllers))
+
+    def are_even() -> bool:
+        counts = [len(each._committer.streams.clocks) for each in controllers]
+        seen = [each.ownership.leases for each in controllers]
+        known = all(len(leases.mine) + len(leases.others) == BUCKETS for leases in seen)
+        return known and sum(counts) == BUCKETS and max(counts) <= fair
+
+    await until(are_even)
+
+
+def name_of(controller: Controller) -> str:
+    """Return the name of a stream, made or not yet, that is this controller's."""
+    return next(name for name in NAMES if controller.owns(name))
+
+
+async def serve(controller: Controller, time: GivenTime, ms: int) -> None:
+    """Let the controller serve that long, to the end of a turn that keeps its clocks."""
+    serve_for(controller, time, ms)
+    now = controller._clocks.read()
+    due = controller._committer.streams.clocks_at(now)
+    await until(lambda: _is_kept(controller, due))
+
+
+def _is_kept(controller: Controller, due: dict[int, int]) -> bool:
+    clocks = controller._store.clocks()
+    return all(clocks[bucket] == ms for bucket, ms in due.items())
+
+
+def end_session(server: Server, url: str, called: str) -> None:
+    """End the session of the replica that is called so, as one does that finds it silent."""
+    ended = "SELECT pg_terminate_backend(pid, 5000) FROM replica JOIN pg_stat_activity USING (pid)"
+    assert server.execute(f"{ended} WHERE url = '{called}'", url)
 
 
 async def noted(controller: Controller, name: str, *notes: Note) -> list[Any]:
@@ -39,19 +103,6 @@ def lowers(controller: Controller, name: str) -> list[tuple[int, int]]:
     return [(mark.seq, mark.lower) for mark in stream.history(None).after(0, 10_000)]
 
 
-def in_memory(controller: Controller, name: str) -> dict[str, Any]:
-    """Return what the owner of a stream remembers of its members."""
-    state = controller.stream(name)
-    writers = state.aggregator.writers()
-    return {writer: state.aggregator.record(writer) for writer in writers}
-
-
-def in_store(controller: Controller, name: str) -> dict[str, Any]:
-    """Return what is committed of the members of a stream."""
-    found = kept(controller._store, controller.stream(name).id)
-    return {member.writer: member for member in found.members}
-
-
 def times_out_in_ms(controller: Controller, name: str) -> int:
     """Return in how many ms of the service clock the first holder is left out."""
     decision = inspection.explain(controller.stream(name), None, controller.now)
@@ -59,87 +110,6 @@ def times_out_in_ms(controller: Controller, name: str) -> int:
 
 
 # Shares
-async def test_every_stream_is_with_one_of_two(url: str) -> None:
-    """Whichever replica created them: each has half of the buckets, and both list all streams."""
-    names = fills()
-    async with replica(url) as a:
-        for name in names:
-            await a.put_stream(name, {})
-        async with replica(url, "http://b") as b:
-            await shared(a, b)
-
-            here, there = (
-                [stream.record.name for stream in each._committer.streams] for each in (a, b)
-            )
-            assert (len(here), len(there), sorted(here + there)) == (32, 32, sorted(names))
-            assert await a.names() == await b.names() == sorted(names)
-
-
-async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
-    """The other continues with everything acknowledged, well before any lease is over."""
-    async with replica(url) as a:
-        async with replica(url, "http://b") as b:
-            await shared(a, b)
-            name = name_of(b)
-            await b.put_stream(name, EVERY_ADVANCE)
-            await noted(b, name, Note("w", 5, {0: 3}))
-        await until(lambda: a.owns(name))
-        after = await noted(a, name, Note("w", 4), Note("w", 7))
-
-        refused, accepted = after
-        assert (refused.status, accepted, lowers(a, name)) == (
-            "invalid_time",
-            Accepted(7),
-            [(1, 5), (2, 7)],
-        )
-
-
-@pytest.mark.parametrize("mark_interval_ms", [0, 200])
-async def test_a_bucket_goes_with_nothing_under_way(url: str, mark_interval_ms: int) -> None:
-    """The next owner starts from everything that was acknowledged while buckets moved.
-
-    No caller is refused meanwhile, except with a redirect to the other.
-    """
-    names = fills()[::2]
-    acknowledged = dict.fromkeys(names, 0)
-    moved: set[str] = set()
-
-    async def write(replicas: list[Controller], name: str) -> None:
-        while not (len(moved) > 8 and acknowledged[name] > 50):
-            number = acknowledged[name] + 1
-            for controller in replicas:
-                try:
-                    result = await noted(controller, name, Note("w", number, {0: number}))
-                except NotOwner:
-                    moved.add(name)
-                    await asyncio.sleep(0.01)
-                else:
-                    assert isinstance(result[0], Accepted)
-                    acknowledged[name] = number
-                    break
-
-    async with replica(url) as a:
-        for name in names:
-            await a.put_stream(name, {"mark_interval_ms": mark_interval_ms})
-        replicas = [a]
-        writing = [asyncio.create_task(write(replicas, name)) for name in names]
-        await until(lambda: min(acknowledged.values()) > 5)
-        async with replica(url, "http://b") as b:
-            replicas.append(b)
-            await asyncio.gather(*writing)
-            await shared(a, b)
-
-            found = {}
-            for name in names:
-                owner = a if a.owns(name) else b
-                assert in_memory(owner, name) == in_store(owner, name)
-                found[name] = in_memory(owner, name)["w"].times["default"]
-                assert mark_interval_ms or lowers(owner, name) == [
-                    (seq, seq) for seq in range(1, found[name] + 1)
-                ]
-            assert (found, len(moved) > 8) == (acknowledged, True)
-
-
 async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
     """A replica that is not the owner does nothing, whatever it is asked; the owner does it."""
     async with two(url) as (a, b):
@@ -164,32 +134,50 @@ async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
 
 
 # Reading what another aggregates
-async def test_a_poll_is_sent_on_when_its_stream_goes(url: str) -> None:
-    """A caller that waits at the old owner is redirected to the next at once."""
-    names = fills()
+async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
+    """Until another comes, which takes everything."""
     async with replica(url) as a:
-        for name in names:
-            await a.put_stream(name, EVERY_ADVANCE)
-        polls = {
-            name: asyncio.create_task(a.polls.marks(name, None, after=0, wait_ms=30_000))
-            for name in names
-        }
-        await until(lambda: len(a._notifier) == BUCKETS)
+        a.prepare_to_stop()
+        await until(lambda: a.ownership.is_last)
+        async with replica(url, "http://b") as b:
+            await until(lambda: not a.ownership.is_last)
+            await until(lambda: len(b._committer.streams.clocks) == BUCKETS)
+            await until(lambda: a.ownership.owner_url("s") == "http://b")
+
+
+# The list of streams if others own some of them: complete, and read by a few queries
+async def test_both_list_the_same_of_all_streams(url: str) -> None:
+    """Settings, last marks, scale events of those that are there, in the order of their names."""
+    async with two(url) as (a, b):
+        for number, name in enumerate(NAMES):
+            owner = a if a.owns(name) else b
+            domains = ("default", "ship_time")[: 1 + number % 2]
+            await owner.put_stream(name, {"mark_interval_ms": number % 2, "domains": domains})
+            await owner.note(name, [Note("w", time, {0: 10 * time}) for time in (1, 2)])
+            if number % 3 == 0:
+                await owner.change(
+                    name, operations.scale, ANONYMOUS, ScaleEvent({0: 30}, {1: (0,)})
+                )
+        asked = [*reversed(NAMES), "nothing"]
+        found = [await each.summaries(asked) for each in (a, b)]
+
+    assert [each.record.name for each in found[0]] == sorted(NAMES)
+    assert found[0] == found[1]
+
+
+async def test_a_list_takes_a_few_queries_however_many_others_have(url: str) -> None:
+    """Each is a turn with the server."""
+    asked: list[str] = []
+    async with replica(url) as a:
+        for name in NAMES:
+            await a.put_stream(name, {})
         async with replica(url, "http://b") as b:
             await shared(a, b)
-            theirs = [polls[name] for name in names if b.owns(name)]
-            for name in names:
-                await noted(a if a.owns(name) else b, name, Note("w", 5))
+            engine = a._store.reading._reading  # type: ignore[attr-defined]
+            event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+            found = await a.summaries(await a.names())
 
-            async with asyncio.timeout(20):
-                found = await asyncio.gather(*polls.values(), return_exceptions=True)
-        kinds = {type(poll.exception()) for poll in theirs}
-        lowers_here = [
-            next(each.history.following(0)).lower
-            for each in found
-            if not isinstance(each, BaseException)
-        ]
-        assert (kinds, lowers_here) == ({NotOwner}, [5] * (BUCKETS // 2))
+            assert (len(found), len(asked)) == (BUCKETS, LIST_QUERIES), asked
 
 
 # Service clocks
@@ -247,41 +235,7 @@ async def test_silence_is_measured_across_owners(url: str) -> None:
         assert (before, mark.lower, mark.excluded) == (([], 1), 5, ("silent",))
 
 
-async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str) -> None:
-    """What it reported there counts, though the next owner has never heard it."""
-    here, there = GivenTime(), GivenTime()
-    async with replica(url, time=here) as a:
-        await a.put_stream("s", {**EVERY_ADVANCE, "writer_timeout_ms": TIMEOUT_MS})
-        await noted(a, "s", Note("slow"), Note("w", 5))
-        await serve(a, here, 4000)
-        await noted(a, "s", Note("slow"))
-    async with replica(url, "http://b", there) as b:
-        serve_for(b, there, 4000)
-        await asyncio.sleep(5 * maintenance.TICK_S)
-
-        assert (lowers(b, "s"), times_out_in_ms(b, "s")) == ([], 1000)
-
-
 # What fails
-async def test_after_a_failed_commit_memory_is_what_the_database_has(
-    url: str, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the session lives, its buckets stay; nothing of the batch does, in memory or below."""
-    monkeypatch.setattr(leases, "PATIENCE_MS", 100)
-    async with replica(url) as a:
-        await a.put_stream("s", EVERY_ADVANCE)
-        await noted(a, "s", Note("w", 5, {0: 3}))
-        with server.session(url) as other, other.transaction():
-            other.execute("LOCK TABLE mark IN SHARE MODE")
-            with pytest.raises(StoreUnavailable):
-                await noted(a, "s", Note("w", 9, {0: 7}), Note("late"))
-        await until(lambda: a._committer.ready)
-
-        found = in_memory(a, "s"), lowers(a, "s"), len(a._committer.streams.clocks)
-        assert found == (in_store(a, "s"), [(1, 5)], BUCKETS)
-        assert await noted(a, "s", Note("w", 6)) == [Accepted(6)]
-
-
 async def test_one_that_lost_its_session_starts_again_with_its_share(
     url: str, server: Server
 ) -> None:
@@ -297,9 +251,11 @@ async def test_one_that_lost_its_session_starts_again_with_its_share(
         owner = a if a.owns(name) else b
 
         assert await noted(owner, name, Note("w", 6)) == [Accepted(6)]
-        assert (lowers(owner, name), in_memory(owner, name)) == (
+        stream = owner.stream(name)
+        (member,) = kept(owner._store, stream.id).members
+        assert (lowers(owner, name), member) == (
             [(1, 5), (2, 6)],
-            in_store(owner, name),
+            stream.aggregator.record("w"),
         )
 
 

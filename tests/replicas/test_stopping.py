@@ -10,8 +10,7 @@ import pytest
 
 from controller.store.port import Leases, StoreUnavailable, Transaction
 from examples.ports import listens
-from tests.replicas.pair import BUCKETS, replica
-from tests.replicas.played import HERE, OTHER, RESULTS, THERE, Played
+from tests.replicas.played import BUCKETS, HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import buckets, lowers, note, status
 from tests.support.calls import HTTP
 from tests.support.controllers import until
@@ -104,18 +103,6 @@ async def test_a_failed_commit_does_not_keep_the_streams(
     await until(lambda: not this.store.leases.mine)
 
     assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
-
-
-# How the other takes over
-async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
-    """Until another comes, which takes everything."""
-    async with replica(url) as a:
-        a.prepare_to_stop()
-        await until(lambda: a.ownership.is_last)
-        async with replica(url, "http://b") as b:
-            await until(lambda: not a.ownership.is_last)
-            await until(lambda: len(b._committer.streams.clocks) == BUCKETS)
-            await until(lambda: a.ownership.owner_url("s") == "http://b")
 
 
 def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:

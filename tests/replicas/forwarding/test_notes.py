@@ -86,13 +86,6 @@ async def test_a_refused_body_is_explained_by_the_replica_that_was_asked(this: P
     assert refused.json() == {"errors": [1]}
 
 
-async def test_notes_for_a_stream_that_is_here_stay_here(this: Played) -> None:
-    """No other replica is asked."""
-    answer = await this.note(HERE)
-
-    assert (answer.json()["results"][0]["lower"], this.owner.frames) == (5, [])
-
-
 async def test_what_waits_together_travels_together(this: Played) -> None:
     """Two hundred requests at once take a few frames, and each gets its own answer."""
     this.owner.answer = lambda item: Answer.of(200, item.body)
@@ -358,6 +351,18 @@ async def test_a_request_that_waits_for_a_commit_follows_its_stream(this: Played
 
     assert (put.json(), noted.content, report.json()) == (body, RESULTS.body, {"position": {}})
     assert [request.method for request in this.owner.asked] == ["PUT", "PUT"]
+
+
+async def test_a_long_poll_that_waits_here_follows_its_stream(this: Played) -> None:
+    """As soon as the stream goes, not when its time is over."""
+    this.owner.reply = lambda request: httpx.Response(200, json={"at": request.url.host})
+    poll = this.client.get(f"/v1/streams/{HERE}/marks?wait_ms=30000")
+    asked = asyncio.create_task(poll)
+    await until(lambda: len(this.controller.polls) == 1)
+    await this.lose()
+
+    async with asyncio.timeout(20):
+        assert (await asked).json() == {"at": "other"}
 
 
 async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: Played) -> None:

@@ -34,13 +34,6 @@ def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:
     )
 
 
-def test_what_another_has_is_not_taken(a: PostgresStore, b: PostgresStore) -> None:
-    """Trying is not an error: the bucket is simply not among those taken."""
-    a.release([7])
-
-    assert (b.acquire(ALL), b.heartbeat().mine) == (frozenset([7]), frozenset([7]))
-
-
 def test_what_one_has_already_is_given_as_a_whole(a: PostgresStore, b: PostgresStore) -> None:
     """No replica takes what it has twice, or one unlock would not be enough."""
     a.acquire(a.heartbeat().free)
