@@ -23,25 +23,6 @@ FAIR_MS = 800
 
 LONG_MS = 60_000
 
-# Takes all buckets and appends mark 1; then appends the next one for each line that it reads.
-OWNER = """
-import sys
-from controller.store.port import Transaction
-from controller.store.postgres import PostgresStore
-from tests.support.stored import mark, of_one_stream
-
-store = PostgresStore(sys.argv[1])
-store.acquire(store.heartbeat().free)
-store.commit(of_one_stream(upto=1))
-print("mark 1", flush=True)
-for n, _ in enumerate(sys.stdin, 2):
-    try:
-        store.commit(Transaction({0: n}, marks=[mark(n)]))
-        print("mark", n, flush=True)
-    except Exception as error:
-        print(type(error).__name__, flush=True)
-"""
-
 
 def silent(lease: Lease) -> None:
     """Keep all replicas silent for longer than a lease."""
@@ -62,11 +43,6 @@ def at_work(server: Server, url: str, wait_event: str) -> None:
     query = f"""SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'
     AND wait_event = '{wait_event}'"""  # noqa: S608 - our own names
     wait_until(lambda: server.execute(query))
-
-
-def became_free(store: PostgresStore) -> None:
-    """Look until all buckets are free."""
-    wait_until(lambda: store.heartbeat().free == ALL)
 
 
 def lost(act: Callable[[], object]) -> bool:

@@ -1,12 +1,10 @@
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from controller.store import leases
 from controller.store.postgres import PostgresStore
-from tests.replicas.leased import ALL, LONG_MS, OWNER, Lease, MakeReplica
+from tests.replicas.leased import ALL, LONG_MS, Lease, MakeReplica
 
 
 @pytest.fixture
@@ -50,29 +48,3 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
 
     last(LONG_MS)
     return last
-
-
-@pytest.fixture
-def other_process(url: str) -> Iterator[subprocess.Popen[str]]:
-    """A replica in a process of its own that has all buckets and has appended mark 1."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, url],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "mark 1\n"
-        yield process
-        process.kill()
-
-
-@pytest.fixture
-def b_alone(make: MakeReplica, other_process: subprocess.Popen[str]) -> PostgresStore:
-    """A replica that has nothing, beside one in another process.
-
-    It begins last: the other has a short lease, and would end a session that waits for its start.
-    """
-    assert other_process.poll() is None
-    return make("http://b")

@@ -1,7 +1,5 @@
 """Which replicas are silent, and what follows from a lost session."""
 
-import signal
-import subprocess
 import threading
 import time
 
@@ -15,10 +13,8 @@ from tests.replicas.leased import (
     ALL,
     FAIR_MS,
     LONG_MS,
-    SHORT_MS,
     Lease,
     at_work,
-    became_free,
     end_session_of,
     lost,
     silent,
@@ -212,33 +208,3 @@ def test_a_commit_that_was_under_way_is_undone(
         under_way.join()
 
     assert (outcome, seqs(b), b.clocks()[0]) == (["StoreUnavailable"], [1], 1)
-
-
-def test_the_buckets_of_a_process_that_was_killed_are_free(
-    b_alone: PostgresStore, other_process: subprocess.Popen[str]
-) -> None:
-    """The server notices the end of the process, not only that of the lease."""
-    had = len(b_alone.heartbeat().others)
-    other_process.kill()
-    became_free(b_alone)
-
-    assert (had, seqs(b_alone)) == (64, [1])
-
-
-def test_a_process_that_was_paused_beyond_its_lease_appends_nothing(
-    b_alone: PostgresStore, other_process: subprocess.Popen[str], lease: Lease
-) -> None:
-    """Its buckets are free after its lease, and when it wakes up it has no session left."""
-    assert other_process.stdin
-    assert other_process.stdout
-    other_process.send_signal(signal.SIGSTOP)
-    lease(SHORT_MS)
-    became_free(b_alone)
-    lease(LONG_MS)
-    other_process.send_signal(signal.SIGCONT)
-    other_process.stdin.write("go on\n")
-    said = other_process.stdout.readline()
-    b_alone.acquire(ALL)
-    b_alone.commit(Transaction({0: 2}, marks=[mark(2)]))
-
-    assert (said, seqs(b_alone)) == ("StoreUnavailable\n", [1, 2])
