@@ -52,24 +52,6 @@ async def retained(controller: Controller, time: GivenTime, first: int) -> None:
     await until(lambda: seqs(controller)[0] == first)
 
 
-async def test_marks_that_a_reader_online_has_to_pass_are_kept(
-    store: Watched, time: GivenTime
-) -> None:
-    """The one its lower comes from and all later, in memory and in the store; the others go."""
-    async with serving(store, time, mark_retention_ms=0) as controller:
-        await controller.report("s", "g", "r", {0: 25})
-        await made(controller)
-        await retained(controller, time, first=2)
-        stream = controller.stream("s")
-        stored = [kept.mark.seq for kept in store.marks(stream.id, "default")]
-
-        assert (seqs(controller), stored, stream.window({0: 25}, None)) == (
-            [2, 3, 4, 5],
-            [2, 3, 4, 5],
-            TimeWindow(2, 3, 2, 3),
-        )
-
-
 async def test_the_slowest_group_decides(memory: WatchedMemory, time: GivenTime) -> None:
     """Each group has its own position."""
     async with serving(memory, time, mark_retention_ms=0) as controller:
@@ -113,14 +95,21 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
 async def test_readers_known_before_a_restart_keep_their_marks(
     store: Watched, time: GivenTime
 ) -> None:
-    """Readers' states are as durable as the marks."""
+    """The one its lower comes from and all later, in memory and in the store; the others go."""
     async with serving(store, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {0: 25})
         await made(controller)
-    async with running(store.reopened(), time) as controller:
+    reopened = store.reopened()
+    async with running(reopened, time) as controller:
         await retained(controller, time, first=2)
+        stream = controller.stream("s")
+        stored = [kept.mark.seq for kept in reopened.marks(stream.id, "default")]
 
-        assert seqs(controller) == [2, 3, 4, 5]
+        assert (seqs(controller), stored, stream.window({0: 25}, None)) == (
+            [2, 3, 4, 5],
+            [2, 3, 4, 5],
+            TimeWindow(2, 3, 2, 3),
+        )
 
 
 @pytest.mark.parametrize(
@@ -137,18 +126,6 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
         stored = [each.mark.seq for each in store.marks(stream.id, "default")]
 
         assert (seqs(controller), stored) == (kept, kept)
-
-
-async def test_a_reader_at_the_cut_has_the_window_it_had(memory: WatchedMemory) -> None:
-    """Only what no reader from there on needs is dropped."""
-    async with serving(memory) as controller:
-        await made(controller)
-        stream = controller.stream("s")
-        before = [stream.window({0: offset}, None) for offset in (30, 35, 50)]
-        await controller.change("s", operations.truncate, ANONYMOUS, {0: 30})
-        after = [stream.window({0: offset}, None) for offset in (30, 35, 50)]
-
-        assert after == before
 
 
 async def test_a_cut_that_crosses_a_mark_does_not_reach_it(memory: WatchedMemory) -> None:

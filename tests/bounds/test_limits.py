@@ -362,15 +362,6 @@ async def test_an_invalid_body_is_judged_up_to_its_first_fault(
     assert len(answer.json()["errors"]) == 1
 
 
-async def test_of_a_small_body_ten_faults_are_named(call: Caller) -> None:
-    """As before, so that all is mended at once."""
-    notes: list[dict[str, Any]] = [{"writer": "a", "time": "5"} for _ in range(12)]
-    assert len(msgspec.json.encode({"notes": notes})) < EXPLAINED
-    answer = await call.post(f"{S}/notes", {"notes": notes})
-
-    assert len(answer.json()["errors"]) == 10
-
-
 async def test_settings_that_are_as_they_were_write_nothing() -> None:
     """Neither the members nor a change; the answer is the stream as always."""
     memory = WatchedMemory()

@@ -11,14 +11,11 @@ from controller.aggregation.groups import GroupLimits, ReaderGroups
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import ReaderRecord, Transaction
-from noted_time import Note
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached
 from tests.support.controllers import (
     GivenTime,
     Watched,
     WatchedMemory,
-    deliver,
-    marks_of,
     running,
     serve_for,
     serving,
@@ -42,60 +39,33 @@ def stored(controller: Controller, store: Watched) -> list[tuple[str, str, bool]
     return [(each.group, each.reader, each.online) for each in readers]
 
 
-async def test_a_reader_silent_for_its_timeout_goes_offline_at_its_last_position(
+async def test_the_silence_of_a_reader_continues_over_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    """Not a moment before; one that reports, at the same position even, stays online."""
+    """Its last report is as durable as its position; time without a controller does not count.
+
+    It goes offline where it was, not a moment before its timeout; one that reports stays online.
+    """
     async with serving(store, time, reader_timeout_ms=1000) as controller:
+        serve_for(controller, time, 1)
         await controller.report("s", "g", "died", {0: 7})
         await controller.report("s", "g", "lives", {1: 3})
-        serve_for(controller, time, 999)
+        serve_for(controller, time, 600)
+        await controller.put_stream("s", {"mark_interval_ms": 1})  # a commit keeps the clock
+    time.passes(DAY_MS)
+    again = store.reopened()
+    async with running(again, time) as controller:
+        # it counts from the first look at its clocks
+        await controller.put_stream("s", {"mark_interval_ms": 2})
+        serve_for(controller, time, 399)
         await controller.report("s", "g", "lives", {1: 3})
         before = set(online(controller))
         serve_for(controller, time, 1)
         await until(lambda: online(controller) == {"lives"})
-        await until(lambda: ("g", "died", False) in stored(controller, store))
+        await until(lambda: ("g", "died", False) in stored(controller, again))
 
-        assert (before, controller.stream("s").groups["g"].position) == (
-            {"died", "lives"},
-            {0: 7, 1: 3},
-        )
-
-
-async def test_a_reader_that_died_keeps_no_marks_any_longer(
-    store: Watched, time: GivenTime
-) -> None:
-    """They are removed like those of a group that went offline in order."""
-    async with serving(store, time, mark_retention_ms=0, reader_timeout_ms=1000) as controller:
-        await controller.report("s", "g", "died", {0: 10})
-        await deliver(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, 6)))
-        serve_for(controller, time, 1000)
-        await until(lambda: not online(controller))
-        serve_for(controller, time, maintenance.FORGET_EVERY_MS)
-        await until(lambda: len(marks_of(controller)) == 1)
-
-        assert [mark.seq for mark in marks_of(controller)] == [5]
-
-
-async def test_the_silence_of_a_reader_continues_over_a_restart(
-    store: Watched, time: GivenTime
-) -> None:
-    """Its last report is as durable as its position; time without a controller does not count."""
-    async with serving(store, time, reader_timeout_ms=1000) as controller:
-        serve_for(controller, time, 1)
-        await controller.report("s", "g", "died", {0: 7})
-        serve_for(controller, time, 600)
-        await controller.put_stream("s", {"mark_interval_ms": 1})  # a commit keeps the clock
-    time.passes(DAY_MS)
-    async with running(store.reopened(), time) as controller:
-        # it counts from the first look at its clocks
-        await controller.put_stream("s", {"mark_interval_ms": 2})
-        serve_for(controller, time, 399)
-        before = set(online(controller))
-        serve_for(controller, time, 1)
-        await until(lambda: not online(controller))
-
-        assert before == {"died"}
+        assert before == {"died", "lives"}
+        assert controller.stream("s").groups["g"].position == {0: 7, 1: 3}
 
 
 async def test_a_reader_whose_last_report_has_no_date_counts_from_the_first_look(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
+from noted_time import Accepted, InvalidNote, Note, Refused
 from noted_time.values import Beyond
 from tests.support.controllers import GivenTime, WatchedMemory, deliver, serving
 from tests.support.http import Caller, problem
@@ -13,32 +13,6 @@ from writer_client.sending.outbox import Outbox
 
 WALL = 1_700_000_000_000
 FAR = 4_000_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("note", "field"),
-    [
-        (Note("a", 11), "time"),
-        (Note("a", 5, max_time=11), "max_time"),
-        (Note("a", max_time=11), "max_time"),
-    ],
-)
-def test_a_time_beyond_the_bound_is_refused(note: Note, field: str) -> None:
-    """Whether noted or declared as an event's, with the bound, and which of the two it is."""
-    stream = Aggregator(StreamSettings())
-
-    answer = stream.note(note, now=0, largest_time=10)
-
-    assert (answer, len(stream)) == (Refused("too_far_ahead", 10, Beyond(field, 11)), 0)
-
-
-def test_a_time_at_the_bound_is_accepted() -> None:
-    """The bound is the largest time allowed."""
-    stream = Aggregator(StreamSettings())
-
-    answer = stream.note(Note("a", 10, max_time=10), now=0, largest_time=10)
-
-    assert answer == Accepted(None)
 
 
 async def test_the_bound_goes_along_with_the_wall_clock(
@@ -111,19 +85,3 @@ def test_a_writers_state_is_reported_without_what_was_refused(state: str) -> Non
 
     posted = [(p.note.state, p.note.time, p.note.max_time) for p in outbox.take()]
     assert (len(batch), posted) == (2, [("live", 5, None), (state, None, None)])
-
-
-def test_a_writer_with_a_wrong_clock_leaves_all_the_same(served: Served) -> None:
-    """Finishing raises the refusal; the controller knows that the writer left, and where."""
-    served.create("leaving", max_time_ahead_ms=60_000)
-    client = WriterClient(served.url, "leaving", "UA")
-    client.note_time(FAR, {0: 20})
-    with pytest.raises(InvalidNote):
-        client.finish()
-    client.close()
-
-    assert served.writers("leaving")["UA"] == {
-        "state": "finished",
-        "times": {},
-        "position": {"0": 20},
-    }
