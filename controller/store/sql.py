@@ -18,7 +18,6 @@ from sqlalchemy import Engine, Table, select
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from controller.store import rows
-from controller.store.moved_offsets import Tails, mark_rows
 from controller.store.port import StoreUnavailable, Transaction, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
@@ -46,13 +45,6 @@ SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_
 ROWS_AT_ONCE = 64
 """How many members a statement writes: with 16 or 256 each takes longer."""
 
-_DROP_STREAM = "DELETE FROM stream WHERE id = ?"
-_FORGET_MEMBER = "DELETE FROM member WHERE stream_id = ? AND writer = ?"
-_FORGET_READER = "DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?"
-_FORGET_LATE = """
-DELETE FROM late WHERE stream_id = ? AND domain = ? AND writer = ?
-AND least_hour = ? AND most_hour = ? AND seen_hour = ?
-"""
 _FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
 _FORGET_CHANGES = """
 DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
@@ -60,7 +52,6 @@ DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
     WHERE later.stream_id = change.stream_id AND later.number > change.number
 )
 """
-_FORGET_BACKLOG = "DELETE FROM backlog WHERE stream_id = ? AND reader_group = ?"
 _SET_CLOCK = "UPDATE bucket SET service_ms = ? WHERE number = ?"
 _FORGET_MARKS = """
 DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
@@ -103,7 +94,7 @@ class SqlStore(SqlReading):
     def __init__(self, reading: Engine, writing: Engine) -> None:
         super().__init__(reading)
         self._writing = writing
-        self._tails: Tails = {}
+        self._tails: rows.Tails = {}
 
     def clocks(self) -> dict[int, int]:
         """Return the service clock of each bucket as of the last commit of it, 0 at first."""
@@ -121,7 +112,7 @@ class SqlStore(SqlReading):
             last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in batch.marks})
             check_marks(last, batch.marks)
             tails = self._take_tails(last)
-            self._many(cursor, _APPEND_MARK, mark_rows(batch.marks, tails))
+            self._many(cursor, _APPEND_MARK, rows.mark_rows(batch.marks, tails))
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
             self._many(cursor, _PUT_READER, list(map(rows.READERS.row, batch.readers)))
             self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
@@ -177,7 +168,7 @@ class SqlStore(SqlReading):
         found = self._of_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
         return {(stream_id, domain): seq or 0 for stream_id, domain, seq in found}
 
-    def _take_tails(self, last: Mapping[tuple[str, str], int]) -> Tails:
+    def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
         """Return the tails of those chains to which no other store has appended since.
 
         That their seqs are the same shows it, because no seq is written twice. They are kept again,
@@ -259,6 +250,18 @@ def upsert(table: Table, source: str = "") -> str:
     return f"{insert(table, source)} ON CONFLICT ({key}) DO UPDATE SET {changes}"
 
 
+def delete(table: Table) -> str:
+    """Return the statement that deletes a row by its key.
+
+    >>> delete(reader)
+    'DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?'
+    """
+    key = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
+    return f"DELETE FROM {table.name} WHERE {key}"  # noqa: S608 - names of our own
+
+
+_DROP_STREAM, _FORGET_MEMBER, _FORGET_READER = delete(stream), delete(member), delete(reader)
+_FORGET_BACKLOG, _FORGET_LATE = delete(backlog), delete(late)
 _PUT_STREAM, _PUT_READER = upsert(stream), upsert(reader)
 _PUT_BACKLOG, _PUT_LATE = upsert(backlog), upsert(late)
 _APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)

@@ -143,11 +143,9 @@ class Topic:
         unknown = frozenset(partitions).difference(ends)
         return TopicLook(topic_id, ends, unknown, written, partitions)
 
-    def look_again(
-        self, *, committed: bool = False, newest: bool = False, timeout_s: float = TIMEOUT_S
-    ) -> TopicLook:
+    def look_again(self, *, committed: bool = False, newest: bool = False) -> TopicLook:
         """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
-        look = self.look(committed=committed, newest=newest, timeout_s=timeout_s)
+        look = self.look(committed=committed, newest=newest)
         if self.id is not None and look.id is not None and self.id != look.id:
             raise self.recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
         self.id = look.id or self.id
@@ -177,54 +175,51 @@ class Topic:
             why = f"cannot be created: {error.args[0].str()}; {how}"
             raise Unreachable(f"Kafka topic {self.name!r} {why}") from error
 
-    def begins(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
+    def begins(self) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""
-        _, partitions = self._described(timeout_s)
-        return _offsets(self._found(partitions, EARLIEST, timeout_s))
+        _, partitions = self._described()
+        return _offsets(self._found(partitions, EARLIEST))
 
-    def offsets_at(self, time_ms: int, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
+    def offsets_at(self, time_ms: int) -> Mapping[int, int]:
         """Return the offset of each partition's first record with a timestamp >= `time_ms`.
 
         Kafka searches by the largest timestamp so far, so all records before that offset have a
         lower timestamp. It is the end of a partition that has no such record.
         """
-        ends = self.look(timeout_s=timeout_s).ends
-        found = _offsets(self.first_stamps(time_ms, ends, timeout_s=timeout_s))
-        return {**ends, **found}
+        ends = self.look().ends
+        return {**ends, **_offsets(self.first_stamps(time_ms, ends))}
 
-    def largest_times(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[int, int]:
+    def largest_times(self) -> Mapping[int, int]:
         """Return the largest timestamp in each partition that has one, in ms.
 
         Records that are not committed, or aborted, count as well. No record is read.
         """
-        _, partitions = self._described(timeout_s)
-        found = self._found(partitions, LARGEST, timeout_s)
+        _, partitions = self._described()
+        found = self._found(partitions, LARGEST)
         return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
 
-    def first_stamps(
-        self, time_ms: int, partitions: Iterable[int], *, timeout_s: float = TIMEOUT_S
-    ) -> Mapping[int, Stamp]:
+    def first_stamps(self, time_ms: int, partitions: Iterable[int]) -> Mapping[int, Stamp]:
         """Return the first record with a timestamp >= `time_ms` of each partition that has one."""
-        found = self._found(partitions, OffsetSpec.for_timestamp(time_ms), timeout_s)
+        found = self._found(partitions, OffsetSpec.for_timestamp(time_ms))
         return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
 
-    def operations(self, *, timeout_s: float = TIMEOUT_S) -> frozenset[str]:
+    def operations(self) -> frozenset[str]:
         """Return the names of the operations that this client may do on the topic, as READ."""
-        found = self._description(timeout_s, include_authorized_operations=True)
+        found = self._description(TIMEOUT_S, include_authorized_operations=True)
         return frozenset(each.name for each in found.authorized_operations or ())
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         """Return the topic's settings, and the brokers' for what it leaves to them."""
         return self._settings(ResourceType.TOPIC, self.name, timeout_s)
 
-    def broker_settings(self, *, timeout_s: float = TIMEOUT_S) -> list[Mapping[str, str]]:
+    def broker_settings(self) -> list[Mapping[str, str]]:
         """Return the settings of each broker that is there."""
         try:
-            brokers = self._cluster.admin.list_topics(self.name, timeout_s).brokers
+            brokers = self._cluster.admin.list_topics(self.name, TIMEOUT_S).brokers
         except KafkaException as error:
             raise self._failed(error.args[0]) from error
         kind = ResourceType.BROKER
-        return [self._settings(kind, str(number), timeout_s) for number in brokers]
+        return [self._settings(kind, str(number), TIMEOUT_S) for number in brokers]
 
     def _settings(self, kind: ResourceType, name: str, timeout_s: float) -> Mapping[str, str]:
         asked = ConfigResource(kind, name)
@@ -240,7 +235,7 @@ class Topic:
             raise self._failed(error.args[0]) from error
         return {each.name: each.value for each in found.values()}
 
-    def _described(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
+    def _described(self, timeout_s: float = TIMEOUT_S) -> tuple[str | None, dict[int, int]]:
         """Return the topic's id, and of each of its partitions how many replicas are in sync.
 
         A client asks the broker that it knows as the controller, and with KRaft that may be any.
@@ -271,7 +266,7 @@ class Topic:
         self,
         partitions: Iterable[int],
         spec: OffsetSpec,
-        timeout_s: float,
+        timeout_s: float = TIMEOUT_S,
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:

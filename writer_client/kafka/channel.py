@@ -153,7 +153,7 @@ class Channel:
 
     def _find(self) -> None:
         """Find the topic."""
-        self._ends.topic.look_again(timeout_s=BEGIN_S)
+        self._ends.topic.look_again()
         self.limits.read()
 
     def _take_over(self) -> None:
