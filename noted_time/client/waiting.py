@@ -45,7 +45,7 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class Sleep:
     """Wait for `seconds`: `why` is what the last look raised, after `failures` faults in a row.
 
     `is_news` if the sentence is another one than that of the look before.
@@ -62,7 +62,7 @@ def until_complete(
     *,
     clock: Callable[[], float] = monotonic,
     chance: Callable[[], float] = own_chance,
-) -> Generator[Poll | Delay, Any, Any]:
+) -> Generator[Poll | Sleep, Any, Any]:
     """Look until it is complete, and return the answer; the last look is when time is up.
 
     Raises what a look raises: at once, or when time is up if it can pass (`Conflict`,
@@ -87,6 +87,6 @@ def until_complete(
         left_s = deadline - clock()
         if left_s <= 0:
             raise why
-        yield Delay(min(pause_s, left_s), why, failures, str(why) != said)
+        yield Sleep(min(pause_s, left_s), why, failures, str(why) != said)
         said = str(why)
         wait_s = max(0.0, min(LONG_POLL_S, deadline - clock()))

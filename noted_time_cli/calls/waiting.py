@@ -12,7 +12,7 @@ import typer
 from controller.aggregation.shown.sentences import REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, Unreachable
 from noted_time.client import Json, run, stream_path
-from noted_time.client.waiting import PAUSE_S, Delay, NotYet, Poll, until_complete
+from noted_time.client.waiting import PAUSE_S, NotYet, Poll, Sleep, until_complete
 from noted_time.tables import TableClaim
 from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
@@ -167,7 +167,7 @@ def _mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
 def _found(look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s: float) -> Found:
     """Return what a look finds in time, or end with the status that says why it finds nothing."""
 
-    def perform(step: Poll | Delay) -> Found | None:
+    def perform(step: Poll | Sleep) -> Found | None:
         if isinstance(step, Poll):
             return look(step)
         if step.failures == 1:

@@ -17,7 +17,7 @@ from noted_time.client import Json
 from noted_time.progress import combined
 from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
-from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
+from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.feed import ControllerFeed
@@ -97,7 +97,7 @@ class Watched:
 
     def check_judged(self, ended: Admitted, batch: int) -> None:
         """Raise `Rejected` if the rows of a batch are judged by a mark that came one before it."""
-        if self._terms.limit == AT_ONCE:
+        if self._terms.limit is AheadLimit.AT_ONCE:
             self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
 
     def look(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from spark_integration.marks.arguments import SAFE, WatermarkPolicy
@@ -12,21 +13,31 @@ if TYPE_CHECKING:
     from noted_time import BacklogPolicy
     from spark_integration.checkpoint.source_positions import PositionOf
 
-AT_ONCE = "spark.sql.streaming.statefulOperator.allowMultiple=false"
-"""The setting under which Spark judges late rows by the batch before."""
+
+class AheadLimit(StrEnum):
+    """What prevents marks ahead of what is read.
+
+    Options of Spark's Kafka source leave rows to later micro-batches. `AT_ONCE` is the setting
+    under which Spark judges late rows by the batch before.
+    """
+
+    MOST_ROWS = "maxOffsetsPerTrigger"
+    LEAST_ROWS = "minOffsetsPerTrigger"
+    DELAY = "maxTriggerDelay"
+    AT_ONCE = "spark.sql.streaming.statefulOperator.allowMultiple=false"
 
 
 @dataclass(frozen=True, slots=True)
 class FromKafka:
     """How the planner looks at the topics of a query, one for each stream.
 
-    `ahead`: marks may come before their cuts are read. `limit` names an option that prevents it,
-    `""` if there is none. `committed`: the query is read_committed.
+    `ahead`: marks may come before their cuts are read, unless there is a `limit`. `committed`: the
+    query is read_committed.
     """
 
     topics: Mapping[str, str]
     ahead: bool
-    limit: str = ""
+    limit: AheadLimit | None = None
     committed: bool = False
 
 

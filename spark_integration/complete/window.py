@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
 from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import Delay, NotYet, Poll, until_complete
+from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
 from noted_time.values import Time, shown_time, unnamed_domain
 from reader_client.asking.answers import WindowsRead, cut_answer, stream_answer, windows_answer
 from reader_client.asking.questions import about_stream, complete_to, windows_from
@@ -82,7 +82,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     with closing(Transport(noted.url, token=noted.token)) as transport:
         wanted = _Wanted(stream, *times, domain, event_time)
 
-        def perform(step: Poll | Delay) -> WindowsRead | None:
+        def perform(step: Poll | Sleep) -> WindowsRead | None:
             if isinstance(step, Poll):
                 return run(wanted.look(step.wait_ms), transport.ask)
             clocks.sleep(step.seconds)

@@ -15,12 +15,11 @@ from noted_time import AnotherLog, NotedTimeError, Rejected
 from noted_time.client.transport import Transport
 from noted_time.values import MAX_INT64, checked_name, unnamed_domain
 from reader_client.asking.answers import StreamRead
-from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
+from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.beside.read import check_events, events_under, marks_of
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.kafka.client import CLIENT, client_config
 from spark_integration.kafka.records import (
-    LIMITS,
     KafkaRecords,
     checked_options,
     is_committed,
@@ -55,7 +54,7 @@ log = logging.getLogger("noted_time.spark")
 Marks = Literal["ahead", "committed", "topic"]
 
 STARTING = "startingOffsets"
-MOST_ROWS, *_ = LIMITS
+MOST_ROWS = AheadLimit.MOST_ROWS.value
 """The option that `CatchUp` gives another value."""
 
 OF_LOGS: Mapping[type, str] = {
@@ -309,12 +308,12 @@ def _position_of(topic: str, *, several: bool) -> PositionOf:
     return KafkaTopic(topic).among_others if several else KafkaTopic(topic)
 
 
-def _limit(spark: SparkSession, options: Mapping[str, Any]) -> str:
-    """Return the option that prevents marks ahead of what is read, `""` if there is none."""
-    name, _, _ = AT_ONCE.partition("=")
+def _limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
+    """Return what prevents marks ahead of what is read, `None` if nothing does."""
+    name, _, _ = AheadLimit.AT_ONCE.partition("=")
     if str(spark.conf.get(name, "true")).lower() == "false":
-        return AT_ONCE
-    return next((limit for limit in LIMITS if limit in options), "")
+        return AheadLimit.AT_ONCE
+    return next((limit for limit in AheadLimit if limit in options), None)
 
 
 def _ids(

@@ -11,13 +11,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
+from spark_integration.beside.query import AheadLimit
 from spark_integration.kafka.client import CLIENT, Client
 from spark_integration.marks.watermark import check_time, unmoved
 
 Options = Mapping[str, str | int | bool]
-
-LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-"""The options of Spark's Kafka source that leave rows to later micro-batches."""
 
 TAKEN = ("kafka.bootstrap.servers", "subscribe")
 """The options that the call sets itself."""
@@ -65,7 +63,7 @@ def checked_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
     Raises `Rejected` for those of `TAKEN`, and the `taken`, which the function `by` sets.
     """
     own = (*TAKEN, *taken)
-    named = (*LIMITS, *own, *UNNAMED, "startingOffsets", "failOnDataLoss")
+    named = (*map(str, AheadLimit), *own, *UNNAMED, "startingOffsets", "failOnDataLoss")
     known = {each.lower(): each for each in named}
     chosen: dict[str, Any] = {}
     for name, value in options.items():

@@ -24,6 +24,7 @@ from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE, unmov
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+    from spark_integration.beside.query import AheadLimit
     from spark_integration.marks.arguments import WatermarkPolicy
 
 MARK = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
@@ -136,8 +137,8 @@ class NotedTopic:
         return rows.where(unmoved(counts)).select(lower.alias("lower"))
 
 
-def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: str) -> None:
-    """Raise `Rejected` if rows could be lost; `limit` names what delays rows, `""` for nothing."""
+def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimit | None) -> None:
+    """Raise `Rejected` if rows could be lost."""
     if limit:
         raise Rejected(
             f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing would '

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from noted_time import Conflict, NotCompleteYet, NotedTimeError, Rejected, Unreachable
 from noted_time.client import Backoff, run
-from noted_time.client.waiting import LONG_POLL_S, PAUSE_S, Delay, NotYet, Poll, until_complete
+from noted_time.client.waiting import LONG_POLL_S, PAUSE_S, NotYet, Poll, Sleep, until_complete
 
 ANSWER_S = 10.0
 """How much longer than asked for an answer takes at most."""
@@ -39,15 +39,15 @@ class Trial:
     now: float = 0.0
     looks: list[tuple[float, float]] = field(default_factory=list)
     """When each began and ended."""
-    pauses: list[Delay] = field(default_factory=list)
+    pauses: list[Sleep] = field(default_factory=list)
 
     def wait(self, timeout_s: float, chance: float = 0.5) -> Any:  # noqa: ANN401 - what is found
         """Wait; what comes after all that was planned is that it is not complete."""
         late = (NotCompleteYet(7, 0), 0.0)
         ahead = chain(self.found, repeat(late))
 
-        def perform(step: Poll | Delay) -> object:
-            if isinstance(step, Delay):
+        def perform(step: Poll | Sleep) -> object:
+            if isinstance(step, Sleep):
                 self.pauses.append(step)
                 self.now += step.seconds
                 return None

@@ -17,15 +17,12 @@ from noted_time.kafka import TopicLook
 from spark_integration.beside import planner
 from spark_integration.beside.admitted import Admitted, MarksOffset
 from spark_integration.beside.planner import NO_IDS, MarksPlanner, Watched
-from spark_integration.beside.query import AT_ONCE, FromKafka, MarksQuery
+from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
 from spark_integration.marks.feed import Marks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
-
-LIMIT = "maxOffsetsPerTrigger"
-NEW = MarksOffset({"flights": Admitted()}, "t")
 
 
 @dataclass
@@ -81,12 +78,13 @@ class Query:
         self.batches: list[tuple[MarksOffset, dict[int, int]]] = []
         self.late: list[str] = []
         self.patience_s = 0.0
-        self.limit, self.is_whole = "", True
+        self.limit: AheadLimit | None = None
+        self.is_whole = True
         self.restart()
 
     def restart(
         self,
-        limit: str = "",
+        limit: AheadLimit | None = None,
         *,
         ahead: bool = True,
         now: bool = False,
@@ -149,7 +147,7 @@ class Query:
         seen = {p: end for p, end in there.items() if p in read or p not in missing}
         if self.topic.leaderless & seen.keys() or crash:
             return  # Spark fails, or is killed; nothing is planned
-        if self.limit == LIMIT:
+        if self.limit is AheadLimit.MOST_ROWS:
             seen = {p: min(end, read.get(p, 0) + 1) for p, end in seen.items()}
         ends = {p: max(seen.get(p, 0), read.get(p, 0)) for p in read.keys() | seen}
         if (ended, ends) == (begun, read):
@@ -170,7 +168,7 @@ class Query:
 
     def _judge(self, batch: int) -> None:
         """Add the rows of a batch that are below the cut of a mark that judges them."""
-        judging = batch - (1 if self.limit == AT_ONCE else 2)
+        judging = batch - (1 if self.limit is AheadLimit.AT_ONCE else 2)
         let_in = self.let_in(judging) if judging >= 0 else 0
         if not let_in:
             return
@@ -209,7 +207,7 @@ PLANS = st.tuples(
 )
 RESTARTS = st.tuples(
     st.just("restart"),
-    st.sampled_from(["", "", LIMIT, AT_ONCE]),
+    st.sampled_from([None, None, AheadLimit.MOST_ROWS, AheadLimit.AT_ONCE]),
     st.booleans(),
     st.sampled_from([False, False, True]),
     st.booleans(),
@@ -258,7 +256,7 @@ def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
             except Unreachable:
                 query.restart()
             except Rejected:
-                assert query.limit == AT_ONCE or (query.limit and query.rests_on_unread)
+                assert query.limit is AheadLimit.AT_ONCE or (query.limit and query.rests_on_unread)
                 query.restart()
         query.restart(claims=claims)
         for _ in range(5):

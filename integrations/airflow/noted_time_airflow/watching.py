@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, closing
 from noted_time import Conflict, NotedTimeError, Unreachable
 from noted_time.client import run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
-from noted_time.client.waiting import PAUSE_S, Delay, NotYet, Poll, until_complete
+from noted_time.client.waiting import PAUSE_S, NotYet, Poll, Sleep, until_complete
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_table
 
 NOWHERE = "http://127.0.0.1:7464"
@@ -45,8 +45,8 @@ async def watched(
     There is a pause of `pause_s` between two looks at a table, or at writers that are missing.
     """
 
-    async def perform(step: Poll | Delay) -> Verdict | None:
-        if isinstance(step, Delay):
+    async def perform(step: Poll | Sleep) -> Verdict | None:
+        if isinstance(step, Sleep):
             if step.is_news:
                 log(str(step.why))
             await asyncio.sleep(step.seconds)
