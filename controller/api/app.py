@@ -17,7 +17,6 @@ from pydantic import create_model
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from controller.api.fleet.forwarding import Forwarding
-from controller.api.fleet.gathering import Gathering
 from controller.api.gate.access import OPEN, Gate
 from controller.api.middleware import Middleware
 from controller.api.notes.body import NotesBody
@@ -218,7 +217,6 @@ def create_api(
     )
     api.gate = gate or Gate()
     api.state.controller = controller
-    api.state.gathering = Gathering(controller, forwarding.http_client if forwarding else None)
     problems.install(api)
     for router in (own, streams.router, writers.router, readers.router, views.router):
         api.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.shown.overview import (
-    Condition,
-    Rank,
     Sort,
     StreamRow,
+    rank_by_name,
     row_of_stream,
+    row_of_summary,
     standing_of,
 )
 from controller.aggregation.shown.segments import SegmentRow, Segments, named_by
@@ -47,19 +49,20 @@ class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"})
     points: Sequence[Point]
 
 
-class Ranked(NamedTuple):
-    """A stream of this controller, its place among the others, and how it is."""
+class OverviewPage(msgspec.Struct):
+    """A page of the streams that match; `next` is the `start` of the next page.
 
-    rank: Rank
-    condition: Condition
-    stream: StreamState
+    `total` counts them, `unanswered` those of other controllers, and `conditions` the others by
+    their state: `held` for ten seconds or more, `unmarked` (without a mark yet), `advancing`,
+    `quiet`, `sealed`, or silent: `missing`, `silent` or `ended`, as the `silence` of their rows.
+    """
 
-
-class Owned(NamedTuple):
-    """The streams of this controller that were asked for, and its buckets."""
-
-    streams: list[Ranked]
-    buckets: Collection[int]
+    now: int
+    total: int
+    unanswered: int
+    conditions: Mapping[str, int]
+    streams: Sequence[StreamRow]
+    next: int | None
 
 
 class Views:
@@ -130,21 +133,45 @@ class Views:
             segments.count(writer, named_by(position, wanted))
         return [segments.row(segment) for segment in page]
 
-    async def ranked(self, is_shown: Callable[[str], bool], sort: Sort) -> Owned:
-        """Return this controller's streams with names that are shown, each with its place."""
-        streams, now = self._streams(), self._clocks.read()
-        buckets = frozenset(streams.clocks)
-        found = [
-            Ranked(*standing_of(stream, now, sort), stream)
-            async for stream in in_slices([*streams])
-            if is_shown(stream.record.name)
-        ]
-        return Owned(found, buckets)
+    async def overview(
+        self, is_shown: Callable[[str], bool], sort: Sort, *, start: int, limit: int
+    ) -> OverviewPage:
+        """Return a page of the streams with names that are shown, whoever owns them.
 
-    async def rows(self, streams: Iterable[StreamState]) -> list[StreamRow]:
-        """Return the rows of streams of this controller."""
-        now = self._clocks.read()
-        return [row_of_stream(stream, now) async for stream in in_slices([*streams])]
+        Those of other controllers are shown as the database knows them. While there are any, all
+        are sorted by name, so that each controller shows the same. Raises `StoreUnavailable`.
+        """
+        streams, now = self._streams(), self._clocks.read()
+        others = await self._names_of_others(streams, is_shown)
+        ranks, conditions = [rank_by_name(name) for name in others], Counter[str]()
+        owned: dict[str, StreamState] = {}
+        async for stream in in_slices([*streams]):
+            if is_shown(name := stream.record.name):
+                rank, condition = standing_of(stream, now, "name" if others else sort)
+                owned[name] = stream
+                ranks.append(rank)
+                conditions[condition] += 1
+        names = [rank[-1] for rank in nsmallest(start + limit, ranks)[start:]]
+        found = [
+            row_of_stream(owned[name], now) async for name in in_slices(names) if name in owned
+        ]
+        if unknown := [name for name in names if name not in owned]:
+            summaries = await asyncio.to_thread(self._reading.summaries, unknown)
+            found += [row_of_summary(each, now.wall) for each in summaries]
+        rows = {row.name: row for row in found}  # those that are gone meanwhile have none
+        further = start + limit if len(ranks) > start + limit else None
+        shown = [rows[name] for name in names if name in rows]
+        return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, further)
+
+    async def _names_of_others(
+        self, streams: OwnedStreams, is_shown: Callable[[str], bool]
+    ) -> list[str]:
+        """Return the names that are shown of streams of other controllers, or without an owner."""
+        if len(streams.clocks) == streams.buckets:
+            return []
+        names = await asyncio.to_thread(self._reading.names)
+        found = in_slices(names)
+        return [name async for name in found if name not in streams and is_shown(name)]
 
 
 async def in_slices(things: Iterable[T]) -> AsyncIterator[T]:

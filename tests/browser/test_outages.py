@@ -10,7 +10,7 @@ from playwright.sync_api import Route, expect
 from tests.browser.balancer import Balancer
 from tests.browser.conftest import Visiting
 from tests.replicas.conftest import a, b, url
-from tests.replicas.served import Two
+from tests.replicas.served import Two, stream_of
 from tests.support.browser import LAPTOP, PHONE, Visit, moments
 from tests.support.calls import Calls
 from tests.support.dashboards import MARKUP, Stalled, stall, wall_ms
@@ -81,6 +81,25 @@ def test_the_page_continues_when_a_replica_is_killed(
         expect(why).to_contain_text("mike")
         expect(visit.alert.filter(has_text="No answer")).to_have_count(0)
         eventually(lambda: at.without in moments(visit.page.locator("main")), expected=True)
+
+
+def test_the_list_has_the_rows_of_other_replicas_or_says_that_they_are_old(
+    visiting: Visiting, a: ServeProcess, b: ServeProcess
+) -> None:
+    """Their owners are asked for those on the screen."""
+    names = [stream_of(a, "left"), stream_of(b, "right")]
+    for name in names:
+        stall(a, name)
+    visit = visiting(a.url)
+    visit.open()
+    for name in names:
+        expect(visit.rows("Streams").filter(has_text=name)).to_contain_text("lima")
+    visit.page.route(re.compile("/streams/[^/]+/overview"), lambda route: route.fulfill(status=503))
+
+    main = visit.page.locator("main")
+    expect(main).to_contain_text("1 stream without a controller that answers: shown as last stored")
+    visit.page.unroute_all(behavior="ignoreErrors")
+    expect(main).not_to_contain_text("without a controller")
 
 
 # What others wrote is shown as text, and the page calls the controller alone

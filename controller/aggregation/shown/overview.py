@@ -1,4 +1,4 @@
-"""The streams at a glance, those in trouble first: one row each, from any controller."""
+"""The streams at a glance, those in trouble first: one row each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noted_time.values import DecisionName
 
 Sort = Literal["trouble", "name"]
 
-Rank = tuple[bool, bool, int, int, str]
+Rank = tuple[bool, int, int, str]
 """The place of a stream among the others: a lower one comes first."""
 
 Condition = Silence | Literal["held", "unmarked", "advancing", "quiet", "sealed"]
@@ -37,7 +37,7 @@ class DomainRow:
 
     `lag` has by how much the watermark was behind the wall clock at 30 moments of the last hour,
     the oldest first and the last of them now; null before the first mark, and if the lower is not
-    in Unix ms. What only the owner of the stream knows is null if it did not answer.
+    in Unix ms. What only the owner of the stream knows is null if it was not asked.
     """
 
     domain: str
@@ -64,7 +64,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A stream; if its owner did not answer, as the database knows it, also without its `silence`.
+    """A stream; one that is not `answered` by its owner is as the database knows it.
 
     `silence` is null if the stream is not silent.
     """
@@ -75,14 +75,6 @@ class StreamRow:
     writers: Members | None
     domains: tuple[DomainRow, ...]
     silence: Silence | None = None
-
-
-def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
-    """Return the place of a row."""
-    if sort == "name":
-        return rank_by_name(row.name)
-    held_ms = max((each.held_for_ms or 0 for each in row.domains), default=0)
-    return _rank(row.name, held_ms, row.silence, row.writers.excluded if row.writers else 0)
 
 
 def standing_of(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
@@ -106,14 +98,14 @@ def standing_of(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
 
 
 def rank_by_name(name: str) -> Rank:
-    """Return the place of a stream by its name; before all others, as without an answer."""
-    return False, False, 0, 0, name
+    """Return the place of a stream by its name."""
+    return False, 0, 0, name
 
 
 def _rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
     """Put a silent stream first if a writer is missing, and last if nothing is late for a day."""
     group = 2 if silence == "ended" else 0 if excluded else 1
-    return True, silence != "missing", -(held_ms // STEP_MS), group, name
+    return silence != "missing", -(held_ms // STEP_MS), group, name
 
 
 def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:

@@ -1,1 +1,1 @@
-"""All controllers of one database, asked by one of them."""
+"""The other controllers of the database, to which requests for their streams are forwarded."""

@@ -25,7 +25,6 @@ from controller.service.tokens import Holder, TokenCache
 Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "administer"]
 
 STREAMS = "/v1/streams/"
-OVERVIEW = "/v1/overview"
 FORWARDED_NOTES = "/v1/forwarded-notes"
 """Where controllers post the notes that they forward; each request there shows its own token.
 
@@ -37,7 +36,7 @@ OPEN = assets.PATHS | {"/healthz", "/readyz", "/openapi.json"}
 ANY_TOKEN = frozenset(
     (
         ("GET", "/v1/streams"),
-        ("GET", OVERVIEW),
+        ("GET", "/v1/overview"),
         ("GET", "/v1/access"),
     )
 )
@@ -57,6 +56,7 @@ READING = frozenset(
         ("GET", "changes"),
         ("GET", "history"),
         ("GET", "segments"),
+        ("GET", "overview"),
         ("GET", "explain"),
         ("GET", "marks"),
         ("GET", "cut"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,13 +18,10 @@ from noted_time.client import position_from_wire
 POSITION = TypeAdapter[dict[str, int]](GivenPosition, config=ConfigDict(strict=True))
 
 
-def part_of_the_app(name: str) -> Any:  # noqa: ANN401 - a dependency of FastAPI
-    """Return what gives a route the part of the app that is under this name in its state."""
-
-    async def part(request: Request) -> Any:  # noqa: ANN401 - any part
-        return getattr(request.app.state, name)
-
-    return Depends(part)
+async def the_controller(request: Request) -> Controller:
+    """Return the controller of the app."""
+    controller: Controller = request.app.state.controller
+    return controller
 
 
 async def the_call(request: Request) -> Call:
@@ -34,7 +31,7 @@ async def the_call(request: Request) -> Call:
 
 
 CallDep = Annotated[Call, Depends(the_call)]
-ControllerDep = Annotated[Controller, part_of_the_app("controller")]
+ControllerDep = Annotated[Controller, Depends(the_controller)]
 CommentQuery = Annotated[
     Line | None,
     Query(min_length=1, max_length=500, description="why, in one line; kept with the change"),

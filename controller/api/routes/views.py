@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 
-from controller.api.fleet.gathering import Gathering, OverviewQuery
-from controller.api.gate.access import OVERVIEW
-from controller.api.gate.admitted import FORWARDED
+from controller.aggregation.shown.overview import StreamRow, row_of_stream
 from controller.api.routes.deps import (
     CallDep,
     ControllerDep,
@@ -16,24 +14,20 @@ from controller.api.routes.deps import (
     LimitQuery,
     StartQuery,
     StreamName,
-    part_of_the_app,
 )
 from controller.api.wire import shapes
-from controller.api.wire.answer_shapes import OverviewPage, SegmentsPage
+from controller.api.wire.answer_shapes import SegmentsPage
 from controller.api.wire.problems import PROBLEMS
 from controller.api.wire.replies import reply, shape
-from controller.service.long_reads import Period
+from controller.service.long_reads import OverviewPage, Period
 
 router = APIRouter(tags=["views"], responses=PROBLEMS)
 MomentQuery = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
 
 
-@router.get(
-    OVERVIEW.removeprefix("/v1"), response_model=shape(OverviewPage), operation_id="getOverview"
-)
+@router.get("/overview", response_model=shape(OverviewPage), operation_id="getOverview")
 async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
-    request: Request,
-    gathering: Annotated[Gathering, part_of_the_app("gathering")],
+    controller: ControllerDep,
     call: CallDep,
     *,
     search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
@@ -41,16 +35,28 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     start: StartQuery = 0,
     limit: LimitQuery = 50,
 ) -> Response:
-    """Show the streams that may be read, of all controllers: those in trouble first, or by name.
+    """Show the streams that may be read: those in trouble first, or by name.
 
-    Trouble is, in this order: an owner that does not answer, a writer that holds the watermark for
+    By name also while other controllers own some of them, which this one does not ask. Trouble is,
+    in this order: a writer that is missing from a silent stream, one that holds the watermark for
     long, and writers that are excluded.
     """
-    question, may_read = OverviewQuery(search, sort, start, limit), call.holder.grant.may_read
-    if FORWARDED.decode() in request.headers:
-        return reply(await gathering.own(question, may_read))
-    authorization = request.headers.get("authorization")
-    return reply(await gathering.overview(question, may_read, authorization))
+    controller.check_serving()
+    may_read = call.holder.grant.may_read
+    page = await controller.views.overview(
+        lambda name: search in name and may_read(name), sort, start=start, limit=limit
+    )
+    return reply(page)
+
+
+@router.get(
+    "/streams/{stream}/overview",
+    response_model=shape(StreamRow),
+    operation_id="getStreamOverview",
+)
+async def get_stream_overview(controller: ControllerDep, stream: StreamName) -> Response:
+    """Show the row that the overview has of a stream, as its owner knows it."""
+    return reply(row_of_stream(controller.stream(stream), controller.now))
 
 
 @router.get("/streams/{stream}/history", response_model=shape(Period), operation_id="getHistory")

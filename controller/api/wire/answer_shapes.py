@@ -12,7 +12,6 @@ from typing import Any, Self, TypeVar, get_type_hints
 
 import msgspec
 
-from controller.aggregation.shown.overview import StreamRow
 from controller.aggregation.shown.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
 from noted_time import Mark, ScaleEvent, StreamSettings
@@ -157,22 +156,6 @@ class ChangesPage(msgspec.Struct):
     """A page of the changes, the newest first; `next` is the `before` of the next page."""
 
     changes: Sequence[ChangeAnswer]
-    next: int | None
-
-
-class OverviewPage(msgspec.Struct):
-    """A page of the streams that match; `next` is the `start` of the next page.
-
-    `total` counts them, `unanswered` those whose owner was silent, and `conditions` the others by
-    their state: `held` for ten seconds or more, `unmarked` (without a mark yet), `advancing`,
-    `quiet`, `sealed`, or silent: `missing`, `silent` or `ended`, as the `silence` of their rows.
-    """
-
-    now: int
-    total: int
-    unanswered: int
-    conditions: Mapping[str, int]
-    streams: Sequence[StreamRow]
     next: int | None
 
 

@@ -26,6 +26,7 @@ ROUTES = {
     "GET /v1/streams/{stream}/history": "getHistory",
     "GET /v1/streams/{stream}/marks": "listMarks",
     "POST /v1/streams/{stream}/notes": "noteTime",
+    "GET /v1/streams/{stream}/overview": "getStreamOverview",
     "GET /v1/streams/{stream}/reader-groups": "listReaderGroups",
     "DELETE /v1/streams/{stream}/reader-groups/{group}": "removeReaderGroup",
     "GET /v1/streams/{stream}/reader-groups/{group}": "getReaderGroup",

@@ -29,7 +29,7 @@ export function forgetToken() {
 let askingForToken = null;
 
 /** Return the answer's body; asks for a token if one is needed, then calls again. */
-export async function call(method, path, { query = {}, body } = {}) {
+export async function call(method, path, { query = {}, body, within = ANSWER_MS } = {}) {
   const url = new URL(path, base);
   for (const [name, value] of Object.entries(query)) {
     for (const each of [value].flat()) if (each != null && each !== "") url.searchParams.append(name, each);
@@ -37,14 +37,14 @@ export async function call(method, path, { query = {}, body } = {}) {
   const token = sessionStorage.getItem(TOKEN);
   const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
   if (body) headers["Content-Type"] = "application/json";
-  const signal = AbortSignal.timeout(ANSWER_MS);
+  const signal = AbortSignal.timeout(within);
   const answer = await fetch(url, { method, headers, signal, body: body && written(body) });
   const found = await answer.text().then(parsed).catch(() => null);
   if (answer.ok && found) return found;
   if (!found && answer.status < 400) throw new Problem(null, { detail: FOREIGN });
   if (answer.status !== 401) throw new Problem(answer.status, found ?? {});
   if (token === sessionStorage.getItem(TOKEN)) await (askingForToken ??= askForToken(token != null));
-  return call(method, path, { query, body });
+  return call(method, path, { query, body, within });
 }
 
 /** Ask for a token; resolves once one is given, rejects if the reader cancels. */

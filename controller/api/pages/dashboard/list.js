@@ -12,12 +12,13 @@ import { counted, greatest, isUnix, lasting, many, share } from "./values.js";
 export function streamsView({ overview: { now, streams, total, unanswered, conditions, next } }) {
   const { search, start } = chosen;
   const isEmpty = total === 0 && !search;
+  const silent = streams.filter(({ answered }) => !answered).length;
   const rows = streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now)));
   return [
-    h("div.head", heading("Streams"), h("span.soft.n", counted(total)), streamCounts(conditions),
+    h("div.head", heading("Streams"), h("span.soft.n", counted(total)), !unanswered && streamCounts(conditions),
       !isEmpty && searchBox("Search streams")),
-    unanswered > 0
-      && h("p.fault", `${many(unanswered, "stream")} without a controller that answers: shown as last stored.`),
+    silent > 0
+      && h("p.fault", `${many(silent, "stream")} without a controller that answers: shown as last stored.`),
     isEmpty ? emptyList() : section("Streams", null,
       table("Streams", rows, `No stream has “${search}” in its name.`),
       pages("start", { start, shown: streams.length, total, next, size: PAGE })),
