@@ -183,17 +183,6 @@ NEW = {"writer": "a", "session": "new", "takes_over": True, "label": "<b>host-b:
 HELD = {"session": "new", "label": "<b>host-b:2</b>", "since": WALL}
 
 
-async def test_the_answer_to_a_fenced_note_names_the_owner_of_the_name(call: Caller) -> None:
-    """Beside the notes of the same request that count."""
-    results = await call.note(OLD | {"time": 1}, NEW | {"time": 2}, OLD | {"time": 3})
-
-    assert results == [
-        {"status": "accepted", "lower": 1},
-        {"status": "accepted", "lower": 2, "took_over": ["old"]},
-        {"status": "fenced", "last": HELD},
-    ]
-
-
 async def test_a_writer_is_shown_with_its_session_and_explain_names_both(
     call: Caller, time: GivenTime
 ) -> None:

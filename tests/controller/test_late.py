@@ -301,25 +301,9 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
     about = {"written_at": WALL, "excluded": [], "exact": True, **ALL_THERE}
     second = {"start": 10, "end": 20, "from": {"0": 5}, "to": {"0": 8}, "seq": 2, **about}
     third = {"start": 20, "end": 30, "from": {"0": 8}, "to": {"0": 9}, "seq": 3, **about}
-    stream_id = (await call.get(S)).json()["id"]
-    assert (answer, rest) == (
-        {
-            "stream_id": stream_id,
-            "windows": [second, third],
-            "next": 30,
-            "has_more": False,
-            "logs": [],
-            "changes_are_known": True,
-        },
-        {
-            "stream_id": stream_id,
-            "windows": [],
-            "next": 30,
-            "has_more": False,
-            "logs": [],
-            "changes_are_known": True,
-        },
-    )
+    page = {"stream_id": (await call.get(S)).json()["id"], "next": 30, "has_more": False}
+    page |= {"logs": [], "changes_are_known": True}
+    assert (answer, rest) == (page | {"windows": [second, third]}, page | {"windows": []})
 
 
 async def test_windows_begin_where_the_marks_do(call: Caller) -> None:

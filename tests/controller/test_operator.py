@@ -135,48 +135,6 @@ async def last_lower(call: Caller) -> int | None:
     return lower
 
 
-async def test_a_removed_writer_is_excluded_at_once(call: Caller) -> None:
-    """The watermark advances; mark, writer and ledger have writer, reason and author."""
-    await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})
-    answer = await call.client.delete(f"{S}/writers/slow")
-    ledger = (await call.get(f"{S}/ledger")).json()
-    marks = (await call.get(f"{S}/marks", after=1)).json()["marks"]
-
-    row = answer.json()
-    exclusion = {"reason": "removed", "since": WALL}
-    assert (answer.status_code, row["state"], row["excluded"]) == (200, "excluded", exclusion)
-    assert [(mark["lower"], mark["cut"], mark["excluded"]) for mark in marks] == [
-        (9, {"0": 3}, ["slow"])
-    ]
-    absence = {
-        "writer": "slow",
-        "time": 5,
-        "position": {"0": 3},
-        "reason": "removed",
-        "late": None,
-        "since": WALL,
-        "missing_from": 5,
-    }
-    by = ledger["entries"][0]["by"]
-    assert ledger == {
-        "entries": [
-            {
-                "seq": 2,
-                "at": WALL,
-                "from": 5,
-                "to": 9,
-                "writers": [absence],
-                "by": by,
-                "returned": [],
-            }
-        ],
-        "next": None,
-        "late": [],
-        "late_count": 0,
-    }
-    assert by
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -234,41 +192,6 @@ async def test_a_writer_that_nothing_waits_for_cannot_be_held(call: Caller, stat
     assert problem(refused)[:2] == (409, "not_live")
     assert (refused.json()["writer"], refused.json()["state"]) == ("a", state)
     assert (released.status_code, most) == (200, [200, 422])
-
-
-async def test_a_dry_run_shows_what_would_happen_and_changes_nothing(call: Caller) -> None:
-    """Which writers would be excluded, and where the watermark would go."""
-    await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})
-    would = (await call.get(f"{S}/explain", exclude=["slow"])).json()["would"]
-    nothing = (await call.get(f"{S}/explain", exclude=["a"])).json()["would"]
-
-    assert would == {"decision": "advance", "lower": 9, "cut": {"0": 3}, "excluded": ["slow"]}
-    assert nothing == {"decision": "hold", "lower": 5, "cut": {"0": 3}, "excluded": []}
-    assert await last_lower(call) == 5
-
-
-async def test_a_writer_learns_that_it_was_excluded(call: Caller, time: GivenTime) -> None:
-    """Why, since when in Unix ms, and what is late; once it has caught up no more."""
-    await call.put(S, {"writer_timeout_ms": 1000})
-    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
-    serve_for(call.controller, time, 1000)
-    await until(lambda: call.controller.stream("s").history(None).last_seq == 2)
-    late = await call.note({"writer": "slow", "time": 6})
-    caught_up = await call.note({"writer": "slow", "time": 12}, {"writer": "slow", "time": 13})
-
-    excluded = {"reason": "timed_out", "since": WALL + 1000, "lower": 9}
-    assert late == [{"status": "accepted", "lower": 9, "excluded": excluded}]
-    assert ["excluded" in each for each in caught_up] == [False, False]
-
-
-async def test_a_join_is_answered_with_the_position_that_is_known(call: Caller) -> None:
-    """So a writer that crashed continues from there."""
-    results = await call.note(
-        {"writer": "a"}, {"writer": "a", "time": 5, "position": {"0": 7}}, {"writer": "a"}
-    )
-
-    assert ["position" in each for each in results] == [False, False, True]
-    assert results[2]["position"] == {"0": 7}
 
 
 async def test_many_joins_have_no_large_answer(call: Caller) -> None:

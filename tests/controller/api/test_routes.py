@@ -22,7 +22,6 @@ MARK = {
     "upper_is_bound": True,
     "final": False,
 }
-NO_BACKLOG: dict[str, Any] = {"backlog": False, "because": [], "since": None}
 NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
 
 
@@ -83,27 +82,6 @@ async def test_streams_are_listed_a_page_at_a_time(call: Caller) -> None:
     assert pages == [(["a", "b", "c"], "c"), (["s"], None)]
 
 
-async def test_notes_are_answered_in_order(call: Caller) -> None:
-    """Accepted with the lower of that moment, or refused with what was stored."""
-    results = await call.note(
-        NOTE,
-        {"writer": "UA", "time": 4},
-        {"writer": "UA", "position": {"0": 9, "3": 6, "4": 1}},
-        {"writer": "UA", "time": 9, "domain": "nope"},
-        {"writer": "UA", "time": 9, "state": "idle"},
-        {"writer": "DL"},
-    )
-
-    assert results == [
-        {"status": "accepted", "lower": 5},
-        {"status": "invalid_time", "last": 5},
-        {"status": "invalid_position", "last": {"0": 10, "3": 7}},
-        {"status": "unknown_domain", "last": None},
-        {"status": "accepted", "lower": 9},
-        {"status": "accepted", "lower": 9, "timeout_ms": 60_000},
-    ]
-
-
 async def test_int64_is_kept_exactly(call: Caller) -> None:
     """The least and the largest time, and the largest offset, survive the way in and out."""
     await call.put(S, {"max_time_ahead_ms": None, "max_offset_jump": None})
@@ -143,19 +121,6 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
     )
 
 
-async def test_marks_are_given_after_a_seq(call: Caller) -> None:
-    """In order, at most `limit`, with the id of the stream they belong to."""
-    await call.note(NOTE, {"writer": "UA", "time": 6}, {"writer": "UA", "time": 7})
-    stream_id = (await call.get(S)).json()["id"]
-    answer = (await call.get(f"{S}/marks", after=1, limit=1)).json()
-
-    second = MARK | {"seq": 2, "lower": 6}
-    about = {"stream_id": stream_id, "scale_events": 0}
-    about |= {"sealed": False, "final_cut": None, "quiet": False, "has_more": True, "logs": []}
-    about |= {"ahead_of_stream": False}
-    assert answer == {**about, "marks": [second]}
-
-
 async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
     """Also where a client asks for server-sent events, which earlier versions had."""
     await call.note(NOTE)
@@ -164,32 +129,6 @@ async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
 
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == (await call.get(f"{S}/marks")).json()
-
-
-async def test_a_position_becomes_a_time_window(call: Caller) -> None:
-    """Both bounds with the seq of their marks; null if there is none."""
-    await call.note(NOTE)
-    await call.note({"writer": "UA", "time": 6, "position": {"0": 20}, "max_time": 30})
-    at_first = await call.post(f"{S}/time-window", {"position": {"0": 10, "3": 7}})
-    before = await call.post(f"{S}/time-window", {"position": {"0": 9}, "domain": "default"})
-
-    assert (at_first.json(), before.json()) == (
-        {"lower": 5, "upper": 30, "lower_seq": 1, "upper_seq": 2, "sealed": False},
-        {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1, "sealed": False},
-    )
-
-
-async def test_the_cut_of_a_time_is_the_first_mark_complete_to_it(call: Caller) -> None:
-    """Read up to its cut and you have all below that time."""
-    await call.note(NOTE, {"writer": "UA", "time": 50})
-    answer = await call.get(f"{S}/cut", complete_to=4)
-
-    lacks = {"missing": [], "missing_count": 0, "missing_is_known": False}
-    lacks |= {"late": [], "late_count": 0, "late_is_known": True, "before_first_mark": True}
-    assert (answer.status_code, answer.json()) == (
-        200,
-        MARK | lacks | {"has_position": True, "logs": []},
-    )
 
 
 async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:
@@ -209,84 +148,6 @@ async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:
             "lower": 5,
         },
     )
-
-
-NOT_BEHIND = {"behind": 0, "rank": 0.0}
-
-
-async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
-    """Readers report, one goes offline, and the group is where its segments are."""
-    await call.note(NOTE)
-    await call.put(f"{S}/reader-groups/g/readers/a", {"position": {"0": 12}})
-    await call.put(f"{S}/reader-groups/g/readers/b", {"position": {"3": 7}})
-    window = {"lower": 5, "upper": None, "lower_seq": 1, "upper_seq": None, "sealed": False}
-    together = (await call.get(f"{S}/reader-groups/g")).json()
-    back = await call.post(f"{S}/reader-groups/g/readers/a/offline", {"position": {"0": 9}})
-
-    none = {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1, "sealed": False}
-    assert (together, back.json()) == (
-        {
-            "position": {"0": 12, "3": 7},
-            "readers": {"a": {"0": 12}, "b": {"3": 7}},
-            "windows": {"default": window},
-            "states": {"default": "live"},
-            "now": WALL,
-            "behind": {"default": 0},
-            "lags": {"default": {"a": NOT_BEHIND, "b": NOT_BEHIND}},
-            "backlog_policy": None,
-            **NO_BACKLOG,
-        },
-        {
-            "position": {"0": 9, "3": 7},
-            "readers": {"b": {"3": 7}},
-            "windows": {"default": none},
-            "states": {"default": "live"},
-            **NO_BACKLOG,
-        },
-    )
-
-
-async def test_a_stream_scales(call: Caller) -> None:
-    """The event is shown with the stream, and a repeat changes nothing."""
-    await call.note(NOTE)
-    event = {"sealed": {"0": 500}, "created": {"20": [0], "21": [0]}}
-    answers = [await call.post(f"{S}/scale", event) for _ in range(2)]
-
-    shown = [(answer.status_code, answer.json()["scale_events"]) for answer in answers]
-    assert shown == [(200, [event])] * 2
-
-
-async def test_explain_names_the_writers_time_waits_for(call: Caller, time: GivenTime) -> None:
-    """Since when, until when, and where time would be without each."""
-    named = {"position": {"0": 1}}
-    await call.note({"writer": "slow", "time": 5, **named}, {"writer": "a", "time": 9, **named})
-    serve_for(call.controller, time, 400)
-    answer = (await call.get(f"{S}/explain")).json()
-
-    assert answer == {
-        "now": WALL + 400,
-        "decision": "hold",
-        "lower": 5,
-        "written_at": WALL,
-        "next_lower": None,
-        "waiting_for": [
-            {"writer": "slow", "time": 5, "held_for_ms": 400, "times_out_in_ms": 59_600}
-        ],
-        "holders": 1,
-        "lower_without": {"slow": 9},
-        "by_itself": {
-            "at": WALL + 60_000,
-            "lower": 9,
-            "writers": ["slow"],
-            "exclusions": 1,
-        },
-        "would": None,
-        "hints": [],
-        "silence": None,
-        "reader": None,
-        "sentences": answer["sentences"],
-    }
-    assert answer["sentences"][0] == "s holds at 5: it waits for 1 writer."
 
 
 async def test_health_is_reported(call: Caller) -> None:
