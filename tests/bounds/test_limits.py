@@ -1,9 +1,8 @@
 """A controller's load is bounded, over a bound it loses nothing, and no token takes all."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -13,14 +12,11 @@ from controller.aggregation.groups import GroupLimits
 from controller.api.notes.body import EXPLAINED
 from controller.service.controller import Controller
 from controller.service.limits import Limits
-from noted_time import Accepted, Note, Refused, Unreachable
+from noted_time import Accepted, Note, Refused
 from noted_time.values import SEGMENTS_PER_POSITION
 from tests.support.controllers import WatchedMemory, deliver, serving, until
 from tests.support.gates import Door, Guarded, behind
 from tests.support.http import Caller, answering, problem
-from tests.support.served import Served
-from tests.support.waiting import eventually
-from writer_client import WriterClient
 
 JOINED = Accepted(None, timeout_ms=60_000)
 
@@ -29,37 +25,6 @@ NOTES = "/v1/streams/s/notes"
 MARKS = "/v1/streams/s/marks"
 
 MOST = SEGMENTS_PER_POSITION
-
-
-class Crowded(Served):
-    """A controller that takes on one request besides those it commits."""
-
-    def __init__(self) -> None:
-        self._watched = WatchedMemory()
-        super().__init__(self._watched, Limits(waiting_requests=1))
-
-    @contextmanager
-    def full(self, stream: str) -> Iterator[None]:
-        """Delay a commit, and keep one request waiting for the next."""
-        watch = self._watched.watch
-        watch.open.clear()
-        attempts = watch.attempts
-        writers = [self._noting(stream, "committing")]
-        try:
-            eventually(lambda: watch.attempts, attempts + 1)
-            writers.append(self._noting(stream, "waiting"))
-            eventually(lambda: self._controller._committer.depth, 1)
-            yield
-        finally:
-            watch.open.set()
-            for writer in writers:
-                writer.join(60)
-
-    def _noting(self, stream: str, writer: str) -> threading.Thread:
-        notes = {"notes": [{"writer": writer}, {"writer": writer, "state": "idle"}]}
-        thread = threading.Thread(target=self.call, args=("POST", f"/{stream}/notes", notes))
-        thread.start()
-        return thread
 
 
 @asynccontextmanager
@@ -87,15 +52,6 @@ async def test_no_more_streams_than_may_be() -> None:
             2,
         )
         assert changed.status_code == 200
-
-
-async def test_a_stream_that_is_removed_makes_room_for_another() -> None:
-    """The limit is on how many there are."""
-    async with limited(Limits(streams=1)) as call:
-        await call.client.delete("/v1/streams/s")
-        made = await call.put("/v1/streams/t")
-
-        assert made.status_code == 201
 
 
 async def test_a_writer_beyond_the_limit_is_refused_alone() -> None:
@@ -180,22 +136,6 @@ async def test_a_long_poll_that_ended_makes_room_for_another() -> None:
         polls = [await call.get(MARKS, wait_ms=10) for _ in range(3)]
 
         assert [each.status_code for each in polls] == [200] * 3
-
-
-def test_a_writer_backs_off_from_a_full_controller_and_loses_nothing() -> None:
-    """It is asked to come back while the intake is full; then all it noted is durable."""
-    with Crowded() as controller:
-        controller.create("s")
-        with WriterClient(controller.url, "s", "UA") as client:
-            with controller.full("s"):
-                for noted in range(1, 50):
-                    client.note_time(noted, {0: 10 * noted}, max_time=noted)
-                with pytest.raises(Unreachable, match="503 Overloaded"):
-                    client.flush(0.5)
-            client.flush(20)
-            known = controller.writers("s")["UA"]
-
-    assert known == {"state": "live", "times": {"default": 49}, "position": {"0": 490}}
 
 
 # An operator gets through where everything is taken
@@ -300,22 +240,6 @@ async def test_a_scale_event_beyond_the_most_is_a_problem_of_its_own(call: Calle
 
 
 # No single request holds the event loop for long: no unneeded work is done
-
-
-@pytest.mark.parametrize("wrong", [-1, "1", 1.5, True, 2**63])
-async def test_of_a_large_body_the_first_fault_is_named_alone(call: Caller, wrong: object) -> None:
-    """There may be as many faults as offsets, and each is expensive to describe."""
-    offsets = dict.fromkeys(map(str, range(1000)), 1)
-    position = offsets | dict.fromkeys(map(str, range(5000, 8000)), wrong)
-    answers = [
-        await call.post(f"{S}/time-window", {"position": position}),
-        await call.post(f"{S}/truncate", {"cut": position}),
-        await call.post(f"{S}/notes", {"notes": [{"writer": "a", "position": position}]}),
-    ]
-
-    assert [problem(answer)[:2] for answer in answers] == [(422, "invalid_request")] * 3
-    assert [len(answer.json()["errors"]) for answer in answers] == [1, 1, 1]
-    assert answers[0].json()["errors"][0]["where"].startswith("body.position.5000")
 
 
 MANY = 50_000

@@ -82,20 +82,6 @@ async def test_reports_of_an_hour_merge_and_are_listed_once(
     assert entries == []
 
 
-async def test_a_report_without_most_may_be_of_any_time_up_to_the_lower(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """That of the moment of the note, whatever marks follow; at least its own time."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("pos", 3 * HOUR_MS))
-        await deliver(controller, Note("pos", 5 * HOUR_MS, late=LateRows(3, HOUR_MS)))
-        await deliver(controller, Note("pos", 7 * HOUR_MS, late=LateRows(1, 6 * HOUR_MS)))
-        found = await windows(controller, HOUR_MS)
-
-    three, one = ("pos", 3, True), ("pos", 1, False)
-    assert [rows(each) for each in found] == [[], [three], [three], [], [], [], [one]]
-
-
 async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
     store: Watched, time: GivenTime
 ) -> None:
@@ -331,25 +317,6 @@ async def test_a_window_is_waited_for(call: Caller) -> None:
     await note(call, 20, 8)
 
     assert [window["seq"] for window in (await poll).json()["windows"]] == [3]
-
-
-async def test_windows_before_the_first_mark_are_vouched_for_by_nobody(call: Caller) -> None:
-    """Back to 1970 they are complete, and it is not known who is missing from them."""
-    await note(call, 25, 5)
-    await note(call, 45, 6)
-    answer = (await call.get(f"{S}/windows", size_ms=10, after=0)).json()
-    cuts = [
-        (await call.get(f"{S}/cut", complete_to=to, **since)).json()
-        for to, since in ((24, {}), (25, {}), (30, {"since": 20}), (30, {"since": 25}))
-    ]
-
-    shown = [(w["start"], w["before_first_mark"], w["missing_is_known"]) for w in answer["windows"]]
-    before = [each["before_first_mark"] for each in cuts]
-    assert shown == [(0, True, False), (10, True, False), (20, True, False), (30, False, True)]
-    assert (before, [not each["missing_is_known"] for each in cuts]) == (
-        [True, False, True, False],
-        [True, False, True, False],
-    )
 
 
 async def test_windows_and_cuts_name_the_writers_of_late_rows(call: Caller) -> None:

@@ -116,32 +116,22 @@ def stirred(draw: st.DrawFn) -> Population:
 
 
 @given(population=stirred())
-def test_everybody_comes_to_its_share(population: Population) -> None:
-    """Whatever happened before, none has more than its share in the end, and nothing is free."""
-    population.settle()
+def test_everybody_comes_to_its_share_and_stays_there(population: Population) -> None:
+    """Whatever happened before, none has more than its share in the end, and nothing is free.
 
-    fair = -(-population.buckets // len(population.sharers))
+    Once all know how many there are, what is taken is kept: streams are loaded once. Then nothing
+    moves any more, though all look again and again.
+    """
+    population.settle()
+    free, moves = population.free, list(population.moves)
     most = max(len(sharer.mine) for sharer in population.sharers)
-    assert (population.free, most <= fair) == (set(), True)
-
-
-@given(population=stirred())
-def test_no_bucket_moves_twice(population: Population) -> None:
-    """Once all know how many there are, what is taken is kept: streams are loaded once."""
-    population.settle()
-
-    assert len(population.moves) == len(set(population.moves))
-
-
-@given(population=stirred())
-def test_once_all_is_even_nothing_moves(population: Population) -> None:
-    """No bucket moves any more, though all look again and again."""
-    population.settle()
     decided = []
     for sharer in population.sharers:
         population.look(sharer)
         decided.append(population.act(sharer))
 
+    fair = -(-population.buckets // len(population.sharers))
+    assert (free, most <= fair, len(moves)) == (set(), True, len(set(moves)))
     assert decided == [Share()] * len(population.sharers)
 
 

@@ -176,43 +176,6 @@ async def test_the_answer_begins_with_how_many_notes_were_refused(call: Caller) 
     ]
 
 
-async def test_a_request_with_all_notes_refused_is_a_problem(call: Caller) -> None:
-    """So callers that only look at the status learn it; the results give the reason, as always."""
-    await call.note(FIRST)
-    answer = await call.post(NOTES, {"notes": [BEHIND, BEHIND, ELSEWHERE]})
-
-    behind = {"status": "invalid_time", "last": 5}
-    assert problem(answer) == (
-        422,
-        "notes_refused",
-        "no note was accepted: 2 invalid_time, 1 unknown_domain",
-    )
-    body = answer.json()
-    assert (body["refused"], body["results"], body["domains"]) == (
-        3,
-        [behind, behind, {"status": "unknown_domain", "last": None}],
-        ["default"],
-    )
-
-
-async def test_the_document_describes_requests_with_all_notes_refused(call: Caller) -> None:
-    """The problem has the members of the answer beside those of every problem."""
-    document = (await call.get("/openapi.json")).json()
-    shapes = document["components"]["schemas"]
-    answers = document["paths"]["/v1/streams/{stream}/notes"]["post"]["responses"]
-    described = answers["422"]["content"]["application/problem+json"]["schema"]
-
-    refused = shapes["NotesRefused"]
-    assert described == {
-        "anyOf": [
-            {"$ref": "#/components/schemas/NotesRefused"},
-            {"$ref": "#/components/schemas/Problem"},
-        ]
-    }
-    assert set(refused["required"]) == {*shapes["Problem"]["required"], "refused", "results"}
-    assert shapes["NotesAnswer"]["required"] == ["refused", "results"]
-
-
 @pytest.mark.parametrize("path", sorted(OPEN))
 async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
     """What such a client sends there is dropped as it comes."""
