@@ -2,12 +2,10 @@
 
 import pytest
 
-from noted_time import Accepted, InvalidNote, Note, Refused
+from noted_time import Accepted, Note, Refused
 from noted_time.values import Beyond
 from tests.support.controllers import GivenTime, WatchedMemory, deliver, serving
 from tests.support.http import Caller, problem
-from tests.support.served import Served
-from writer_client import WriterClient
 from writer_client.sending import answers as told_by
 from writer_client.sending.outbox import Outbox
 
@@ -58,19 +56,6 @@ async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, 
         f"no note was accepted: 1 too_far_ahead; "
         f"max_time {WALL * factor} is {years} years too far ahead: {unit}?"
     )
-
-
-def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -> None:
-    """It joined, so time waits for it although its clock is wrong."""
-    served.create("joined", max_time_ahead_ms=60_000)
-    with WriterClient(served.url, "joined", "UA") as client:
-        client.join()
-        client.note_time(FAR, {0: 20})
-        with pytest.raises(InvalidNote):
-            client.flush()
-        known = served.writers("joined")
-
-    assert known == {"UA": {"state": "live", "times": {}, "position": {"0": 20}}}
 
 
 @pytest.mark.parametrize("state", ["idle", "finished"])

@@ -261,6 +261,8 @@ async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
         ("DELETE", "/writers/w", None),
         ("POST", "/truncate", {"cut": {"0": 3}}),
         ("POST", "/scale", {"sealed": {"0": 9}, "created": {"1": [0]}}),
+        ("POST", "/seal", {}),
+        ("POST", "/seal", {}),
     ]
     for method, path, body in calls:
         answer = await call.client.request(method, S + path, json=body, **why)  # type: ignore[arg-type]
@@ -273,9 +275,11 @@ async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
     nothing: dict[str, Any] = {"writer": None, "was": None, "is": None}
     created = {"sealed": {"0": 9}, "created": {"1": [0]}}
     held = {"for_ms": 1000, "until": until}
+    ended = {"cut": {"0": 3}, "final_times": {"default": 10}}
     timeouts = {"was": {"writer_timeout_ms": 60_000}, "is": {"writer_timeout_ms": 7}}
     assert page == {
         "changes": [
+            {"number": 8, "action": "sealed", **nothing, **common, "is": ended},
             {"number": 7, "action": "scaled", **nothing, **common, "is": created},
             {"number": 6, "action": "truncated", **nothing, **common, "is": {"cut": {"0": 3}}},
             {"number": 5, "action": "removed", **nothing, **common, **w},

@@ -13,7 +13,7 @@ from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, AlreadySealed, Note, Refused, ScaleEvent, SealRequest, StreamSealed
 from noted_time.rules import SLICE
-from noted_time.values import DAY_MS, Absence
+from noted_time.values import DAY_MS
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -76,26 +76,6 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
             await controller.seal("s", ANONYMOUS, SealRequest({0: 99}))
         with pytest.raises(StreamSealed):
             await controller.change("s", operations.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)}))
-
-
-async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
-    """With the final cut, the live writers, the author and the reason."""
-    async with serving(store, time) as controller:
-        await deliver(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
-        for _ in range(2):
-            await controller.seal("s", OPS, NOTHING)
-        changes = await controller.views.changes("s", before=None, limit=9)
-        ledger = await controller.views.ledger("s", None, after=0, limit=9, newest_first=False)
-
-    _, change = changes[0]
-    became = {"cut": {"0": 9}, "final_times": {"default": 7}}
-    assert ([each.action for _, each in changes], change.became) == (["sealed", "created"], became)
-    assert (change.by, change.comment) == ("ops", "the carrier is gone")
-    a = Absence("a", 5, {0: 9}, "sealed", since=WALL, missing_from=5)
-    b = Absence("b", None, {}, "sealed", since=WALL, missing_from=5)
-    assert [(entry.seq, entry.to_lower, entry.writers, entry.by) for entry in ledger] == [
-        (2, 7, (a, b), "ops")
-    ]
 
 
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:

@@ -7,13 +7,12 @@ import pytest
 from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.operations import ANONYMOUS
-from controller.aggregation.shown.inspection import WriterQuery, writer_row, writers
+from controller.aggregation.shown.inspection import WriterQuery, writers
 from controller.aggregation.stream import StreamState
 from controller.store.port import StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from noted_time.values import UnknownStream
 from tests.support.controllers import (
-    GivenTime,
     Watched,
     deliver,
     marks_of,
@@ -174,19 +173,3 @@ def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
     shifts = [stream.unix_shift(now) for now in (*readings, after_downtime)]
 
     assert shifts == [4000, 4000, 4000, 603_970]
-
-
-async def test_an_expected_writer_is_shown_alike_after_each_downtime(
-    store: Watched, time: GivenTime
-) -> None:
-    """Since when it is expected, and has held the watermark, does not move with the pauses."""
-    shown = []
-    async with serving(store, time, expected_writers=("depot",)) as controller:
-        shown.append(writer_row(controller.stream("s"), "depot", None, controller.now))
-    for _ in range(2):
-        time.passes(3_600_000)
-        async with running(store.reopened(), time) as controller:
-            shown.append(writer_row(controller.stream("s"), "depot", None, controller.now))
-
-    moments = [(row.noted_at, row.holding_since) for row in shown]
-    assert moments == [moments[0]] * 3

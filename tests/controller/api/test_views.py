@@ -258,24 +258,29 @@ async def test_writers_of_a_stream_without_a_default_domain_are_listed(call: Cal
     assert (row["holding_since"], row["times_out_in_ms"]) == (WALL, None)
 
 
-async def test_reader_groups_show_how_far_behind_they_are(call: Caller) -> None:
-    """By domain, `None` if the group has no lower yet."""
+async def test_reader_groups_are_listed_with_how_far_behind_they_are(call: Caller) -> None:
+    """By name, a page at a time; `None` if the group has no lower yet in a domain."""
+    groups = f"{S}/reader-groups"
     await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
     await call.note({"writer": "a", "time": 9, "position": {"0": 8}})
-    for group, offset in (("behind", 3), ("new", 0), ("level", 8)):
-        await call.put(f"{S}/reader-groups/{group}/readers/r", {"position": {"0": offset}})
-    page = (await call.get(f"{S}/reader-groups")).json()
-    one = (await call.get(f"{S}/reader-groups/behind")).json()
+    for group, offset in (("new", 0), ("behind", 3), ("level", 8)):
+        await call.put(f"{groups}/{group}/readers/r", {"position": {"0": offset, "1": 2}})
+    await call.post(f"{groups}/level/readers/r/offline", {})
+    page = (await call.get(groups)).json()
+    pages = [(await call.get(groups, limit=2, after=name)).json() for name in ("", "level")]
+    one = (await call.get(f"{groups}/behind")).json()
 
-    rows = {row["group"]: row for row in page["groups"]}
-    assert page["now"] == WALL
-    assert {name: row["behind"]["default"] for name, row in rows.items()} == {
-        "behind": 4,
-        "new": None,
-        "level": 0,
-    }
-    assert rows["behind"]["windows"] == one["windows"]
-    assert (one["behind"], one["now"]) == ({"default": 4}, WALL)
+    rows = page["groups"]
+    shown = [(each["group"], each["readers"], each["behind"]["default"]) for each in rows]
+    assert shown == [("behind", 1, 4), ("level", 0, 0), ("new", 1, None)]
+    assert [(each["segments"], each["reported_at"]) for each in rows] == [(2, WALL)] * 3
+    assert [[each["group"] for each in page["groups"]] for page in pages] == [
+        ["behind", "level"],
+        ["new"],
+    ]
+    assert [page["next"] for page in pages] == ["level", None]
+    assert rows[0]["windows"] == one["windows"]
+    assert (page["now"], one["behind"], one["now"]) == (WALL, {"default": 4}, WALL)
 
 
 async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after_a_day(
