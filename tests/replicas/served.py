@@ -33,13 +33,14 @@ def shared(*replicas: ServeProcess) -> None:
 
 def buckets(replica: ServeProcess) -> dict[str, float]:
     """Return how many buckets are its own, another's and free, as it sees them."""
-    text = HTTP.get(f"{replica.url}/metrics").text
+    text = HTTP.get(f"{replica.url}/metrics", headers=replica.headers).text
     return {owner: count for (owner,), count in samples(text, "noted_time_buckets").items()}
 
 
 def has(replica: ServeProcess, stream: str) -> bool:
     """Whether the replica has the bucket of that stream, whether there is one or not."""
-    answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/explain", headers=ONLY_HERE)
+    shown = ONLY_HERE | replica.headers
+    answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/explain", headers=shown)
     return answer.status_code in {200, 404}
 
 

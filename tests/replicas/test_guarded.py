@@ -1,61 +1,25 @@
 """Replicas that ask for tokens and speak TLS, to their callers and to each other."""
 
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
-import httpx
 import pytest
 
 from controller.service.permissions import Grant
 from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
-from controller.store.token_table import Tokens
-from tests.replicas.served import BUCKETS
+from tests.replicas.served import Two, make, shared, stream_of
+from tests.support.calls import Calls
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
-from tests.support.scrapes import samples
-from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
 ACCESS = Path(__file__).resolve().parents[1] / "access" / "certificate"
-CERTIFICATE, KEY = ACCESS / "certificate.pem", ACCESS / "key.pem"
+CERTIFICATE, KEY = str(ACCESS / "certificate.pem"), str(ACCESS / "key.pem")
 JOINING = {"notes": [{"writer": "UA"}]}
-
-
-class Guarded(NamedTuple):
-    """Clients of the replica that has the stream `name` and of another, and their tokens.
-
-    `tokens` has the headers that show them; each counts.
-    """
-
-    owner: httpx.Client
-    other: httpx.Client
-    name: str
-    tokens: Mapping[str, dict[str, str]]
-    directory: Path
-
-    def codes(self, token: str, body: object = JOINING) -> list[tuple[int, str]]:
-        """Return status and code of the answers to notes with that token, by owner and other."""
-        path, shown = f"/v1/streams/{self.name}/notes", self.tokens[token]
-        answers = [
-            client.post(path, json=body, headers=shown) for client in (self.owner, self.other)
-        ]
-        return [(each.status_code, each.json().get("code", "")) for each in answers]
-
-    def statuses(self, method: str, below: str, token: str) -> list[int]:
-        """Return the statuses of a call about the stream with that token, by owner and other."""
-        path, shown = f"/v1/streams/{self.name}{below}", self.tokens[token]
-        return [
-            client.request(method, path, headers=shown).status_code
-            for client in (self.owner, self.other)
-        ]
-
-
 GRANTS: Mapping[str, tuple[tuple[str, ...], dict[str, list[str]]]] = {
     "admin": (("admin",), {}),
     "writes": (("write",), {"streams": ["s*"]}),
@@ -63,79 +27,81 @@ GRANTS: Mapping[str, tuple[tuple[str, ...], dict[str, list[str]]]] = {
 }
 
 
-def minted(kept: Tokens) -> dict[str, dict[str, str]]:
-    """Make the tokens; returns the headers that show them."""
-    shown = {"unknown": bearer(f"nt_0123456789ab_{43 * 's'}")}
-    for name, (scopes, bounds) in GRANTS.items():
-        token, record = mint(Grant.of(scopes, **bounds), label=name, now_ms=1, lifetime_ms=None)
-        kept.add(record)
-        shown[name] = bearer(token)
-    return shown
-
-
-def bearer(token: str) -> dict[str, str]:
-    """Return the header that shows it."""
-    return {"authorization": f"Bearer {token}"}
+@pytest.fixture(scope="module")
+def database(server: Server) -> str:
+    """A migrated database."""
+    url = server.make_database()
+    migrate(url)
+    return url
 
 
 @pytest.fixture(scope="module")
-def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """Two replicas with a certificate that they trust by configuration."""
-    database, directory = server.make_database(), tmp_path_factory.mktemp("guarded")
-    migrate(database)
+def tokens(database: str) -> Mapping[str, str]:
+    """Tokens by their names; each counts but for the unknown one."""
+    shown = {"unknown": f"nt_0123456789ab_{43 * 's'}"}
     with closing(open_tokens(database)) as kept:
-        tokens = minted(kept)
-    admin = tokens["admin"]
-    options = ("--database", database, "--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY))
-    trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
+        for name, (scopes, bounds) in GRANTS.items():
+            grant = Grant.of(scopes, **bounds)
+            shown[name], record = mint(grant, label=name, now_ms=1, lifetime_ms=None)
+            kept.add(record)
+    return shown
+
+
+@pytest.fixture(scope="module")
+def two(
+    database: str, tokens: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Two]:
+    """Two replicas with a certificate that they trust by configuration."""
+    directory = tmp_path_factory.mktemp("guarded")
+    options = ("--database", database, "--tls-cert", CERTIFICATE, "--tls-key", KEY)
     with (
-        ServeProcess(directory, *options, SSL_CERT_FILE=str(CERTIFICATE)) as a,
-        ServeProcess(directory, *options, SSL_CERT_FILE=str(CERTIFICATE)) as b,
-        httpx.Client(base_url=a.ready().url, verify=trusted, timeout=PATIENCE_S) as to_a,
-        httpx.Client(base_url=b.ready().url, verify=trusted, timeout=PATIENCE_S) as to_b,
+        ServeProcess(directory, *options, SSL_CERT_FILE=CERTIFICATE) as a,
+        ServeProcess(directory, *options, SSL_CERT_FILE=CERTIFICATE) as b,
     ):
-        wait_until(lambda: all(has_half(each, admin) for each in (to_a, to_b)))
-        name = next(f"s{n}" for n in range(BUCKETS) if answers_for(to_a, f"s{n}", admin))
-        to_b.put(f"/v1/streams/{name}", headers=admin).raise_for_status()
-        yield Guarded(to_a, to_b, name, tokens, directory)
+        a.token = b.token = tokens["admin"]
+        shared(a.ready(), b.ready())
+        yield Two(a, b)
 
 
-def has_half(client: httpx.Client, admin: dict[str, str]) -> bool:
-    """Whether a replica has its share of the buckets."""
-    shown = client.get("/metrics", headers=admin).text
-    return samples(shown, "noted_time_buckets").get(("this",)) == BUCKETS // 2
+@pytest.fixture(scope="module")
+def name(two: Two) -> str:
+    """The name of a stream of `a`, which `b` was asked to make."""
+    made = stream_of(two.a)
+    make(two.b, made)
+    return made
 
 
-def answers_for(client: httpx.Client, name: str, admin: dict[str, str]) -> bool:
-    """Whether a replica has the stream, made or not."""
-    only_here = admin | {"noted-time-forwarded": "1"}
-    return client.get(f"/v1/streams/{name}/explain", headers=only_here).status_code == 404
+def codes(
+    two: Two, token: str, method: str, path: str, body: object = None
+) -> list[tuple[int, str]]:
+    """Return status and code of the answers to a call with that token, by owner and other."""
+    answers = [Calls(each.url, token).ask(method, f"/streams/{path}", body) for each in two]
+    return [(each.status_code, each.json().get("code", "")) for each in answers]
 
 
-def test_a_token_counts_at_either_replica(guarded: Guarded) -> None:
+def test_a_token_counts_at_either_replica(two: Two, name: str, tokens: Mapping[str, str]) -> None:
     """For notes, which travel in frames, and for all else, over TLS on both ways; no other does."""
-    reads = [guarded.statuses("GET", below, "reads") for below in ("/explain", "/marks")]
-    refused = guarded.codes("unknown"), guarded.codes("reads")
+    answers = {
+        shown: codes(two, tokens[shown], "POST", f"{name}/notes", JOINING)
+        for shown in ("writes", "reads", "unknown")
+    }
+    reads = [codes(two, tokens["reads"], "GET", f"{name}/{of}") for of in ("explain", "marks")]
 
-    assert (guarded.codes("writes"), reads, guarded.statuses("PUT", "", "admin")) == (
-        [(200, "")] * 2,
-        [[200, 200]] * 2,
-        [200, 200],
-    )
-    assert refused == ([(401, "unauthenticated")] * 2, [(403, "forbidden")] * 2)
+    assert [*reads, codes(two, tokens["admin"], "PUT", name)] == [[(200, "")] * 2] * 3
+    assert answers == {
+        "writes": [(200, "")] * 2,
+        "reads": [(403, "forbidden")] * 2,
+        "unknown": [(401, "unauthenticated")] * 2,
+    }
 
 
-def test_no_log_contains_a_token(guarded: Guarded) -> None:
+def test_no_log_contains_a_token(two: Two, name: str, tokens: Mapping[str, str]) -> None:
     """Neither that of the replica that forwarded a request nor that of the one that answered it."""
-    guarded.codes("admin")
-    guarded.statuses("PUT", "", "admin")
-    guarded.statuses("PUT", "", "unknown")
-    texts = [file.read_text() for file in guarded.directory.glob("*.log")]
-    secrets = [
-        header.split("_", 2)[2]
-        for shown in guarded.tokens.values()
-        for header in shown.values()
-        if any(header.split("_", 2)[2] in text for text in texts)
-    ]
+    for token in tokens.values():
+        codes(two, token, "POST", f"{name}/notes", JOINING)
+        codes(two, token, "PUT", name)
+    texts = [each.text() for each in two]
+    secrets = [token.split("_", 2)[2] for token in tokens.values()]
 
-    assert (secrets, ["audit" in text for text in texts]) == ([], [True, True])
+    assert [each for each in secrets if any(each in text for text in texts)] == []
+    assert ["audit" in text for text in texts] == [True, True]

@@ -37,11 +37,15 @@ class Calls:
         """Its URL."""
         return self._url
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that show the token."""
+        return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
+
     def ask(self, method: str, path: str, body: object = None, **query: Any) -> httpx.Response:  # noqa: ANN401 - any value
         """Call ``/v1<path>``, and return the answer whatever it is."""
-        headers = {} if self.token is None else {"authorization": f"Bearer {self.token}"}
         url = f"{self.url}/v1{path}"
-        return HTTP.request(method, url, json=body, headers=headers, params=query or None)
+        return HTTP.request(method, url, json=body, headers=self.headers, params=query or None)
 
     def call(self, method: str, path: str, body: object = None, **query: Any) -> Json:  # noqa: ANN401 - any value
         """Call ``/v1/streams<path>`` and return the answer's body; it has to succeed."""
