@@ -159,33 +159,29 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
 
 
 @pytest.mark.acceptance
-def test_the_last_replica_reports_its_stop_to_slow_requests(tmp_path: Path, url: str) -> None:
-    """Their callers try again, at a replica that is started in the meantime."""
-    with ServeProcess(tmp_path, "--database", url).ready() as only:
-        HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
-        slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
-        only.process.terminate()
-        wait_until(lambda: '"buckets_released"' in only.text())
-        answered = completed(slow)
-        ended = only.process.wait(timeout=PATIENCE_S)
-
-    assert (answered, ended) == (b"HTTP/1.1 503 Service Unavailable", 0)
-
-
-@pytest.mark.acceptance
-def test_one_that_has_its_database_for_itself_takes_slow_requests_to_the_end(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("shares", "status"), [(True, b"503 Service Unavailable"), (False, b"200 OK")]
+)
+def test_slow_requests_of_the_last_replica_end_before_it(
+    tmp_path: Path, request: pytest.FixtureRequest, answer: bytes, *, shares: bool
 ) -> None:
-    """No other replica could."""
-    with ServeProcess(tmp_path).ready() as only:
+    """Callers of a database that may be shared try again, at a replica that is started meanwhile.
+
+    One that has its database for itself takes them to the end: no other replica could.
+    """
+    options = ("--database", request.getfixturevalue("url")) if shares else ()
+    with ServeProcess(tmp_path, *options).ready() as only:
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
         slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
         only.process.terminate()
-        wait_until(lambda: not listens(only.port))
+        if shares:
+            wait_until(lambda: '"buckets_released"' in only.text())
+        else:
+            wait_until(lambda: not listens(only.port))
         answered = completed(slow)
         ended = only.process.wait(timeout=PATIENCE_S)
 
-    assert (answered, ended) == (b"HTTP/1.1 200 OK", 0)
+    assert (answered, ended) == (answer, 0)
 
 
 # What becomes of streams when replicas come, stop, die, sleep, or lose their way

@@ -366,6 +366,20 @@ def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused() -> None:
     assert post(outbox, OK) == [("live", None, {0: 6}, None)]
 
 
+@pytest.mark.parametrize("state", ["idle", "finished"])
+def test_a_writers_state_is_reported_without_what_was_refused(state: str) -> None:
+    """A change of state has no time, and not the largest event time of a wrong clock again."""
+    outbox = Outbox("UA")
+    outbox.note(NOON, {0: 10}, max_time=FAR)
+    getattr(outbox, state)({})
+    post(outbox, TOO_FAR, TOO_FAR)
+
+    assert post(outbox, OK, OK) == [
+        ("live", NOON, {0: 10}, None),
+        (state, None, {0: 10}, None),
+    ]
+
+
 SECONDS = 1_357_034_400
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from controller.service import committer
 from controller.store.port import StoreUnavailable
-from noted_time.values import MarkConflict
-from tests.support.controllers import WatchedMemory, until
+from noted_time import Accepted, Note, Refused
+from noted_time.values import Beyond, MarkConflict
+from tests.support.controllers import GivenTime, WatchedMemory, deliver, serving, until
 from tests.support.http import Caller, places, problem
 
 S = "/v1/streams/s"
@@ -320,3 +321,51 @@ async def test_a_cut_shows_whether_it_has_a_position(call: Caller) -> None:
         ({}, False),
         ({"0": 1}, True),
     ]
+
+
+# Times too far beyond the wall clock, if the stream sets a bound
+
+
+async def test_the_bound_goes_along_with_the_wall_clock(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """A time too far ahead now is acceptable a second later."""
+    async with serving(memory, time, max_time_ahead_ms=0) as controller:
+        before = await deliver(controller, Note("a", NOW + 1000))
+        time.passes(1000)
+        after = await deliver(controller, Note("a", NOW + 1000))
+
+        ahead = Refused("too_far_ahead", NOW, Beyond("time", NOW + 1000))
+        assert (before, after) == ([ahead], [Accepted(NOW + 1000)])
+
+
+async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> None:
+    """With the largest time allowed, which time is beyond it, and by how much."""
+    await call.put("/v1/streams/s", {"max_time_ahead_ms": 1000})
+
+    results = await call.note({"writer": "a", "time": NOW + 5000}, {"writer": "b", "time": 5})
+
+    assert results == [
+        {
+            "status": "too_far_ahead",
+            "last": NOW + 1000,
+            "field": "time",
+            "time": NOW + 5000,
+            "detail": "time 1700000005000 is 4s too far ahead",
+        },
+        {"status": "accepted", "lower": 5},
+    ]
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
+async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, unit: str) -> None:
+    """In the problem's detail, for readers of that alone."""
+    answer = await call.post(
+        "/v1/streams/s/notes", {"notes": [{"writer": "a", "time": 5, "max_time": NOW * factor}]}
+    )
+
+    years = (NOW * factor - NOW - 3_600_000) // (365 * 86_400_000)
+    assert problem(answer)[2] == (
+        f"no note was accepted: 1 too_far_ahead; "
+        f"max_time {NOW * factor} is {years} years too far ahead: {unit}?"
+    )
