@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from noted_time import Rejected
-from noted_time.progress import Backlog, BacklogPolicy, CombinedBacklog
+from noted_time.progress import Backlog, BacklogPolicy, combined
 from spark_integration.log.offset import LogOffset
 from spark_integration.marks.released import is_of_log
 
@@ -84,7 +84,7 @@ class Lags:
         """Start without knowing any source."""
         self._policy = policy
         self._backlogs: dict[int, Backlog] = {}
-        self._combined = CombinedBacklog(0)
+        self._flags: dict[int, bool | None] = {}
 
     def are_behind(self, query: StreamingQuery) -> bool:
         """Whether a query has a backlog, by its last progress; raises as `look`."""
@@ -104,12 +104,11 @@ class Lags:
             raise Rejected("no source of the query is a read_noted_log, so its lag is not known")
         if len(logs) != len(self._backlogs):
             self._backlogs = {number: Backlog(self._policy) for number in range(len(logs))}
-            self._combined = CombinedBacklog(len(logs))
+            self._flags = dict.fromkeys(self._backlogs)
         for number, (end, latest) in enumerate(logs):
             if isinstance(latest, dict):
-                backlog = self._look(self._backlogs[number], end, latest, now_ms)
-                self._combined.take(number, backlog=backlog)
-        return bool(self._combined.flag)
+                self._flags[number] = self._look(self._backlogs[number], end, latest, now_ms)
+        return bool(combined(self._flags.values()))
 
     def _look(
         self, backlog: Backlog, end: Mapping[str, Any], latest: Mapping[str, Any], now_ms: int

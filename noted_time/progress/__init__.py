@@ -5,7 +5,6 @@ from noted_time.progress.backlog import (
     Backlog,
     BacklogPolicy,
     BacklogState,
-    CombinedBacklog,
     Reason,
     combined,
     with_reason,

@@ -152,29 +152,6 @@ def combined(flags: Iterable[bool | None]) -> bool | None:
     return None if None in said or not said else False
 
 
-class CombinedBacklog:
-    """The combined flag of several sources, and its changes.
-
-    >>> both = CombinedBacklog(2)
-    >>> both.take(0, backlog=False), both.take(1, backlog=True), both.take(0, backlog=True)
-    (None, True, None)
-    """
-
-    def __init__(self, sources: int) -> None:
-        """Start before any of the `sources` has reported."""
-        self._said: list[bool | None] = [None] * sources
-        self.flag: bool | None = None
-
-    def take(self, source: int, *, backlog: bool | None) -> bool | None:
-        """Record the report of a source; returns the combined flag if it changed."""
-        self._said[source] = backlog
-        flag = combined(self._said)
-        if flag is None or flag == self.flag:
-            return None
-        self.flag = flag
-        return flag
-
-
 def _lags(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool) -> bool | None:
     if lower is None or idle:
         return None
