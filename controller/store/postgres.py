@@ -198,7 +198,8 @@ def shown(url: str) -> str:
 
 def connect(url: str) -> psycopg.Connection[Any]:
     """Return a session that commits each statement that is not in a transaction."""
-    return psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
+    info = url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    return psycopg.connect(info, autocommit=True, **CONNECT)
 
 
 def postgres_engine(url: str) -> Engine:
@@ -221,7 +222,3 @@ def migrating_alone(url: str) -> Iterator[None]:
     with closing(session):
         session.execute(*_MIGRATING)
         yield
-
-
-def _conninfo(url: str) -> str:
-    return url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)

@@ -124,10 +124,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
 def _is_map(value: object, most: int, is_one: Callable[[object], bool]) -> bool:
     return isinstance(value, dict) and len(value) <= most and all(map(is_one, value.values()))
 
@@ -145,7 +141,7 @@ FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("stream", "domain"), _is_text),
     "cut": lambda value: _is_map(value, SEGMENTS_KEPT, _is_int),
     "missing": _is_names,
-    **dict.fromkeys(("starts", "merges"), _is_flag),
+    **dict.fromkeys(("starts", "merges"), lambda value: isinstance(value, bool)),
     "accepted": _is_text,
 }
 """The further fields of a record in JSON, in their order, and what tells whether a value is one."""

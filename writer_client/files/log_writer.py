@@ -138,7 +138,7 @@ class SegmentLogWriter:
             table = self._table(rows, files)
             if table is None:
                 return files.end, False
-            spans = self._spans(table)
+            spans = {domain: span_of(table, column) for domain, column in self._columns.items()}
             self._join()
             is_appended = files.append(table, batch)
             self._track(files.segment, files.end, spans, table.num_rows if is_appended else 0)
@@ -153,9 +153,6 @@ class SegmentLogWriter:
         check_zones(rows, self._columns.values(), files.schema)
         table = as_table(rows, files.schema)
         return table if table.num_rows else None
-
-    def _spans(self, table: pa.Table) -> dict[str | None, Span]:
-        return {domain: span_of(table, column) for domain, column in self._columns.items()}
 
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that no event with a time below `time` will be appended from here on.

@@ -384,7 +384,7 @@ class Outbox:
         may_join = self._lives and not joined
         again = pending.is_change and can_be_said_otherwise(note, result, may_join=may_join)
         if status == "too_far_ahead" and isinstance(last, int):
-            self._take_back(note.domain, last)
+            self.held_back += self.vouched.take_back(note.domain, last)
             if (note.time is None or note.time <= last) and _declares(note):
                 self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
                 return []
@@ -410,10 +410,6 @@ class Outbox:
         refusal = result.error(self.writer, first=note.takes_over)
         self._refused[note.domain, note.state] = refusal
         return [refusal]
-
-    def _take_back(self, domain: str | None, bound: int) -> None:
-        """Leave out times above the bound, also in the notes that wait."""
-        self.held_back += self.vouched.take_back(domain, bound)
 
     def _rejoin(self, batch: Batch, answer: Answered) -> None:
         """Join without a time if the note that would have joined was too far ahead.
