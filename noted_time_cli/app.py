@@ -11,6 +11,7 @@ from noted_time_cli import demos, relay, spark
 from noted_time_cli.calls import (
     completing,
     explaining,
+    note,
     status,
     streams,
     tables,
@@ -53,6 +54,7 @@ for panel, commands in {
         completing.complete_to,
         completing.changed_since,
     ),
+    WRITE: (note.note,),
     READ: (spark.spark_jars,),
     LOOK: (demos.demo_stream,),
 }.items():

@@ -151,7 +151,11 @@ class Incoming:
 def no_answer(asked: Asked, error: Exception) -> Unreachable:
     """Return the error for a question that got no answer."""
     where = asked.url + asked.question.path
-    return Unreachable(f"no answer from {where}: {str(error) or type(error).__name__}")
+    why = str(error) or type(error).__name__
+    number, _, words = why.partition("] ")
+    if number.startswith("[Errno"):  # of the system: there was no connection
+        why = f"{words}; is a controller running there?"
+    return Unreachable(f"no answer from {where}: {why}")
 
 
 def ask(controllers: Controllers, question: Question) -> Generator[Asked, Reply, dict[str, Any]]:

@@ -162,6 +162,8 @@ _EARLIER = (
 )
 
 _WHY = {
+    "invalid_time": "it noted {last} before, and a time may not go back",
+    "invalid_position": "it was at {last} before, and a position may not go back",
     "unknown_domain": "the stream declares {last}",
     "not_vouched": "it vouches for {last}; add the domain to domains= of its client",
     "sealed": "the stream is sealed and takes no more notes",
@@ -356,10 +358,10 @@ class UnknownStream(Rejected):
 
     kind = ProblemKind("unknown_stream", 404, is_told=True)
 
-    def __init__(self, stream: str) -> None:
-        super().__init__(
-            f"there is no stream {stream!r}: create it with `noted-time stream create {stream}`"
-        )
+    def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
+        """`alike` are streams that there are, one of which may be meant."""
+        remedy = _meant(alike) or f"create it with `noted-time stream create {stream}`"
+        super().__init__(f"there is no stream {stream!r}: {remedy}")
         self.stream = stream
 
 
@@ -387,9 +389,15 @@ class UnknownWriter(Rejected):
 
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, is_told=True)
 
-    def __init__(self, writer: str) -> None:
-        super().__init__(f"there is no writer {writer!r}: `noted-time writers STREAM` lists them")
+    def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
+        """`alike` are writers that there are, one of which may be meant."""
+        remedy = _meant(alike) or "`noted-time writers STREAM` lists them"
+        super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
+
+
+def _meant(alike: Sequence[str]) -> str:
+    return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
 class WritersMissing(Rejected):

@@ -57,10 +57,11 @@ def _integer(time: int) -> int:
         ) from None
 
 
-def time_of(text: str) -> int:
+def time_of(text: str, *, up: bool = True) -> int:
     """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
 
-    A time between two ms is rounded up, as being complete to the later one is more:
+    A time between two ms is rounded `up`, as being complete to the later one is more; one that is
+    noted is rounded down:
 
     >>> time_of("-5"), time_of("2013-01-01T10:00Z"), time_of("2013-01-01T11:00:00.0005+01:00")
     (-5, 1357034400000, 1357034400001)
@@ -74,7 +75,7 @@ def time_of(text: str) -> int:
         raise Unreadable(f"{text[:40]!r} is not a time: {forms}") from error
     if found.tzinfo is None:
         raise Unreadable(f"{text[:40]!r} has no zone: {forms}")
-    return unix_ms_of(found, up=True)
+    return unix_ms_of(found, up=up)
 
 
 def duration_ms(text: str) -> int:

@@ -81,10 +81,10 @@ def pairs(
     return found_pairs
 
 
-def offsets(given: list[str]) -> dict[str, int]:
+def offsets(given: list[str], separator: str = ":") -> dict[str, int]:
     """Return a position given by its segments.
 
     >>> offsets(["0:20", "3:7"])
     {'0': 20, '3': 7}
     """
-    return {segment: int(offset) for segment, offset in pairs(given, ":", str.isdecimal)}
+    return {segment: int(offset) for segment, offset in pairs(given, separator, str.isdecimal)}

@@ -125,11 +125,11 @@ TEN = 1_357_034_400_000
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        (InvalidNote("UA", "invalid_time", TEN), "last is 2013-01-01T10:00:00Z"),
+        (InvalidNote("UA", "invalid_time", TEN), "it noted 2013-01-01T10:00:00Z before"),
         (InvalidNote("UA", "too_far_ahead", TEN), "last is 2013-01-01T10:00:00Z"),
-        (InvalidNote("UA", "invalid_time", 42), "last is 42"),
+        (InvalidNote("UA", "invalid_time", 42), "it noted 42 before"),
         (InvalidNote("UA", "too_many_writers", 100_000_000_000), "last is 100000000000"),
-        (InvalidNote("UA", "invalid_position", {0: TEN}), f"last is {{0: {TEN}}}"),
+        (InvalidNote("UA", "invalid_position", {0: TEN}), f"it was at {{0: {TEN}}} before"),
         (ImplausibleTime(TEN // 1000, TEN), "in seconds? "),
         (ImplausibleTime(TEN // 1000, TEN), "the lower is 2013-01-01T10:00:00Z"),
         (

@@ -144,7 +144,7 @@ def test_what_waited_is_held_against_what_a_former_process_noted(
     producer.note_time(NOON + 1)
 
     assert (producer.time, producer.flush(60).late_rows) == (NOON + 1, 1)
-    assert caplog.text.count(f"last is {shown_time(NOON)}") == 1
+    assert caplog.text.count(f"it noted {shown_time(NOON)} before") == 1
 
 
 def test_a_begin_that_cannot_work_is_logged_once_and_raised_by_every_call(

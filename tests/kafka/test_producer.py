@@ -146,7 +146,7 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
         producer.note_time(NOON + 10)
     with producer.transaction():
         producer.produce(value="sold", event_time=NOON + 10)
-        with pytest.raises(InvalidNote, match=f"last is {shown_time(NOON + 10)}"):
+        with pytest.raises(InvalidNote, match=f"it noted {shown_time(NOON + 10)} before"):
             producer.note_time(NOON + 5)
         producer.note_time(NOON + 20)
 

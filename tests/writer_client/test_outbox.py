@@ -117,7 +117,10 @@ def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
 
     assert (run.heard.record("UA").state, str(run.outbox.pop_refused())) == (
         "idle",
-        "note of writer 'UA' refused as invalid_time: last is 9",
+        (
+            "note of writer 'UA' refused as invalid_time: "
+            "it noted 9 before, and a time may not go back"
+        ),
     )
 
 
@@ -277,8 +280,22 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
 @pytest.mark.parametrize(
     ("time", "position", "said"),
     [
-        (4, {}, "note of writer 'UA' refused as invalid_time: last is 5"),
-        (6, {0: 9}, "note of writer 'UA' refused as invalid_position: last is {0: 10}"),
+        (
+            4,
+            {},
+            (
+                "note of writer 'UA' refused as invalid_time: "
+                "it noted 5 before, and a time may not go back"
+            ),
+        ),
+        (
+            6,
+            {0: 9},
+            (
+                "note of writer 'UA' refused as invalid_position: "
+                "it was at {0: 10} before, and a position may not go back"
+            ),
+        ),
         (-(2**63) - 1, {}, "time -9223372036854775809 is not an int64"),
         (2**63, {}, "time 9223372036854775808 is not an int64"),
         (2**63 - 1, {}, "time 9223372036854775807 is not an int64 within its ends"),

@@ -1,0 +1,116 @@
+"""`noted-time note`: a shell script as a writer."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.cli.conftest import Commands
+from tests.support.served import Served
+
+TEN, AT_TEN = 1_357_034_400_000, "2013-01-01T10:00Z"
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Make a stream of its own for a test."""
+    name = uuid4().hex
+    served.create(name)
+    return name
+
+
+def test_a_script_joins_and_notes_its_time_and_position(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """The mark that follows has both; the time is rounded down, to claim no more than was said."""
+    first = run("note", stream, "shell", "--join", "--timeout", "2h")
+    run("note", stream, "shell", "2013-01-01T10:00:00.0009Z", "--position", "3=120")
+    again = run("note", stream, "shell", AT_TEN, "--position", "3=120", "--json")
+    mark = served.get(f"{stream}/cut", complete_to=TEN)
+
+    assert first.err == (
+        f"shell joined: {stream} waits for it, for 2h of silence at most. "
+        f"No time of {stream} is complete yet.\n"
+    )
+    assert (mark["lower"], mark["cut"]) == (TEN, {"3": 120})
+    assert (again.status, again.json) == (0, {"status": "accepted", "lower": TEN})
+
+
+def test_it_leaves_for_a_while_or_for_good(run: Commands, stream: str) -> None:
+    """As its state."""
+    run("note", stream, "shell", AT_TEN, "--join")
+    idle = run("note", stream, "shell", "--state", "idle")
+    finished = run("note", stream, "shell", "--state", "finished")
+
+    at = f"{stream} is complete to 2013-01-01T10:00:00Z."
+    assert idle.err == f"shell is idle: {stream} does not wait for it. {at}\n"
+    assert finished.err == f"shell is finished: {stream} does not wait for it. {at}\n"
+
+
+def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, stream: str) -> None:
+    """A name that is nearly the same is asked for, of the stream and of the writer."""
+    run("note", stream, "berlin", AT_TEN, "--join")
+    of_writer = run("note", stream, "berln", AT_TEN)
+    of_stream = run("note", stream[:-1], "berlin", AT_TEN)
+    unheard = run("note", stream, "quito", AT_TEN)
+
+    names = [row["writer"] for row in served.get(f"{stream}/writers")["writers"]]
+    assert names == ["berlin"]
+    assert of_writer.err == (
+        "noted-time: there is no writer 'berln': did you mean 'berlin'?; "
+        "a new writer needs --join\n"
+    )
+    assert f"there is no stream {stream[:-1]!r}: did you mean" in of_stream.err
+    assert repr(stream) in of_stream.err
+    assert unheard.err == (
+        "noted-time: there is no writer 'quito': `noted-time writers STREAM` lists them; "
+        "a new writer needs --join\n"
+    )
+    assert (of_writer.status, of_stream.status, unheard.status) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        ((), (2, "give a TIME, or --join, or --state idle or finished")),
+        (
+            ("2013-01-01T09:00Z",),
+            (1, "it noted 2013-01-01T10:00:00Z before, and a time may not go"),
+        ),
+        ((AT_TEN, "--position", "0=7"), (1, "it was at {0: 9} before, and a position may not go")),
+        (("ten",), (2, "'ten' is not a time")),
+        ((AT_TEN, "--position", "0:9"), (2, "'0:9' is not of the form NAME=VALUE")),
+        ((AT_TEN, "--domain", "ship"), (1, "the stream declares default")),
+        (("--state", "gone"), (2, "'gone' is not one of 'live', 'idle'")),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    run: Commands, served: Served, stream: str, words: tuple[str, ...], refusal: tuple[int, str]
+) -> None:
+    """The sentence has the field, the value and what is possible."""
+    run("note", stream, "shell", AT_TEN, "--position", "0=9", "--join")
+    before = served.get(f"{stream}/writers")["writers"][0]["times"]
+    refused = run("note", stream, "shell", *words)
+
+    status, says = refusal
+    assert (refused.status, refused.out) == (status, "")
+    assert says in " ".join(refused.err.replace("│", " ").split())
+    assert served.get(f"{stream}/writers")["writers"][0]["times"] == before
+
+
+def test_the_watermark_that_went_on_is_said(run: Commands, stream: str) -> None:
+    """What the writer notes next may be late, which a script would not see otherwise."""
+    run("note", stream, "shell", AT_TEN, "--join")
+    run("note", stream, "other", "2013-01-01T12:00Z", "--join")
+    run("remove", stream, "shell", "--yes")
+    noted = run("note", stream, "shell", "2013-01-01T11:00Z")
+
+    assert f"But {stream} went on without it (removed by an operator at" in noted.err
+    assert noted.err.endswith("what it writes below 2013-01-01T12:00:00Z is late.\n")
+
+
+def test_without_a_controller_it_is_to_be_tried_again(stream: str) -> None:
+    """The status is one of its own."""
+    noted = Commands("http://127.0.0.1:9")("note", stream, "shell", AT_TEN, "--join")
+
+    assert (noted.status, noted.out) == (69, "")
+    assert noted.err.endswith("Connection refused; is a controller running there?\n")
