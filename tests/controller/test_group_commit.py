@@ -13,7 +13,7 @@ from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable, Transaction
-from noted_time import Accepted, Note, Refused, ScaleEvent
+from noted_time import Accepted, Note, ScaleEvent
 from noted_time.rules import SLICE
 from noted_time.values import MarkConflict
 from tests.support.controllers import (
@@ -57,20 +57,6 @@ async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> N
         await asyncio.gather(first, *rest)
 
         assert [batch.records for batch in store.watch.batches[1:]] == [1, 50]
-
-
-async def test_notes_of_one_batch_are_judged_in_the_order_they_came(store: Watched) -> None:
-    """A later note below an earlier one of the same transaction is refused with its time."""
-    async with serving(store) as controller:
-        notes = (Note("a", 5, {0: 7}), Note("a", 4), Note("a", 6, {0: 6}), Note("a", 6, {0: 8}))
-        answers = await asyncio.gather(*(deliver(controller, note) for note in notes))
-
-        assert answers == [
-            [Accepted(5)],
-            [Refused("invalid_time", 5)],
-            [Refused("invalid_position", {0: 7})],
-            [Accepted(6)],
-        ]
 
 
 async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:

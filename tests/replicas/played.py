@@ -116,7 +116,7 @@ class Owner:
     answer: Callable[[Item], Answer] = lambda _: RESULTS
     reply: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(200, json={})
     trouble: list[Exception] = field(default_factory=list)
-    before: Callable[[], Awaitable[None]] | None = None
+    before: Callable[[], Awaitable[object]] | None = None
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""

@@ -102,11 +102,7 @@ async def test_what_waits_together_travels_together(this: Played) -> None:
 async def test_meanwhile_the_next_frame_gathers(this: Played) -> None:
     """Only a few are under way to one replica; later ones wait for one of them."""
     opened = asyncio.Event()
-
-    async def wait() -> None:
-        await opened.wait()
-
-    this.owner.before = wait
+    this.owner.before = opened.wait
     asked = []
     for n in range(30):
         asked.append(asyncio.create_task(this.note(THERE, f"w{n}")))
@@ -225,11 +221,7 @@ async def test_no_more_wait_than_may() -> None:
     """The next one is asked to come back, and the waiting ones are answered."""
     opened = asyncio.Event()
     async with played(limits=Limits(waiting_requests=5)) as this:
-
-        async def wait() -> None:
-            await opened.wait()
-
-        this.owner.before = wait
+        this.owner.before = opened.wait
         asked = [asyncio.create_task(this.note(THERE)) for _ in range(5)]
         await until(lambda: bool(this.owner.frames))
         over = await this.note(THERE)
@@ -246,11 +238,7 @@ async def test_no_more_wait_than_may() -> None:
 async def test_no_more_bytes_wait_than_may(this: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few large requests fill the memory as many small ones do; one alone always has room."""
     opened = asyncio.Event()
-
-    async def wait() -> None:
-        await opened.wait()
-
-    this.owner.before = wait
+    this.owner.before = opened.wait
     monkeypatch.setattr(forwarding, "FORWARDED_BYTES", 100)
     writers = [f"writer-{n}" for n in range(100)]
     asked = [asyncio.create_task(this.note(THERE, *writers))]
