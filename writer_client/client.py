@@ -19,10 +19,7 @@ from writer_client.sending.exchange import Exchange
 from writer_client.sending.outcome import Flushed
 from writer_client.sending.vouched import NOWHERE
 from writer_client.sending.waiting import Batch
-from writer_client.sending.writer import Writer
-
-LAST_WAIT_S = 0.05
-"""How long a thread with no request under way may take to end."""
+from writer_client.sending.writer import LAST_WAIT_S, Writer
 
 
 class WriterClient(Closing, Writer[httpx.BaseTransport]):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from noted_time.client.controllers import OWNER, Controllers
-from noted_time.client.decoding import check_types
+from noted_time.client.decoding import SHOWN, check_types
 from noted_time.client.problems import SUCCESS, error_of, is_known
 from noted_time.values import UnexpectedAnswer, Unreachable, checked_name
 
@@ -23,9 +23,6 @@ Result = TypeVar("Result")
 
 STREAMS = "/v1/streams"
 NO_CONTENT = 204
-
-SHOWN = 200
-"""Maximum number of bytes shown of a page that is not an answer of a controller."""
 
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""

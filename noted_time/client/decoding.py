@@ -13,7 +13,7 @@ from typing import Any
 from noted_time.values import MAX_INT64, MIN_INT64
 
 SHOWN = 200
-"""Maximum number of characters shown of a malformed value."""
+"""Maximum number of characters shown of what is malformed."""
 
 FIELDS = {
     (int,): """at before behind_ms buckets complete_to end excluded_marks exclusions finished

@@ -34,6 +34,9 @@ RefusedStatus = Literal[
 
 MAX_NOTES_PER_REQUEST = 1000
 
+MOST_DOMAINS = 100
+"""Maximum number of domains that a stream declares and a note names."""
+
 MOST_LATE = 24
 """Maximum number of reports of late rows that a note has, such as one for each hour of a day."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from controller.aggregation.shown.sentences import REASON_WORDS, listed
+from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, Unreachable
 from noted_time.client import Json, run, stream_path
 from noted_time.client.waiting import PAUSE_S, NotYet, Poll, Sleep, until_complete
@@ -37,10 +37,6 @@ NOT_YET = 124
 
 UNANSWERED = 69
 """The exit status after the timeout if no controller answered, as of sysexits(3)."""
-
-NAMED = 5
-"""Maximum number of missing writers, and of those with late rows, named in the sentence."""
-
 
 Require = Annotated[
     list[str], option("WRITER", "End with 3 if it is missing or unknown; several may be given.")

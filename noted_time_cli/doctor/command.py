@@ -14,6 +14,7 @@ import typer
 from noted_time import NotAllowed, Rejected, UnexpectedAnswer, UnknownStream
 from noted_time.client import Question, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
+from noted_time.values import MOST_DOMAINS
 from noted_time_cli.calls.calling import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import StreamFacts
@@ -24,9 +25,6 @@ from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, StreamOrNone, T
 from writer_client.sending.clock import unix_ms
 
 CHECK_S = 5.0
-
-MOST_DOMAINS = 100
-"""A stream has no more of them, so an answer with more is no controller's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ def _stream(report: Report, call: Caller, name: str) -> StreamFacts | None:
         return None
     page = call.ask("GET", stream_path(name, "writers"), query={"limit": MOST_ROWS})
     path, domains = stream_path(name, "explain"), stream["domains"]
-    if len(domains) > MOST_DOMAINS:
+    if len(domains) > MOST_DOMAINS:  # no stream has more, so this is no controller's
         raise UnexpectedAnswer(f"the controller answered oddly: {len(domains)} domains")
     explained = {each: call.ask("GET", path, query={"domain": each}) for each in domains}
     facts = StreamFacts(stream, page, explained)

@@ -22,13 +22,12 @@ from noted_time.client import (
     position_from_wire,
     text,
 )
+from noted_time.client.decoding import SHOWN
 from noted_time.progress import UNKNOWN, BacklogState, Reason
 from noted_time.reading import CompleteWindow
 from noted_time.values import Late, Mark, Missing, ScaleEvent, Succession, UnexpectedAnswer
 
 Answer = TypeVar("Answer")
-SHOWN = 200
-"""Maximum number of characters shown of an answer that was not understood."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from noted_time.values import Claim
-from noted_time_cli.doctor.command import MOST_DOMAINS
+from noted_time.values import MOST_DOMAINS, Claim
 from noted_time_cli.doctor.stream_rules import MOST_HINTS
 from tests.cli.conftest import Commands
 from tests.support.claimed import TEN, Orders

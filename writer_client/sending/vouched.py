@@ -15,6 +15,7 @@ from noted_time.values import (
     HOUR_MS,
     MAX_INT64,
     MIN_INT64,
+    MOST_DOMAINS,
     MOST_LATE,
     UNCHANGED,
     InvalidNote,
@@ -30,9 +31,6 @@ from noted_time.values import (
 )
 
 NOWHERE: Mapping[int, int] = {}
-
-MOST_DOMAINS = 100
-"""Maximum number of domains that a stream declares and a note names."""
 
 
 class HeldBack(NamedTuple):

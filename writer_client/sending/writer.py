@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Network = TypeVar("Network")
 
+LAST_WAIT_S = 0.05
+"""How long a thread or task with no request under way may take to end."""
+
 
 class Writer(ABC, Generic[Network]):
     """One writer of one stream; see `WriterClient` and `AsyncWriterClient`.

@@ -28,7 +28,6 @@ from controller.api.wire.faults import (
 )
 from controller.api.wire.shapes import (
     LINE,
-    MOST_DOMAINS,
     REF,
     SEGMENTS,
     GivenPosition,
@@ -49,6 +48,7 @@ from noted_time.values import (
     MAX_INT64,
     MAX_NOTES_PER_REQUEST,
     MIN_INT64,
+    MOST_DOMAINS,
     MOST_LATE,
     SEGMENTS_PER_POSITION,
     SESSION_LENGTH,

@@ -14,6 +14,7 @@ from noted_time.values import (
     LONGEST_HOLD_MS,
     MAX_INT64,
     MIN_INT64,
+    MOST_DOMAINS,
     SEGMENTS_PER_POSITION,
     SESSION_LENGTH,
     ReturningWriter,
@@ -63,9 +64,6 @@ Position = Annotated[
 GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
 Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 
-
-MOST_DOMAINS = 100
-"""Maximum number of domains of a stream."""
 
 MOST_SEGMENTS = 100_000
 """The largest `max_segments` of a stream."""
