@@ -27,6 +27,7 @@ from noted_time.values import (
     Recreated,
     Rejected,
     Unreachable,
+    check_least,
 )
 from writer_client.client import WriterClient
 from writer_client.sending.clock import unix_ms
@@ -200,8 +201,7 @@ class EventTimeNoter(Observer):
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         super().__init__(client, times, poll_ms, SIGN_OF_LIFE_MS + poll_ms, GrowingEnds())
-        if poll_ms < LEAST_POLL_MS:
-            raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {poll_ms}")
+        check_least("poll_ms", poll_ms, LEAST_POLL_MS)
         self._domain = domain
         self._clock = clock
         self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)

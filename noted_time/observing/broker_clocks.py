@@ -28,7 +28,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from noted_time.observing.newest_times import Stamp
-from noted_time.values import Rejected
+from noted_time.values import Rejected, check_least
 
 MOST_STAMPS = 64
 """How many stamps above the end are remembered of a partition with a long transaction."""
@@ -99,8 +99,7 @@ class BrokerClocks:
     """
 
     def __init__(self, *, skew_ms: int, lag_ms: int) -> None:
-        if skew_ms < 0:
-            raise Rejected(f"skew_ms must be 0 or more, not {skew_ms}")
+        check_least("skew_ms", skew_ms, 0)
         if lag_ms < skew_ms:
             raise Rejected(f"lag_ms must be at least skew_ms ({skew_ms}), not {lag_ms}")
         self._skew_ms = skew_ms

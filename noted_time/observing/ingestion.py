@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from noted_time.values import Note, Recreated, Rejected, join_into
+from noted_time.values import Note, Recreated, Rejected, check_least, join_into
 
 INGESTION = "ingestion"
 """The name of the time domain, and of the writer, that a look notes by default."""
@@ -83,14 +83,12 @@ class Look:
     _last: Note | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.poll_ms < LEAST_POLL_MS:
-            raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {self.poll_ms}")
+        check_least("poll_ms", self.poll_ms, LEAST_POLL_MS)
         if self.max_lag_ms < self.poll_ms:
             raise Rejected(
                 f"max_lag_ms must be at least poll_ms ({self.poll_ms}), not {self.max_lag_ms}"
             )
-        if self.skew_ms < 0:
-            raise Rejected(f"skew_ms must be 0 or more, not {self.skew_ms}")
+        check_least("skew_ms", self.skew_ms, 0)
 
     def take(self, clock: Callable[[], int], ends: Callable[[], Mapping[int, int]]) -> Note | None:
         """Read the clock, *then* the ends, and return what is due; raises what either raises."""

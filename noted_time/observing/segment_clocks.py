@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from noted_time.values import LEAST_TIME, Rejected
+from noted_time.values import LEAST_TIME, check_least
 
 Outcome = int | Literal["idle"]
 """A change made by a step: the time of the log in ms, or that no segment is active."""
@@ -43,9 +43,8 @@ class SegmentClocks:
     """
 
     def __init__(self, idle_timeout_ms: int, delay_ms: int) -> None:
-        for name, number in (("idle_timeout_ms", idle_timeout_ms), ("delay_ms", delay_ms)):
-            if number < 0:
-                raise Rejected(f"{name} must be 0 or more, not {number}")
+        check_least("idle_timeout_ms", idle_timeout_ms, 0)
+        check_least("delay_ms", delay_ms, 0)
         self._idle_timeout_ms = idle_timeout_ms
         self._delay_ms = delay_ms
         self._clocks: dict[int, _Clock] = {}

@@ -104,3 +104,15 @@ def one_line(text: str, most: int) -> str:
     'ops [2JKim'
     """
     return "".join(filter(str.isprintable, " ".join(text.split())))[:most]
+
+
+def check_least(name: str, value: int | None, least: int) -> None:
+    """Raise `Rejected` if a number that is given is below the least.
+
+    >>> check_least("poll_ms", 9, 10)
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: poll_ms must be 10 or more, not 9
+    """
+    if value is not None and value < least:
+        raise Rejected(f"{name} must be {least} or more, not {value}")

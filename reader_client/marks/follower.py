@@ -19,7 +19,7 @@ from noted_time.reading import (
     check_windows,
     complete_windows,
 )
-from noted_time.values import Mark, Rejected, Succession, TimeWindow, UnknownDomain
+from noted_time.values import Mark, Succession, TimeWindow, UnknownDomain, check_least
 from reader_client.asking.answers import MarksRead, StreamRead
 
 NO_WINDOW = TimeWindow(None, None)
@@ -58,8 +58,7 @@ class Follower:
 
     def __init__(self, domain: str, *, keep_last: int, since: Since = ANY) -> None:
         """Start without marks; at most an eighth more than `keep_last` marks are kept."""
-        if keep_last < 1:
-            raise Rejected(f"keep_last must be at least 1, got {keep_last}")
+        check_least("keep_last", keep_last, 1)
         self.domain = domain
         self.needs_stream = True
         self.stream_id: str | None = None

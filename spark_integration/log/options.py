@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from noted_time import BacklogPolicy, Rejected
 from noted_time.observing import INGESTION
-from noted_time.values import Time, shown_time
+from noted_time.values import Time, check_least, shown_time
 from spark_integration.marks.arguments import check_one_of, time_ms
 from spark_integration.scan.time_range import TimeRange
 
@@ -91,7 +91,7 @@ class Batches:
     def __post_init__(self) -> None:
         check_one_of("order", self.order, Order)
         for name in ("max_rows_per_trigger", "cores"):
-            check_positive(name, getattr(self, name))
+            check_least(name, getattr(self, name), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class CatchUp:
     max_rows_per_trigger: int | None = None
 
     def __post_init__(self) -> None:
-        check_positive("max_rows_per_trigger", self.max_rows_per_trigger)
+        check_least("max_rows_per_trigger", self.max_rows_per_trigger, 1)
 
     def check_above(self, usual: int | None, source: str) -> None:
         """Raise `Rejected` if its limit is below the `usual` one, whose `source` is named."""
@@ -134,10 +134,7 @@ class Ingestion:
 
     def __post_init__(self) -> None:
         check_one_of("unstamped", self.unstamped, Unstamped)
-        if self.max_event_time_lag_ms is not None and self.max_event_time_lag_ms < 0:
-            raise Rejected(
-                f"max_event_time_lag_ms must be 0 or more, not {self.max_event_time_lag_ms}"
-            )
+        check_least("max_event_time_lag_ms", self.max_event_time_lag_ms, 0)
 
     def check_domain(self, domain: str | None) -> None:
         """Raise `Rejected` if it says something and the marks are of another domain."""
@@ -159,9 +156,3 @@ def chosen_of(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str,
             raise Rejected(f"options are {known}, each once at most: not {option!r:.200}")
         chosen[name] = option
     return chosen
-
-
-def check_positive(name: str, value: int | None) -> None:
-    """Raise `Rejected` for a number below 1."""
-    if value is not None and value < 1:
-        raise Rejected(f"{name} must be at least 1, not {value}")

@@ -17,7 +17,7 @@ from noted_time import NotedTimeError, Rejected
 from noted_time.kafka.noted_topic import noted_topic_of
 from noted_time.reading import TableHistory, committed_part, to_commit
 from noted_time.tables.opened import split_url
-from noted_time.values import NO_NAMES, VALID_THROUGH, Claim, checked_name, kept_days
+from noted_time.values import NO_NAMES, VALID_THROUGH, Claim, check_least, checked_name, kept_days
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.marks.released import is_of_log, is_of_marks
 from spark_integration.tables.formats import OpenTable, open_table
@@ -80,8 +80,7 @@ class TableClaims:
                 f"time_of={self.time_of!r} is the start of a window, whose rows come when it ends: "
                 "a claim would be ahead of them; name the column of its end"
             )
-        if self.delay_ms < 0:
-            raise Rejected(f"delay_ms must not be negative, got {self.delay_ms}")
+        check_least("delay_ms", self.delay_ms, 0)
         self._progress = QueryProgress(self.checkpoint_location)
         self.tables: dict[str, OpenTable] = {}
 

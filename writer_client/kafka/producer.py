@@ -26,6 +26,7 @@ from noted_time.values import (
     NotedTimeError,
     Rejected,
     Time,
+    check_least,
     unix_ms_of,
 )
 from writer_client.at_exit import open_clients
@@ -37,7 +38,7 @@ from writer_client.kafka.limits import Headers, Text
 from writer_client.sending.delivery import Epoch, OnFailure, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
 from writer_client.sending.phases import Phase
-from writer_client.sending.vouched import check_ms, checked_domains
+from writer_client.sending.vouched import checked_domains
 
 POLL_EVERY = 64
 """A poll for each event would cost more than the event."""
@@ -158,7 +159,7 @@ class KafkaNotedProducer(Closing):
         if unknown := of_client.keys() - OfClient.__annotations__:
             raise TypeError(f"a KafkaNotedProducer has no argument {', '.join(sorted(unknown))}")
         idle_after_ms = of_client.pop("idle_after_ms", None)
-        check_ms("idle_after_ms", idle_after_ms)
+        check_least("idle_after_ms", idle_after_ms, 1)
         if auto is not None and idle_after_ms is not None:
             raise Rejected("a clock that is noted never rests: leave out auto or idle_after_ms")
         domains = checked_domains((domain,) if isinstance(domain, str) else domain)

@@ -322,12 +322,6 @@ class Additions:
         return replace(note, late=None)
 
 
-def check_ms(name: str, ms: int | None) -> None:
-    """Raise `Rejected` if a given number of ms is below 1."""
-    if ms is not None and ms < 1:
-        raise Rejected(f"{name} must be 1 or more, not {ms}")
-
-
 def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the domains that a writer vouches for; raises `Rejected` or `InvalidName`."""
     if domains is None:

@@ -16,6 +16,7 @@ from noted_time.values import (
     Rejected,
     State,
     Time,
+    check_least,
     checked_name,
     one_line,
     unix_ms_of,
@@ -25,7 +26,7 @@ from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.outcome import Exclusion
 from writer_client.sending.posting import HeldClock, Pace, Posting
-from writer_client.sending.vouched import NOWHERE, Process, check_ms, checked_domains
+from writer_client.sending.vouched import NOWHERE, Process, checked_domains
 
 if TYPE_CHECKING:
     from writer_client.sending.outbox import LookUp
@@ -77,8 +78,8 @@ class Writer(ABC, Generic[Network]):
         `writing` for what that promises. `pace` decides how often, and when to post.
         """
         checked_name("stream", stream)
-        check_ms("timeout_ms", timeout_ms)
-        check_ms("idle_after_ms", idle_after_ms)
+        check_least("timeout_ms", timeout_ms, 1)
+        check_least("idle_after_ms", idle_after_ms, 1)
         self.stream = stream
         self.timeout_ms = timeout_ms
         self._domains = checked_domains(domains)
