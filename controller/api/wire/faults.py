@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
+
+from noted_time.values import Unreadable, time_of
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -24,6 +28,26 @@ MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither 
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
 MUST_BE_A_LINE = "must be one line, without control, invisible and bidirectional characters"
+
+WORDS: Mapping[str, str] = {
+    "missing": "is missing",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "greater_than_equal": "must be at least {ge}",
+    "int_from_float": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_type": "must be an integer",
+    "less_than_equal": "must be at most {le}",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_type": "must be a string",
+    "too_long": "must have at most {max_length} entries",
+    "too_short": "must have at least {min_length} entries",
+}
+"""What is expected of a field, by the fault that pydantic found."""
 
 UNSEEN = frozenset(("[key]", "[one]", "[several]"))
 """Parts of a place that say how pydantic came there, and are not in the body."""
@@ -103,4 +127,21 @@ def _what(error: Mapping[str, Any], known: Callable[[Sequence[int | str]], list[
     if error["type"] in {"model_type", "model_attributes_type"}:
         is_body = tuple(where) == ("body",)
         return f"must be a JSON object{', sent with Content-Type: application/json' * is_body}"
-    return str(error["msg"])
+    words = WORDS.get(error["type"])
+    if words is None:
+        return str(error["msg"])
+    return words.format(**error.get("ctx", {})) + _but_found(error.get("input"))
+
+
+def _but_found(given: object) -> str:
+    """Return what a field has instead, and of a time what it is as an integer.
+
+    >>> _but_found(-5), _but_found("2013-01-01T10:00Z"), _but_found([1])
+    (', not -5', ", not '2013-01-01T10:00Z': in Unix ms that is 1357034400000", '')
+    """
+    if not isinstance(given, str | int | float):
+        return ""
+    found = f", not {json.dumps(given) if isinstance(given, bool) else brief(repr(given))}"
+    with suppress(Unreadable):
+        return f"{found}: in Unix ms that is {time_of(str(given))}" if "T" in str(given) else found
+    return found

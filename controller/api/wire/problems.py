@@ -22,6 +22,7 @@ from controller.api.wire.answers import NOT_MINE, PROBLEM, Answer
 from controller.api.wire.faults import (
     FAULTS_SHOWN,
     PlacedFault,
+    brief,
     fields_beside,
     found_in,
     models_in,
@@ -33,7 +34,7 @@ from controller.api.wire.shapes import REF
 from controller.store.port import StoreUnavailable
 from noted_time.values import NotedTimeError
 
-METHOD_NOT_ALLOWED = 405
+NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
 
 Described = NotedTimeError | StoreUnavailable | NotOwner
 """What may leave the service: each class declares by its `kind` how it is answered."""
@@ -108,10 +109,14 @@ def install(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
 
     async def http(request: Request, error: HTTPException) -> Response:
-        answer = _http(error)
-        if error.status_code == METHOD_NOT_ALLOWED:
-            answer.headers["Allow"] = _allowed(app, request.url.path) or answer.headers["Allow"]
-        return answer
+        path = request.url.path
+        if error.status_code == NOT_FOUND:
+            error.detail = f"there is no call at {brief(path)}: /openapi.json lists them"
+        allowed = error.status_code == METHOD_NOT_ALLOWED and _allowed(app, path)
+        if allowed:
+            error.detail = f"{brief(path)} takes {allowed}, not {request.method}"
+            error.headers = {"Allow": allowed}
+        return _http(error)
 
     async def refused(_: Request, error: Described) -> Response:
         return refusal_of(error).to_response()

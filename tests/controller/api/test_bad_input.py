@@ -89,10 +89,36 @@ REFUSED = [
 async def test_the_answer_to_a_bad_request_names_the_fault(
     call: Caller, method: str, path: str, body: bytes, where: str
 ) -> None:
-    """By the places that do not fit."""
+    """By the places that do not fit, in words of ours."""
     answer = await call.send(method, path, body)
 
     assert (*problem(answer)[:2], places(answer)) == (422, "invalid_request", where.split())
+    assert "Input should" not in problem(answer)[2]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "what"),
+    [
+        (PUT, S, b'{"writer_timeout_ms": 0}', "body.writer_timeout_ms: must be at least 1, not 0"),
+        (PUT, S, b'{"domains": 5}', "body.domains: must be a list, not 5"),
+        (PUT, S, b'{"returning_writer": "keep"}', "must be 'hold' or 'exclude', not 'keep'"),
+        (GET, f"{S}/cut", b"", "query.complete_to: is missing"),
+        (
+            GET,
+            f"{S}/cut?complete_to=2013-01-01T10:00Z",
+            b"",
+            "must be an integer, not '2013-01-01T10:00Z': in Unix ms that is 1357034400000",
+        ),
+        (GET, f"{S}/writers?limit=many", b"", "query.limit: must be an integer, not 'many'"),
+        (GET, "/v1/streems", b"", "there is no call at /v1/streems: /openapi.json lists them"),
+        (PATCH, S, b"", "/v1/streams/s takes DELETE, GET, PUT, not PATCH"),
+    ],
+)
+async def test_field_value_and_remedy_are_named(
+    call: Caller, method: str, path: str, body: bytes, what: str
+) -> None:
+    """In the words of the field, not in those of a library."""
+    assert what in problem(await call.send(method, path, body))[2]
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "code"), REFUSED)
