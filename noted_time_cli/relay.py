@@ -14,14 +14,16 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     kafka_config,
 )
+from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
-from noted_time_cli.terminal.output import echo, ended_in_a_sentence
+from noted_time_cli.terminal.output import echo
 from noted_time_cli.terminal.running import Lasting, run_for
 
 app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topic of their own.")
 
 
 @app.command()
+@command
 def kafka(  # noqa: PLR0913 - one parameter for each flag
     bootstrap: Bootstrap,
     topic: TopicArgument,
@@ -43,13 +45,12 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time relay kafka 127.0.0.1:9092 flights
     """
-    with ended_in_a_sentence():
-        from reader_client import KafkaRelay
+    from reader_client import KafkaRelay
 
-        connection = kafka_config(bootstrap, config)
-        relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
-        with closing(relay):
-            echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
-            run_for(relay, lasting)
-            if relay.is_over:
-                echo(f"{relay.stream} is sealed, and its final mark is relayed")
+    connection = kafka_config(bootstrap, config)
+    relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
+    with closing(relay):
+        echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
+        run_for(relay, lasting)
+        if relay.is_over:
+            echo(f"{relay.stream} is sealed, and its final mark is relayed")

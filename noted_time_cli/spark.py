@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from noted_time_cli.terminal.output import echo, ended_in_a_sentence, say
+from noted_time_cli.terminal.flags import command
+from noted_time_cli.terminal.output import echo, say
 
 
+@command
 def spark_jars(
     directory: Annotated[
         Path | None,
@@ -37,11 +39,10 @@ def spark_jars(
 
     Submit with them:  spark-submit --jars "$(noted-time spark-jars)" hourly.py
     """
-    with ended_in_a_sentence():
-        from spark_integration.session import jars
+    from spark_integration.session import jars
 
-        kept = directory or jars.default_directory()
-        found = jars.fetch(jars.CONNECTOR, kept, ivy_settings=ivy_settings)
+    kept = directory or jars.default_directory()
+    found = jars.fetch(jars.CONNECTOR, kept, ivy_settings=ivy_settings)
     named = "" if directory is None else f'"{kept}"'
     flag = f" --directory {named}" if named else ""
     say(f"The {len(found)} jars are in {kept}. Give them to Spark before it starts, by")

@@ -13,8 +13,9 @@ from noted_time.client.waiting import NotYet
 from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
 from noted_time.values import shown_time
 from noted_time_cli.calls.calling import Caller
+from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
-from noted_time_cli.terminal.output import echo, ended_in_a_sentence, say
+from noted_time_cli.terminal.output import echo, say
 from reader_client.asking.required import NOT_ASKED, table_objections
 
 TableOption = Annotated[
@@ -70,6 +71,7 @@ def objected(
 
 
 @app.command(name="show")
+@command
 def show(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="delta:… or iceberg:CATALOG.TABLE")],
     *,
@@ -82,21 +84,21 @@ def show(
 
     Try it:  noted-time claim show delta:/data/orders
     """
-    with ended_in_a_sentence():
-        found = claimed(table, name)
-        records = {each: json.loads(claim.to_json()) for each, claim in found.claims.items()}
-        if as_json:
-            of_all = {"complete_to": found.complete_to, "version": found.version}
-            echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
-            return
-        foreign = "; rows of others are in it, too" if found.is_foreign else ""
-        shown = f"{shown_time(found.complete_to)}{missing_sentence(found)}"
-        echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
-        for each, claim in sorted(found.claims.items()):
-            echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
+    found = claimed(table, name)
+    records = {each: json.loads(claim.to_json()) for each, claim in found.claims.items()}
+    if as_json:
+        of_all = {"complete_to": found.complete_to, "version": found.version}
+        echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
+        return
+    foreign = "; rows of others are in it, too" if found.is_foreign else ""
+    shown = f"{shown_time(found.complete_to)}{missing_sentence(found)}"
+    echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
+    for each, claim in sorted(found.claims.items()):
+        echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
 
 
 @app.command(name="accept")
+@command
 def accept_claim(
     table: Annotated[
         list[str], typer.Argument(metavar="TABLE...", help="delta:… or iceberg:CATALOG.TABLE")
@@ -116,20 +118,19 @@ def accept_claim(
 
     Try it:  noted-time claim accept delta:/data/orders
     """
-    with ended_in_a_sentence():
-        if at is not None and comment is not None:
-            if len(table) > 1:
-                raise Rejected("--at is a version of one table: accept one at a time")
-            for claim in accept(table[0], comment, name, at=at):
-                again = f" is complete to {shown_time(claim.complete_to)} again"
-                if claim.complete_to is None:
-                    again = " claims again with the next micro-batch"
-                echo(f"{table[0]}: {claim.name}{again}")
-            return
-        for each in table:
-            _show_commits(each, name)
-        say("nothing is accepted yet")
-        raise typer.Exit(1)
+    if at is not None and comment is not None:
+        if len(table) > 1:
+            raise Rejected("--at is a version of one table: accept one at a time")
+        for claim in accept(table[0], comment, name, at=at):
+            again = f" is complete to {shown_time(claim.complete_to)} again"
+            if claim.complete_to is None:
+                again = " claims again with the next micro-batch"
+            echo(f"{table[0]}: {claim.name}{again}")
+        return
+    for each in table:
+        _show_commits(each, name)
+    say("nothing is accepted yet")
+    raise typer.Exit(1)
 
 
 def _show_commits(table: str, names: list[str]) -> None:

@@ -17,8 +17,9 @@ import typer
 from controller.service.permissions import Grant
 from noted_time import Rejected
 from noted_time.values import duration_ms, shown_time
+from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import NONE, AsJson
-from noted_time_cli.terminal.output import echo, ended_in_a_sentence, print_table, say
+from noted_time_cli.terminal.output import echo, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,7 @@ app = typer.Typer(name="token", help="Who may note, read and administer.", no_ar
 
 
 @app.command()
+@command
 def create(  # noqa: PLR0913 - one parameter for each flag
     *,
     scope: Annotated[list[str], typer.Option(help="admin, write or read; several may be given.")],
@@ -62,26 +64,26 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     from controller.service.tokens import mint
     from controller.store.migrate import create_if_new
 
-    with ended_in_a_sentence():
-        grant = Grant.of(scope, stream, writer)
-        lifetime_ms = None if expires_in is None else duration_ms(expires_in)
-        if lifetime_ms == 0:
-            raise Rejected("the lifetime must be positive, for example 90d")
-        shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
-        create_if_new(database)
-        with tokens_of(database) as kept:
-            kept.add(record)
+    grant = Grant.of(scope, stream, writer)
+    lifetime_ms = None if expires_in is None else duration_ms(expires_in)
+    if lifetime_ms == 0:
+        raise Rejected("the lifetime must be positive, for example 90d")
+    shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
+    create_if_new(database)
+    with tokens_of(database) as kept:
+        kept.add(record)
     say(f"Token {record.id}, kept in {without_password(database)}; it is shown only now:")
     echo(shown)
 
 
 @app.command(name="list")
+@command
 def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = False) -> None:
     """List the tokens: what each lets its holder do, never the token itself.
 
     Try it:  noted-time token list
     """
-    with ended_in_a_sentence(), tokens_of(database) as kept:
+    with tokens_of(database) as kept:
         say(f"Tokens kept in {without_password(database)}:")
         rows = [_row(record, _now()) for record in kept.all()]
     if as_json:
@@ -91,6 +93,7 @@ def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = Fals
 
 
 @app.command()
+@command
 def revoke(
     token_id: Annotated[
         str, typer.Argument(metavar="ID", help="As `noted-time token list` shows it.")
@@ -101,7 +104,7 @@ def revoke(
 
     Try it:  noted-time token revoke 5b1f0c2d9e7a
     """
-    with ended_in_a_sentence(), tokens_of(database) as kept:
+    with tokens_of(database) as kept:
         if token_id not in {record.id for record in kept.all()}:
             raise Rejected(
                 f"there is no token {token_id[:40]!r} in {without_password(database)}: "
