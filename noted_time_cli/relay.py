@@ -14,7 +14,7 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     kafka_config,
 )
-from noted_time_cli.terminal.flags import command
+from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
 from noted_time_cli.terminal.output import echo
 from noted_time_cli.terminal.running import Lasting, run_for
@@ -22,8 +22,7 @@ from noted_time_cli.terminal.running import Lasting, run_for
 app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topic of their own.")
 
 
-@app.command()
-@command
+@command_of(app)
 def kafka(  # noqa: PLR0913 - one parameter for each flag
     bootstrap: Bootstrap,
     topic: TopicArgument,

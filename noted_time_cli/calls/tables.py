@@ -13,7 +13,7 @@ from noted_time.client.waiting import NotYet
 from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
 from noted_time.values import shown_time
 from noted_time_cli.calls.calling import Caller
-from noted_time_cli.terminal.flags import command
+from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
 from noted_time_cli.terminal.output import echo, say
 from reader_client.asking.required import NOT_ASKED, table_objections
@@ -70,8 +70,7 @@ def objected(
         return [NOT_ASKED]
 
 
-@app.command(name="show")
-@command
+@command_of(app, "show")
 def show(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="delta:… or iceberg:CATALOG.TABLE")],
     *,
@@ -97,8 +96,7 @@ def show(
         echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
 
 
-@app.command(name="accept")
-@command
+@command_of(app, "accept")
 def accept_claim(
     table: Annotated[
         list[str], typer.Argument(metavar="TABLE...", help="delta:… or iceberg:CATALOG.TABLE")

@@ -29,7 +29,7 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     kafka_config,
 )
-from noted_time_cli.terminal.flags import command
+from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import duration, option
 from noted_time_cli.terminal.output import say
 
@@ -86,8 +86,7 @@ AheadOption = Annotated[
 ]
 
 
-@app.command()
-@command
+@command_of(app)
 def ingestion(
     of: Observed, noting: NotingIngestion, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS
 ) -> None:
@@ -105,8 +104,7 @@ def ingestion(
     )
 
 
-@app.command()
-@command
+@command_of(app)
 def timestamp(
     of: Observed,
     noting: Noting,
@@ -136,8 +134,7 @@ def timestamp(
     )
 
 
-@app.command()
-@command
+@command_of(app)
 def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     of: Observed,
     noting: Noting,
@@ -154,8 +151,7 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     of.observe(noting, _reading("", start, ahead), noting.event_time(delay, idle))
 
 
-@app.command()
-@command
+@command_of(app)
 def field(  # noqa: PLR0913 - one parameter for each flag
     of: Observed,
     noting: Noting,
@@ -178,8 +174,7 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     of.observe(noting, _reading(field, start, ahead), noting.event_time(delay, idle))
 
 
-@app.command()
-@command
+@command_of(app)
 def broker_time(
     of: Observed,
     noting: Noting,
@@ -210,8 +205,7 @@ def broker_time(
     )
 
 
-@app.command()
-@command
+@command_of(app)
 def resolved(of: Observed, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> None:
     """Note what a changefeed of CockroachDB has resolved, exactly. All records are read.
 

@@ -17,7 +17,7 @@ from noted_time_cli.observers.noting import (
     NotingIngestion,
     Skew,
 )
-from noted_time_cli.terminal.flags import command
+from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import Stream, option
 
 Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")]
@@ -36,8 +36,7 @@ app = typer.Typer(
 )
 
 
-@app.command()
-@command
+@command_of(app)
 def ingestion(
     root: Root,
     stream: Stream,
@@ -57,8 +56,7 @@ def ingestion(
     )
 
 
-@app.command()
-@command
+@command_of(app)
 def event_time(  # noqa: PLR0913 - one parameter for each flag
     root: Root,
     stream: Stream,

@@ -17,7 +17,7 @@ import typer
 from controller.service.permissions import Grant
 from noted_time import Rejected
 from noted_time.values import duration_ms, shown_time
-from noted_time_cli.terminal.flags import command
+from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import NONE, AsJson
 from noted_time_cli.terminal.output import echo, print_table, say
 
@@ -40,8 +40,7 @@ Database = Annotated[
 app = typer.Typer(name="token", help="Who may note, read and administer.", no_args_is_help=True)
 
 
-@app.command()
-@command
+@command_of(app)
 def create(  # noqa: PLR0913 - one parameter for each flag
     *,
     scope: Annotated[list[str], typer.Option(help="admin, write or read; several may be given.")],
@@ -76,8 +75,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     echo(shown)
 
 
-@app.command(name="list")
-@command
+@command_of(app, "list")
 def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = False) -> None:
     """List the tokens: what each lets its holder do, never the token itself.
 
@@ -92,8 +90,7 @@ def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = Fals
         print_table({name: name for name in ("id", "state", "made", "rights", "label")}, rows)
 
 
-@app.command()
-@command
+@command_of(app)
 def revoke(
     token_id: Annotated[
         str, typer.Argument(metavar="ID", help="As `noted-time token list` shows it.")

@@ -9,6 +9,8 @@ from inspect import Parameter, Signature, signature
 from itertools import chain
 from typing import Any
 
+import typer
+
 from noted_time_cli.terminal.output import ended_in_a_sentence
 
 Command = Callable[..., None]
@@ -33,6 +35,11 @@ def command(run: Command) -> Command:
             run(**given)
 
     return with_flags(called, chain(*(each.values() for each in (plain, *fields.values()))), run)
+
+
+def command_of(group: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
+    """Make a function a command of a group, as `command` does."""
+    return lambda run: group.command(name=name)(command(run))
 
 
 def flags_of(run: Callable[..., object]) -> dict[str, Parameter]:
