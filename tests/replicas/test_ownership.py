@@ -4,7 +4,7 @@ And what becomes of what it knows.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -68,11 +68,6 @@ async def shared(*controllers: Controller) -> None:
     await until(are_even)
 
 
-def name_of(controller: Controller) -> str:
-    """Return the name of a stream, made or not yet, that is this controller's."""
-    return next(name for name in NAMES if controller.owns(name))
-
-
 async def serve(controller: Controller, time: GivenTime, ms: int) -> None:
     """Let the controller serve that long, to the end of a turn that keeps its clocks."""
     serve_for(controller, time, ms)
@@ -110,29 +105,6 @@ def times_out_in_ms(controller: Controller, name: str) -> int:
 
 
 # Shares
-async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
-    """A replica that is not the owner does nothing, whatever it is asked; the owner does it."""
-    async with two(url) as (a, b):
-        name = name_of(b)
-        changes: list[Callable[[Controller], Awaitable[Any]]] = [
-            lambda each: each.put_stream(name, EVERY_ADVANCE),
-            lambda each: noted(each, name, Note("w", 5, {0: 3})),
-            lambda each: each.report(name, "g", "r", {0: 3}),
-            lambda each: each.offline(name, "g", "r", {0: 1}),
-            lambda each: each.change(
-                name, operations.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)})
-            ),
-            lambda each: each.change(name, operations.truncate, ANONYMOUS, {0: 3}),
-            lambda each: each.drop_stream(name),
-        ]
-        for change in changes:
-            with pytest.raises(NotOwner):
-                await change(a)
-            await change(b)
-
-        assert await b.names() == []
-
-
 # Reading what another aggregates
 async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
     """Until another comes, which takes everything."""
@@ -241,7 +213,7 @@ async def test_one_that_lost_its_session_starts_again_with_its_share(
 ) -> None:
     """What it was sent while it did not know is refused; everything acknowledged is kept."""
     async with two(url) as (a, b):
-        name = name_of(a)
+        name = next(each for each in NAMES if a.owns(each))
         await a.put_stream(name, EVERY_ADVANCE)
         await noted(a, name, Note("w", 5))
         end_session(server, url, "http://a")

@@ -89,17 +89,29 @@ async def test_requests_of_one_writer_are_taken_in_their_order(this: Played) -> 
     ]
 
 
-async def test_any_other_request_that_was_passed_on_is_not_passed_on_again(this: Played) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/explain", None),
+        ("POST", "/notes", {"notes": [{"writer": "w"}]}),
+        ("PUT", "", {}),
+        ("DELETE", "", None),
+        ("POST", "/scale", {"sealed": {"0": 9}, "created": {"1": [0]}}),
+        ("POST", "/truncate", {"cut": {"0": 3}}),
+        ("PUT", "/reader-groups/g/readers/r", {"position": {"0": 3}}),
+        ("POST", "/reader-groups/g/readers/r/offline", {"position": {"0": 1}}),
+    ],
+)
+async def test_a_request_that_was_passed_on_is_neither_done_nor_passed_on_again(
+    this: Played, method: str, path: str, body: object
+) -> None:
     """Two replicas that each think the other has the stream do not play ball with it."""
     forwarded = {"noted-time-forwarded": "1"}
-    found = [
-        await this.client.get(f"/v1/streams/{THERE}/explain", headers=forwarded),
-        await this.client.put(f"/v1/streams/{THERE}", headers=forwarded),
-        await this.note(THERE, **forwarded),
-    ]
+    url = f"/v1/streams/{THERE}{path}"
+    answer = await this.client.request(method, url, json=body, headers=forwarded)
 
-    statuses = [answer.status_code for answer in found]
-    assert (statuses, this.owner.asked, this.owner.frames) == ([421] * 3, [], [])
+    asked = this.owner.asked, this.owner.frames
+    assert (answer.status_code, asked, this.store.streams()[1:]) == (421, ([], []), [])
 
 
 async def test_a_failing_database_is_reported_to_each_caller_whose_notes_it_refused(
