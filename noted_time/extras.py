@@ -35,7 +35,7 @@ def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> o
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
-        raise needs_extra(f"{package}.{name}", extra, error) from error
+        raise needs_extra(f"{package}.{name}", extra, error) from None
 
 
 def function_named(name: str) -> Callable[..., Any]:

@@ -41,7 +41,7 @@ try:
     import_module(f"{__name__}.marks.watermark")  # which needs what all of the package needs
     from spark_integration.session.versions import require
 except ModuleNotFoundError as error:
-    raise needs_extra(__name__, "spark", error) from error
+    raise needs_extra(__name__, "spark", error) from None
 
 MODULES = {
     "BatchRead": "complete.window",

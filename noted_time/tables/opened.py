@@ -28,7 +28,7 @@ def opened(url: str, at: int | str | None = None) -> TableHistory:
     try:
         return open_one(location, at)
     except ModuleNotFoundError as error:
-        raise needs_extra(f"reading {url}", kind, error) from error
+        raise needs_extra(f"reading {url}", kind, error) from None
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -118,7 +118,7 @@ def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
             rows = table.schema().as_arrow().empty_table()
             table.append(rows, snapshot_properties=dict(metadata))
     except ModuleNotFoundError as error:
-        raise needs_extra(f"committing to {url}", kind, error) from error
+        raise needs_extra(f"committing to {url}", kind, error) from None
 
 
 def _append_nothing_to_delta(location: str, metadata: Mapping[str, str]) -> None:

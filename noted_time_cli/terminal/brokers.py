@@ -43,7 +43,7 @@ def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
     except ModuleNotFoundError as error:
-        raise needs_extra("--config", "kafka", error) from error
+        raise needs_extra("--config", "kafka", error) from None
 
     file = Path(given)
     if ":" in given and not file.exists():

@@ -131,7 +131,7 @@ class StoredFiles(Files):
         try:
             stores, self._objects = map(import_module, ("obstore.store", "obstore"))
         except ModuleNotFoundError as error:
-            raise needs_extra(f"checkpoint_location={checkpoint!r}", "spark", error) from error
+            raise needs_extra(f"checkpoint_location={checkpoint!r}", "spark", error) from None
         self._checkpoint, self._place = checkpoint, place
         with self._errors():
             self._store = stores.from_url(

@@ -76,6 +76,18 @@ def test_it_works_where_nothing_else_is_installed(tools: Path, wheel: Path, tmp_
     trials.tried(tools, Path(sys.executable), wheel, ["cli", "controller"], tmp_path)
 
 
+def test_a_repository_is_installed_by_the_first_pip_of_python_3_11(tmp_path: Path) -> None:
+    """As the install page has it; older ones are not of a Python that is supported."""
+    python = str(tmp_path / "bin" / "python")
+    building.completed([sys.executable, "-m", "venv", str(tmp_path)])
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    building.completed([*pip, "pip==22.3"])
+    building.completed([*pip, "--no-deps", f"noted-time[kafka] @ git+file://localhost{ROOT}"])
+
+    used = building.completed([python, "-I", "-c", "import noted_time; print(noted_time.__file__)"])
+    assert Path(used.strip()).is_relative_to(tmp_path)
+
+
 def test_the_interceptor_lies_as_maven_finds_it(artifacts: Path) -> None:
     """By its coordinates: the jar, its sources and pages, the POM, and the checksums of each."""
     stem = f"noted-time-interceptor-{artifacts.name}"

@@ -68,7 +68,7 @@ def test_the_readme_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
     broker.create("departures")
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, on_kafka(broker))
-        *_, spark = runner.run_page("README.md", "Try it")
+        *_, spark = runner.run_page("README.md", "Use it")
 
     assert hours(spark) == [[NINE, "2"]]
 

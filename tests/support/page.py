@@ -28,7 +28,7 @@ KILLED = -9
 ANYTHING = "…"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ", re.MULTILINE)
-ELSEWHERE = re.compile(r"(git|pip|\./run|noted-time serve)\b")
+ELSEWHERE = re.compile(r"(git|pip|uvx|\./run|noted-time serve)\b")
 """How what installs or serves begins: a test does that before, in its own way."""
 
 GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')

@@ -9,6 +9,7 @@ import site
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -127,6 +128,24 @@ def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.M
         install.usual({})
 
     assert not (clone / ".venv" / "installed.stamp").exists()
+
+
+@pytest.mark.parametrize(
+    ("python", "shown"), [("print('none')", ""), ("1 / 0", "ZeroDivisionError")]
+)
+def test_pip_is_heard_only_when_it_fails(
+    clone: Path, capfd: pytest.CaptureFixture[str], python: str, shown: str
+) -> None:
+    """Three hundred lines say nothing; those of a failure say what to do."""
+    pip = clone / ".venv" / install.BIN.name / "python"
+    pip.parent.mkdir(parents=True)
+    pip.write_text(f"#!{sys.executable}\n{python}\n")
+    pip.chmod(0o755)
+    with nullcontext() if not shown else pytest.raises(SystemExit):
+        install.pip({}, clone / ".venv", "one==1")
+
+    printed = capfd.readouterr()
+    assert (printed.out, shown in printed.err, "none" in printed.err) == ("", True, False)
 
 
 def test_no_other_spark_or_python_gets_in() -> None:
