@@ -23,6 +23,7 @@ from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 from writer_client import KafkaNotedProducer
+from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
@@ -145,6 +146,24 @@ def test_what_waited_is_held_against_what_a_former_process_noted(
 
     assert (producer.time, producer.flush(60).late_rows) == (NOON + 1, 1)
     assert caplog.text.count(f"it noted {shown_time(NOON)} before") == 1
+
+
+def test_an_event_that_kafka_would_refuse_takes_no_other_with_it(
+    broker: Broker, topic: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka fails the whole batch of an event far ahead, so one that waited is judged by itself."""
+    broker.stop()
+    producer = start(wait=0)
+    producer.produce(value="good", partition=0, event_time=unix_ms())
+    producer.produce(value="far", partition=0, event_time=unix_ms() + 7_200_000)
+    broker.start()
+    with pytest.raises(DeliveryFailed, match=r"was not sent: .*after.max.ms=3600000"):
+        producer.flush(60)
+    producer.forgive()
+    producer.flush(60)
+
+    assert [each.value for each in broker.records(topic)] == [b"good"]
+    assert "an event of writer 'berlin' was not sent: " in caplog.text
 
 
 def test_a_begin_that_cannot_work_is_logged_once_and_raised_by_every_call(

@@ -247,9 +247,9 @@ class KafkaNotedProducer(Closing):
         takes, with a time that is further from now than the topic allows, or of 0, which Kafka
         takes for now, or below.
 
-        Until the producer has begun, events wait, and the broker alone judges them by the settings
-        of the topic. Raises `BufferError` if too many do, and in a delivery callback also while the
-        queue is full: keep the event there, and produce it outside.
+        Until the producer has begun, events wait. One that is refused then was not delivered: a
+        warning says why, and the others are sent. Raises `BufferError` if too many wait, and in a
+        delivery callback also while the queue is full: keep the event, and produce it outside.
 
         The first event after `idle` or `finish` joins again, as creating the producer does.
         """
@@ -628,8 +628,13 @@ class KafkaNotedProducer(Closing):
     # Calls that have waited for the begin
 
     def _send_kept(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`
-        """Send an event that has waited; one that is refused was not delivered."""
+        """Send an event that has waited; one that is refused was not delivered.
+
+        It is judged by itself: Kafka would refuse the others of its batch as well.
+        """
+        value, key, _, _, headers, stamp, _ = event
         try:
+            self._limits.check(stamp, value, key, headers)
             self._send(*event, is_now=is_now)
         except Exception as error:  # noqa: BLE001 - it was accepted
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
