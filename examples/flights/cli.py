@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -126,7 +128,13 @@ def flights(  # noqa: PLR0913 - the options of a command
             with staged(data, directory, bars, bootstrap) as stage:
                 result = played.play(stage) if played else demo.play(stage, plan)
             keep_database(directory / DATABASE, out / KEPT_DATABASE)
+            if of_tables:
+                shutil.rmtree(out / tables.TABLE, ignore_errors=True)
+                shutil.copytree(directory / tables.TABLE, out / tables.TABLE)
         _show(console, result, out / (played.NAME if played else "flights"))
+        if of_tables:
+            url = quote(str(out / tables.TABLE))
+            _say(console, f"The table stays; ask it:\n  noted-time complete-to --table {url}")
         if stay:
             _stay_up(console, out / KEPT_DATABASE, result.stream)
         else:

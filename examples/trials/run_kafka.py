@@ -88,7 +88,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME:PARTITIONS",
-        help="create a topic unless it is there; may be repeated",
+        help="create a topic unless it is there, also while another ./run kafka has that port; "
+        "may be repeated",
     )
     parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/kafka if none")
     parser.add_argument(
@@ -124,20 +125,32 @@ def _run(
 ) -> None:
     made = (SecuredBroker if is_secured else Broker)(data, port=port)
     if listens(port):
-        raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
+        if not (topics and _is_running(data)):
+            raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
+        _create(made, topics)
+        say(f"It runs at {made.address}. {_topics(made)}.")
+        return
     with alone(data, "kafka"), made as broker:
-        there = broker.topics()
-        for name, partitions in topics or ([] if there else [FIRST]):
-            if name not in there:
-                broker.create(name, partitions)
+        _create(broker, topics or ([] if broker.topics() else [FIRST]))
         say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
         if isinstance(broker, SecuredBroker):
             _say_how(broker)
-        found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
-        say(f"Topics: {', '.join(found)}; --topic NAME:PARTITIONS creates another.")
+        say(f"{_topics(broker)}; --topic NAME:PARTITIONS creates another.")
         topic, python = next(iter(broker.topics())), shlex.quote(sys.executable)
         say(TRY.format(python=python, address=broker.address, topic=topic))
         broker.wait()
+
+
+def _create(broker: Broker, topics: Sequence[tuple[str, int]]) -> None:
+    there = broker.topics()
+    for name, partitions in topics:
+        if name not in there:
+            broker.create(name, partitions)
+
+
+def _topics(broker: Broker) -> str:
+    found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
+    return f"Topics: {', '.join(found)}"
 
 
 def _say_how(broker: SecuredBroker) -> None:
@@ -160,6 +173,15 @@ def alone(data: Path, name: str) -> Iterator[None]:
         except BlockingIOError:
             raise Rejected(f"another ./run {name} runs over {data}: end it first") from None
         yield
+
+
+def _is_running(data: Path) -> bool:
+    """Whether another `./run kafka` uses the data."""
+    try:
+        with alone(data, "kafka"):
+            return False
+    except Rejected:
+        return True
 
 
 def interrupt(_signal: int, _frame: object) -> NoReturn:

@@ -54,6 +54,7 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
         said = read_until(first, "another terminal")
         on_port = run_kafka(tmp_path / "other", "--port", str(port)).communicate()[1]
         on_data = run_kafka(tmp_path, "--port", str(free_port())).communicate()[1]
+        added = run_kafka(tmp_path, "--port", str(port), "--topic", "sales:2").communicate()[1]
         look = Topic({"bootstrap.servers": f"127.0.0.1:{port}"}, "flights").look()
         os.killpg(first.pid, signal.SIGINT)
         first.communicate()
@@ -64,7 +65,9 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
 
     assert said[0].startswith(f"Kafka listens at 127.0.0.1:{port} until Ctrl-C")
     assert look.ends == dict.fromkeys(range(4), 0)
-    assert again[1].startswith("Topics: flights (4 partitions); ")
+    both = "Topics: flights (4 partitions), sales (2 partitions)"
+    assert added == f"It runs at 127.0.0.1:{port}. {both}.\n"
+    assert again[1].startswith(f"{both}; ")
     assert f"port {port} is taken" in on_port
     assert f"another ./run kafka runs over {tmp_path}: end it first" in on_data
     assert (first.returncode, second.returncode) == (0, 0)
