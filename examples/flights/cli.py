@@ -133,7 +133,7 @@ def flights(  # noqa: PLR0913 - the options of a command
                 shutil.copytree(directory / tables.TABLE, out / tables.TABLE)
         _show(console, result, out / (played.NAME if played else "flights"))
         if of_tables:
-            url = quote(str(out / tables.TABLE))
+            url = quote(f"delta:{out / tables.TABLE}")
             _say(console, f"The table stays; ask it:\n  noted-time complete-to --table {url}")
         if stay:
             _stay_up(console, out / KEPT_DATABASE, result.stream)
