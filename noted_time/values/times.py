@@ -1,4 +1,4 @@
-"""Times: their bounds, how a sentence spells them, and which are too far ahead."""
+"""Times: their bounds, how a sentence spells them and numbers, and which are too far ahead."""
 
 from __future__ import annotations
 
@@ -95,6 +95,15 @@ def shown_seconds(ms: int) -> str:
     ('4s', '0s', '1h 30m', '0s')
     """
     return shown_duration(ms // 1000 * 1000) if ms >= UNITS_MS["s"] else "0s"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "writer"), counted(2000, "writer")
+    ('1 writer', '2,000 writers')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)

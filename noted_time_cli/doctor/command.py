@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -11,14 +12,14 @@ from typing import Annotated
 
 import typer
 
-from noted_time import NotAllowed, Rejected, UnexpectedAnswer, UnknownStream
-from noted_time.client import Question, ask_in_turn, stream_path
+from noted_time import NotAllowed, NotedTimeError, Rejected, UnexpectedAnswer, UnknownStream
+from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time.values import MOST_DOMAINS
 from noted_time_cli.calls.calling import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import StreamFacts
-from noted_time_cli.doctor.verdict import Finding, Report
+from noted_time_cli.doctor.verdict import Finding, Outcome, Report
 from noted_time_cli.terminal.brokers import Config, kafka_config
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, StreamOrNone, Token, Url, option
@@ -74,47 +75,69 @@ def _taken(context: typer.Context, name: str) -> str:
 def _examine(
     report: Report, examined: Examined, connect: partial[Transport], taken: str, shown: str
 ) -> None:
-    start = f"start it (noted-time serve), or name another by --url; this URL is {taken}"
     stream = examined.stream or examined.topic
     call: Caller | None = None
     seen: StreamFacts | None = None
     with ExitStack() as stack:
-        with report.attempting("controller", start):
+        with report.attempting("controller", f"correct it; this URL is {taken}"):
             transport = stack.enter_context(closing(connect()))
             for url in transport.controllers.urls:
-                with report.attempting("controller", start):
+                with report.attempting("controller", partial(_unreached, url, taken)):
                     report.add(_controller(url, taken))
                     call = Caller(transport)
         if call:
             answering, call = call, None
-            with report.attempting("token", start):
+            with report.attempting("token", _unanswered):
                 call = answering if _is_allowed(report, answering, stream, shown) else None
         if call and stream:
-            with report.attempting("stream", "correct the name"):
+            with report.attempting("stream", _unanswered):
                 seen = _stream(report, call, stream)
         elif stream:
             unasked = f"no controller answered for {stream}"
             report.add([Finding("stream", "not checked", unasked)])
+        is_mistyped = bool(stream) and not seen and report.found[-1].outcome == "wrong"
         if examined.kafka:
-            with report.attempting("broker", "docs/guides/secured-brokers.md"):
-                report.add(_topic(examined, stream, seen))
+            with report.attempting("broker", topic_rules.unreached):
+                is_told = is_mistyped and not examined.topic  # it is the stream's name
+                report.add(_topic(examined, stream, seen, "not checked" if is_told else "wrong"))
         if examined.checkpoint:
             with report.attempting("checkpoint", "name the query's checkpointLocation"):
-                report.add(_checkpoint(examined.checkpoint, call))
-    with report.attempting("spark", "docs/reference/which-spark.md"):
+                wanted = () if is_mistyped else (examined.stream, examined.topic)
+                report.add(_checkpoint(examined.checkpoint, call, wanted))
+    with report.attempting("spark", "page 'Which Spark can do what'"):
         report.add(_spark())
         with report.attempting("java", "set JAVA_HOME"):
             report.add(_java())
 
 
 def _controller(url: str, taken: str) -> list[Finding]:
-    with closing(Transport(url, timeout_s=CHECK_S)) as transport:
-        question, sent = Question("GET", "/readyz"), unix_ms()
-        asked = ask_in_turn(transport.controllers, lambda: question, lambda reply: reply)
-        reply, received = transport.run(asked), unix_ms()
+    sent = unix_ms()
+    reply, received = _answer(url), unix_ms()
     reply.body("")
     is_ready = Finding("controller", "ok", f"{url} ({taken}) is ready")
     return [is_ready, *controller_rules.clock(reply.headers.get("date"), sent, received)]
+
+
+def _answer(url: str) -> Reply:
+    with closing(Transport(url, timeout_s=CHECK_S)) as transport:
+        question = Question("GET", "/readyz")
+        asked = ask_in_turn(transport.controllers, lambda: question, lambda reply: reply)
+        return transport.run(asked)
+
+
+def _unreached(url: str, taken: str, error: NotedTimeError) -> str:
+    """Return the remedy for a URL without an answer, after asking by the other scheme."""
+    scheme, _, rest = url.partition("://")
+    other: str | None = f"{'http' if scheme == 'https' else 'https'}://{rest}"
+    try:
+        _answer(str(other))
+    except NotedTimeError as refused:
+        other = other if controller_rules.UNTRUSTED in str(refused) else None
+    return controller_rules.unreached(str(error), other, taken)
+
+
+def _unanswered(error: NotedTimeError) -> str:
+    return "" if isinstance(error, Rejected) else "see the log of the controller"
 
 
 def _is_allowed(report: Report, call: Caller, stream: str | None, shown: str) -> bool:
@@ -147,25 +170,39 @@ def _stream(report: Report, call: Caller, name: str) -> StreamFacts | None:
     return facts
 
 
-def _topic(examined: Examined, stream: str | None, seen: StreamFacts | None) -> list[Finding]:
+def _topic(
+    examined: Examined, stream: str | None, seen: StreamFacts | None, if_missing: Outcome
+) -> list[Finding]:
     from noted_time.kafka import Topic
 
     name = examined.topic or stream
     if name is None:
         raise Rejected("no topic is named: use --topic, or name a stream")
     topic = Topic(kafka_config(examined.kafka or "", examined.config), name)
-    look, allowed = topic.look(newest=True), topic.operations()
+    try:
+        look, allowed = topic.look(newest=True), topic.operations()
+    except Rejected as error:
+        if "Kafka topic" not in str(error):  # the broker refuses the client
+            raise
+        return [_refused("topic", if_missing, error)]
     answers = Finding("broker", "ok", f"{examined.kafka} answers, and has topic {name}")
     try:
         settings = topic_rules.settings_of(topic.settings(), look, seen, unix_ms())
     except Rejected as error:
-        fact, _, remedy = str(error).rpartition(": ")
-        settings = [Finding("topic settings", "not checked", fact, remedy)]
-    fits = topic_rules.log_of(look, seen) + topic_rules.segments_of(look, seen) if seen else []
+        settings = [_refused("topic settings", "not checked", error)]
+    fits = topic_rules.log_of(look, seen) if seen else []
+    if seen and all(each.outcome == "ok" for each in fits):  # offsets of another log tell nothing
+        fits += topic_rules.segments_of(look, seen)
     return [answers, *topic_rules.rights(allowed), *settings, *fits]
 
 
-def _checkpoint(place: str, call: Caller | None) -> list[Finding]:
+def _refused(check: str, outcome: Outcome, error: Rejected) -> Finding:
+    """Return a finding whose remedy is the end of the error's sentence."""
+    fact, _, remedy = str(error).rpartition(": ")
+    return Finding(check, outcome, fact, remedy)
+
+
+def _checkpoint(place: str, call: Caller | None, wanted: Iterable[str | None]) -> list[Finding]:
     from spark_integration.checkpoint.files import checkpoint_files
     from spark_integration.checkpoint.query_progress import QueryProgress
 
@@ -178,7 +215,7 @@ def _checkpoint(place: str, call: Caller | None) -> list[Finding]:
         raise Rejected(f"{place} has no offset log of Spark: {error!r}") from error
     names = {stream for stream, _, own in found if own}
     ids = {name: _id_of(call, name) for name in names} if call else {}
-    return list(spark_rules.checkpoint(place, found, ids))
+    return list(spark_rules.checkpoint(place, found, ids, [each for each in wanted if each]))
 
 
 def _id_of(call: Caller, stream: str) -> str | None:

@@ -16,7 +16,31 @@ DATE_MS = 2000
 CLOCK_MS = 5000
 """How far clocks may be apart: those that are set by NTP differ by less."""
 
-UPGRADE = "upgrade, the controllers first: docs/reference/compatibility.md"
+UPGRADE = "upgrade, the controllers first: page 'Compatibility and upgrade'"
+
+UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+"""What OpenSSL says of a certificate that no authority signed that is known here."""
+
+TRUST = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
+STRANGE = "no controller listens there: correct --url; a Kafka broker is named by --kafka"
+
+
+def unreached(why: str, other: str | None, taken: str) -> str:
+    """Return what to do about a URL, by why it has no answer, and the URL that has one, if any.
+
+    >>> unreached("[SSL: WRONG_VERSION_NUMBER] wrong version", "http://ct:7464", "from --url")
+    'use http://ct:7464; this URL is from --url'
+    >>> unreached("Server disconnected without sending a response.", None, "from --url")
+    'no controller listens there: correct --url; a Kafka broker is named by --kafka; this URL is ...
+    """
+    remedy = "start it (noted-time serve), or name another by --url"
+    if other:
+        remedy = f"use {other}"
+    elif UNTRUSTED in why:
+        remedy = TRUST
+    elif "SSL" in why or "disconnected" in why:
+        remedy = STRANGE
+    return f"{remedy}; this URL is {taken}"
 
 
 def clock(date: str | None, sent: int, received: int) -> list[Finding]:

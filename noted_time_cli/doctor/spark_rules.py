@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from noted_time_cli.doctor.verdict import Finding, judged
 
 OLDEST_JAVA = 17
 FETCH = "noted-time spark-jars fetches them, and prints the value of spark.jars"
-READ = "read with read_noted_kafka, read_noted_log or with_noted_watermark: docs/guides/spark.md"
+READ = "read with read_noted_kafka, read_noted_log or with_noted_watermark: page 'Spark'"
 ANEW = "begin with a new checkpoint; start_at= leaves out what is written already"
 Release = tuple[int, int]
 
@@ -77,12 +77,24 @@ def read_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def checkpoint(
-    place: str, found: Sequence[tuple[str, str, str]], ids: Mapping[str, str | None]
+    place: str,
+    found: Sequence[tuple[str, str, str]],
+    ids: Mapping[str, str | None],
+    wanted: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Judge what a checkpoint reads by the ids of the streams, `None` for one that is not there."""
+    """Judge what a checkpoint reads by the ids of the streams, `None` for one that is not there.
+
+    One of the streams, or its topic, is among the `wanted` names, if there are any.
+    """
     if not found:
         fact = f"{place} is of a query that reads no marks of noted-time"
         yield Finding("checkpoint", "wrong", fact, READ)
+    names = sorted({name.removesuffix(".noted") for name, _, _ in found})
+    if names and wanted and not set(names).intersection(wanted):
+        fact = f"{place} is of a query that reads {' and '.join(names)}, not {next(iter(wanted))}"
+        own = f"noted-time doctor {names[0]} --checkpoint {place}"
+        yield Finding("checkpoint", "wrong", fact, f"name another, or its own stream: {own}")
+        return
     for stream, domain, own in found:
         fact = f"{place} is of {stream}{domain and f', domain {domain}'}"
         if own and stream not in ids:

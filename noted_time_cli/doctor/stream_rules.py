@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -19,16 +19,17 @@ MOST_HINTS = 100
 SHORT_MS = 5000
 """A timeout below this excludes writers that are merely restarted, or paused by their runtime."""
 
-PAGE = "docs/guides/what-can-go-wrong.md"
+PAGE = "page 'What can go wrong'"
+SILENT = frozenset(("missing", "silent"))
 FAULTS = {
-    "never came": "start it, or leave it out of the expected writers of stream ",
-    "excluded": "start it again, unless it is gone for good; noted-time ledger ",
-    "alive, but not noting": "see the log of its process; noted-time writers ",
-    "silent": "see whether its process runs; noted-time explain ",
-    "holding without a time": "note each, or WriterClient(domains=…); noted-time stream show ",
-    "holding for longer than its timeout": "see why its times are old; noted-time explain ",
+    "never came": "start it, or end it: noted-time note {} WRITER --join --state finished",
+    "excluded": "start it again, unless it is gone for good; noted-time ledger {}",
+    "alive, but not noting": "see the log of its process; noted-time writers {}",
+    "silent": "see whether its process runs; noted-time explain {}",
+    "holding without a time": "note each, or WriterClient(domains=…); noted-time stream show {}",
+    "holding for longer than its timeout": "see why its times are old; noted-time explain {}",
 }
-"""What may be wrong with a writer, and the remedy, which the name of the stream follows."""
+"""What may be wrong with a writer, and the remedy, with a place for the name of the stream."""
 
 HINTS = {
     "seconds": f"note Unix milliseconds: {PAGE}",
@@ -47,9 +48,14 @@ class StreamFacts(NamedTuple):
 
 
 def stream(facts: StreamFacts) -> list[Finding]:
-    """Judge a stream, its domains and its writers."""
-    name = facts.stream["name"]
-    domains = (time_domain(name, each, why) for each, why in facts.explained.items())
+    """Judge a stream, its domains and its writers; what a writer's fault explains is said once."""
+    name, rows, now = facts.stream["name"], facts.page["writers"], facts.page["now"]
+    at_fault = {row["writer"] for row in rows for _ in faults_of(row, facts.stream, now)}
+    domains = (
+        time_domain(name, each, why)
+        for each, why in islice(facts.explained.items(), None if rows else 1)
+        if not is_explained_by(at_fault, why)
+    )
     return [*stream_settings(facts.stream), *chain.from_iterable(domains), *writers_of(facts)]
 
 
@@ -79,10 +85,23 @@ def stream_settings(stream: Json) -> list[Finding]:
     return judged("stream", found, f"{says}{at or ''}")
 
 
+def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
+    """Whether writers, each of which has a finding of its own, are why a domain does not advance.
+
+    >>> waits = {"lower": None, "waiting_for": [{"writer": "UA"}]}
+    >>> is_explained_by({"UA"}, waits), is_explained_by({"DL"}, waits)
+    (True, False)
+    """
+    if explained.get("silence") in SILENT:
+        return bool(at_fault)
+    holders = (each["writer"] for each in explained.get("waiting_for", ()))
+    return explained["lower"] is None and any(each in at_fault for each in holders)
+
+
 def time_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
     """Judge a domain by its explanation."""
     fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
-    is_silent = explained.get("silence") in ("missing", "silent")
+    is_silent = explained.get("silence") in SILENT
     faults = (
         (is_silent, f"{fact} {AGAIN}", f"start the writers again; {more}"),
         (explained["lower"] is None, fact, f"start the writers; {more}"),
@@ -96,13 +115,14 @@ def writers_of(facts: StreamFacts) -> list[Finding]:
     Both are what the controller says: in the row of each writer, and in the explanations.
     """
     stream, page, explained = facts
+    name: str = stream["name"]
     found = defaultdict[str, list[str]](list)
     for row in page["writers"]:
         for fault, detail in faults_of(row, stream, page["now"]):
             found[fault].append(f"{row['writer']} ({detail})")
     counts = ", ".join(f"{number:,} {state}" for state, number in page["states"].items())
     faults = [
-        (True, f"{fault}: {listed(named[:NAMED], len(named))}", FAULTS[fault] + stream["name"])
+        (True, f"{fault}: {listed(named[:NAMED], len(named))}", FAULTS[fault].format(name))
         for fault, named in found.items()
     ]
     hints = {(h["writer"], h["hint"]): h for why in explained.values() for h in why["hints"]}

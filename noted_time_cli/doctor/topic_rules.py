@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from noted_time.values import MAX_INT64, shown_duration
+from noted_time.values import MAX_INT64, Unreachable, shown_duration
 from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, judged
 
@@ -14,7 +14,21 @@ if TYPE_CHECKING:
 
 
 TYPE = "message.timestamp.type"
-RIGHTS = "grant READ to a reader, WRITE to a producer: docs/guides/secured-brokers.md"
+SECURED = "page 'Secured brokers'"
+RIGHTS = f"grant READ to a reader, WRITE to a producer: {SECURED}"
+
+
+def unreached(error: Exception) -> str:
+    """Return what to do about a topic that could not be looked at, by the error.
+
+    >>> unreached(Unreachable("no Kafka broker answers at h:9: it hangs up; if the broker wants …"))
+    "correct --kafka, or name the broker's security settings by --config: page 'Secured brokers'"
+    """
+    if not isinstance(error, Unreachable):
+        return ""
+    if "refused" in str(error) or "resolve" in str(error):
+        return "start the broker, or correct --kafka"
+    return f"correct --kafka, or name the broker's security settings by --config: {SECURED}"
 
 
 def rights(allowed: Collection[str]) -> list[Finding]:
@@ -94,7 +108,7 @@ def log_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     link = f"a stream of its own; or, if it was linked: noted-time stream log {name} {look.id}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
     is_other = look.id and logs and look.id not in logs
-    return judged("log", [(is_other, fact, f"{link} (docs/guides/mirrors.md)")], fact)
+    return judged("log", [(is_other, fact, f"{link} (page 'Mirrors and several clusters')")], fact)
 
 
 def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
@@ -111,7 +125,7 @@ def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     far = [f"{n} to {at} by {who}" for n, (at, who) in noted.items() if at > ends.get(n, at)]
     bare = sorted(n for n, end in ends.items() if end and n not in noted)
     strange, lost = sorted(noted.keys() - known), sorted(look.unknown)
-    end = "docs/guides/what-can-go-wrong.md#an-offset-is-wrong"
+    end = "page 'What can go wrong', section 'An offset is wrong'"
     faults = (
         (lost, f"partitions without a leader: {lost}", "see the log of the broker"),
         (far, f"segments noted beyond the end of their partition: {', '.join(far)}", end),

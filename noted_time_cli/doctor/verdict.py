@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Literal
@@ -11,6 +11,7 @@ from typing import Literal
 from rich.text import Text
 
 from noted_time import NotedTimeError, UnexpectedAnswer
+from noted_time.values import counted
 from noted_time_cli.terminal.output import console, echo, escaped
 
 FACT_SHOWN = 500
@@ -18,6 +19,8 @@ LOOK = "see what answers there: a controller, or another service or proxy"
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """What an answer of another shape raises where it is judged."""
 
+Outcome = Literal["ok", "wrong", "not checked"]
+Remedy = Callable[[NotedTimeError], str]
 COLOURS = {"ok": "green", "wrong": "bold red", "not checked": "yellow"}
 
 
@@ -26,7 +29,7 @@ class Finding:
     """One line of the doctor: what was checked, the outcome, the fact, and the remedy if any."""
 
     check: str
-    outcome: Literal["ok", "wrong", "not checked"]
+    outcome: Outcome
     fact: str
     remedy: str = ""
 
@@ -60,8 +63,10 @@ class Report:
                 console().print(line, soft_wrap=True)
 
     @contextmanager
-    def attempting(self, check: str, remedy: str) -> Iterator[None]:
+    def attempting(self, check: str, remedy: str | Remedy) -> Iterator[None]:
         """Take an error within as wrong, and what is not installed as not checked.
+
+        The remedy may depend on the error; it is empty if the sentence of the error has it.
 
         >>> from noted_time.extras import needs_extra
         >>> report = Report(as_json=True)
@@ -76,8 +81,9 @@ class Report:
             fact, _, install = str(error).partition(": ")
             self.add([Finding(check, "not checked", fact, install)])
         except NotedTimeError as error:
+            cure = remedy if isinstance(remedy, str) else remedy(error)
             is_odd = isinstance(error, UnexpectedAnswer)
-            self.add([Finding(check, "wrong", str(error), LOOK if is_odd else remedy)])
+            self.add([Finding(check, "wrong", str(error), LOOK if is_odd else cure)])
         except ODD as error:
             fact = f"what was asked answered oddly: {type(error).__name__}: {error}"
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK)])
@@ -86,6 +92,18 @@ class Report:
         """Print the number of faults, or all as JSON; returns whether anything is wrong."""
         count = sum(each.outcome == "wrong" for each in self.found)
         answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
-        says = f"{count or 'nothing'} wrong in {len(self.found)} checks"
-        echo(json.dumps(answer, ensure_ascii=False) if self.as_json else says)
+        echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summary(count))
         return bool(count)
+
+    def _summary(self, count: int) -> str:
+        """Return how many faults there are, and what was not checked, why.
+
+        >>> seen = [Finding("java", "ok", "17"), Finding("spark", "not checked", "it needs it")]
+        >>> Report(as_json=False, found=seen)._summary(0)
+        'nothing wrong in 1 check, 1 not checked: spark (it needs it)'
+        """
+        bare = [each for each in self.found if each.outcome == "not checked"]
+        which = ", ".join(f"{each.check} ({each.fact.partition('; ')[0]})" for each in bare)
+        checks = counted(len(self.found) - len(bare), "check")
+        not_all = f", {len(bare)} not checked: {which}" if bare else ""
+        return f"{count or 'nothing'} wrong in {checks}{not_all}"

@@ -13,12 +13,14 @@ from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
+from noted_time_cli.doctor.controller_rules import STRANGE
 from spark_integration.log.offset import LogOffset
 from spark_integration.marks.released import Released
+from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Said
 from tests.spark.test_query_progress import plan
 from tests.support.gates import Guarded
-from tests.support.processes import environment
+from tests.support.processes import ServeProcess, command, environment
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 
@@ -67,6 +69,7 @@ def guarded() -> Iterator[tuple[Served, Guarded]]:
     [
         (NOWHERE, "no answer from http://127.0.0.1:9/readyz"),
         ("127.0.0.1:7464", "has no scheme: use http://127.0.0.1:7464"),
+        ("http://noted-time.invalid", "no answer from http://noted-time.invalid/readyz"),
         ("http://ops:secret@127.0.0.1:9", "cannot have a user or password"),
     ],
 )
@@ -88,6 +91,39 @@ def test_without_a_controller_the_rest_is_checked(
     assert "secret" not in said.out + said.err
 
 
+@pytest.mark.acceptance
+@pytest.mark.parametrize(("listens", "asked"), [((), "https"), (TLS, "http")])
+def test_the_other_scheme_is_the_remedy_if_it_answers(
+    tmp_path: Path, listens: list[str], asked: str
+) -> None:
+    """And then the certificate, if no authority signed it that is known here."""
+    with ServeProcess(tmp_path, *listens).ready() as controller:
+        run, right = Commands(controller.url), controller.url
+        wrong = f"{asked}{right[right.index(':') :]}"
+        first = judged(run("doctor", "--url", wrong, "--json"))["controller"][0]
+        then = judged(run("doctor", "--json"))["controller"][0]
+        trusted = str(CERTIFICATE)
+        last = command("doctor", "--url", right, cwd=tmp_path, SSL_CERT_FILE=trusted)
+
+    assert (first["outcome"], first["remedy"]) == ("wrong", f"use {right}; this URL is from --url")
+    assert then["outcome"] == ("wrong" if listens else "ok")
+    assert then["remedy"].startswith("set SSL_CERT_FILE to" if listens else "")
+    assert last.returncode == 0, last.stdout
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_port_of_a_broker_is_no_controllers(run: Commands, broker: Broker, scheme: str) -> None:
+    """It is named by another option."""
+    said = run("doctor", "--url", f"{scheme}://{broker.address}", "--json")
+
+    (found,) = judged(said)["controller"]
+    assert (found["outcome"], found["remedy"]) == (
+        "wrong",
+        f"{STRANGE}; this URL is from --url",
+    )
+
+
 def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
     """Each line says what was seen, and the status is 0."""
     served.create("well")
@@ -98,7 +134,9 @@ def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
     lines = [line.partition("  ")[0] for line in said.out.splitlines()]
     assert (said.status, set(lines[:-1]) - {"not checked", ""}) == (0, {"ok"}), said.out
     assert f"controller: {served.url} (from NOTED_TIME_URL) is ready" in said.out
-    assert said.out.splitlines()[-1].startswith("nothing wrong in ")
+    assert lines[-1].startswith("nothing wrong in ")
+    unseen = [each.partition(": ")[0].split()[-1] for each in lines if "not checked " in each]
+    assert [each in lines[-1] for each in unseen] == [True] * len(unseen)
 
 
 def test_each_of_several_controllers_is_asked(run: Commands, served: Served) -> None:
@@ -115,7 +153,10 @@ def test_each_of_several_controllers_is_asked(run: Commands, served: Served) -> 
 
 
 def test_what_is_wrong_with_a_stream_has_its_remedy(run: Commands, served: Served) -> None:
-    """A writer that never came, one that is silent, and one whose times are in seconds."""
+    """A writer that never came, one that is silent, and one whose times are in seconds.
+
+    The domain that waits for them has no line of its own.
+    """
     served.create("ill", writer_timeout_ms=600, expected_writers=["DL"])
     served.post("ill", {"writer": "UA", "time": 1_357_034_400, "position": {"0": 1}})
     wait_until(lambda: served.get("ill/writers/UA")["is_silent"])
@@ -131,14 +172,20 @@ def test_what_is_wrong_with_a_stream_has_its_remedy(run: Commands, served: Serve
             ("wrong", "silent: UA"),
         ],
     )
+    assert outcomes(said, "domain default") == [""]
     assert all(each["remedy"] for each in judged(said)["writers"])
 
 
-def test_a_stream_that_is_not_there_is_wrong(run: Commands) -> None:
-    """With the command that would create it."""
-    said = run("doctor", "oders", "--json")
+@pytest.mark.acceptance
+def test_a_stream_that_is_not_there_is_wrong(run: Commands, broker: Broker, tmp_path: Path) -> None:
+    """With the command that would create it; what has its name is not wrong once more."""
+    plan(tmp_path, 0, of_log("orders", "9b"), metadata=BEGUN)
+    words = ("--kafka", broker.address, "--checkpoint", str(tmp_path), "--json")
 
-    assert said.status == 1
+    said = run("doctor", "oders", *words)
+
+    assert outcomes(said, "stream", "topic", "checkpoint") == ["wrong", "not checked", "wrong"]
+    assert "is gone" in judged(said)["checkpoint"][0]["fact"]
     assert "create it with `noted-time stream create oders`" in judged(said)["stream"][0]["fact"]
 
 
@@ -204,7 +251,7 @@ def test_a_topic_that_is_made_well_is_ok(checked: Checked) -> None:
 
 @pytest.mark.acceptance
 def test_a_topic_that_is_made_badly_has_a_remedy_for_each_fault(checked: Checked) -> None:
-    """All settings that bite, another log, and an offset that no reader reaches."""
+    """All settings that bite, and another log, whose offsets tell nothing further."""
     day_ms = 86_400_000
     bad = {
         "cleanup.policy": "compact",
@@ -223,24 +270,42 @@ def test_a_topic_that_is_made_badly_has_a_remedy_for_each_fault(checked: Checked
         1,
         ["cleanup.policy", "retention.ms", "message.timestamp.after.max.ms"],
     )
-    assert outcomes(said, "broker", "rights", "log", "segments") == ["ok", "ok", "wrong", "wrong"]
-    assert "0 to 900 by UA" in found["segments"][0]["fact"]
+    assert outcomes(said, "broker", "rights", "log", "segments") == ["ok", "ok", "wrong", ""]
+
+
+@pytest.mark.acceptance
+def test_an_offset_that_no_reader_reaches_is_wrong(checked: Checked) -> None:
+    """Beyond the end of the topic that is the stream's log."""
+    checked.make({"retention.ms": -1}, time=now(), offset=900)
+
+    said = checked.doctor()
+
+    assert outcomes(said, "log", "segments") == ["ok", "wrong"]
+    assert "0 to 900 by UA" in judged(said)["segments"][0]["fact"]
 
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
-    ("words", "fact"),
+    ("words", "fact", "remedy"),
     [
-        ("--topic nowhere", "there is no Kafka topic 'nowhere'"),
-        ("--topic unseen", "may not describe Kafka topic 'unseen'"),
-        ("", "no topic is named: use --topic, or name a stream"),
-        ("--topic t --config /nowhere", "/nowhere cannot be read"),
+        (
+            "--topic nowhere",
+            "there is no Kafka topic 'nowhere'",
+            "create it, or correct the name",
+        ),
+        (
+            "--topic unseen",
+            "may not describe Kafka topic 'unseen'",
+            "grant it the operation DESCRIBE",
+        ),
+        ("", "no topic is named: use --topic, or name a stream", ""),
+        ("--topic t --config /nowhere", "/nowhere cannot be read", ""),
     ],
 )
 def test_a_topic_that_cannot_be_looked_at_is_wrong(
-    run: Commands, broker: Broker, words: str, fact: str
+    run: Commands, broker: Broker, words: str, fact: str, remedy: str
 ) -> None:
-    """In the sentence that every other part says."""
+    """In the sentence that every other part says, whose end is the remedy."""
     if words.endswith("unseen"):
         broker.create("unseen")
         broker.hide("unseen")
@@ -249,7 +314,17 @@ def test_a_topic_that_cannot_be_looked_at_is_wrong(
 
     if words.endswith("unseen"):
         broker.delete("unseen")
-    assert (said.status, fact in judged(said)["broker"][0]["fact"]) == (1, True), said.out
+    (found,) = judged(said)["topic" if remedy else "broker"]
+    assert (said.status, fact in found["fact"], found["remedy"]) == (1, True, remedy), said.out
+
+
+def test_what_is_no_broker_is_wrong(run: Commands, served: Served) -> None:
+    """As the port of a controller: nothing has to be started."""
+    words = ("--kafka", served.url.partition("//")[2], "--topic", "t", "--json")
+    said = run("doctor", *words)
+
+    (found,) = judged(said)["broker"]
+    assert (found["outcome"], found["remedy"].startswith("correct --kafka")) == ("wrong", True)
 
 
 def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
@@ -258,6 +333,7 @@ def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
 
     assert outcomes(said, "broker", "spark") == ["wrong", "ok"]
     assert "no Kafka broker answers at 127.0.0.1:9" in judged(said)["broker"][0]["fact"]
+    assert judged(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
 def test_a_checkpoint_is_of_the_stream_that_is_there(
@@ -271,6 +347,33 @@ def test_a_checkpoint_is_of_the_stream_that_is_there(
 
     (found,) = judged(said)["checkpoint"]
     assert (found["outcome"], "of sampled, domain default" in found["fact"]) == ("ok", True)
+
+
+def test_the_checkpoint_of_another_stream_is_wrong(
+    run: Commands, served: Served, tmp_path: Path
+) -> None:
+    """It is looked at under the name of its own; that of its topic is right as well."""
+    for name in ("arrivals", "departures"):
+        served.create(name)
+        served.post(name, {"writer": "UA", "time": now(), "position": {"0": 1}})
+    plan(tmp_path, 0, of_log("departures", served.get("departures")["id"]), metadata=BEGUN)
+    place = ("--checkpoint", str(tmp_path))
+
+    said = run("doctor", "arrivals", *place, "--json")
+    own, of_topic = (
+        run("doctor", *words, *place, "--json")
+        for words in (("departures",), ("arrivals", "--topic", "departures"))
+    )
+
+    (found,) = judged(said)["checkpoint"]
+    assert (said.status, found["fact"]) == (
+        1,
+        f"{tmp_path} is of a query that reads departures, not arrivals",
+    )
+    assert found["remedy"].endswith(f"noted-time doctor departures --checkpoint {tmp_path}")
+    assert [(each.status, outcomes(each, "checkpoint")) for each in (own, of_topic)] == [
+        (0, ["ok"])
+    ] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """What the doctor makes of values: each rule as a table."""
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from noted_time.client import Json
@@ -365,6 +369,77 @@ def test_a_checkpoint_is_judged_by_the_id_of_its_stream(
     (found,) = spark_rules.checkpoint("c", [("flights", "ship", own)], ids)
 
     assert (found.outcome, found.fact[: len(fact)]) == (outcome, fact)
+
+
+def test_a_stream_without_writers_is_wrong_once() -> None:
+    """Whatever the number of its domains; one that advances is named in any case."""
+    explained: Json = {"sentences": ["flights is quiet."], "lower": None, "hints": []}
+    page = {"now": NOON, "writers": [], "states": {"live": 0}}
+    none, some = (
+        stream_rules.stream(StreamFacts(STREAM, page | {"writers": rows}, facts))
+        for rows, facts in (
+            ([], dict.fromkeys(("default", "ship"), explained)),
+            ([LIVE], {"default": explained | {"lower": NOON}, "ship": explained}),
+        )
+    )
+
+    assert [each.check for each in none if each.outcome == "wrong"] == ["domain default"]
+    assert [each.check for each in some if "domain" in each.check] == [
+        "domain default",
+        "domain ship",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("silence", "at_fault", "is_told"),
+    [("silent", {"UA"}, True), ("missing", set(), False), ("ended", {"UA"}, False)],
+)
+def test_a_silent_domain_is_told_by_its_writers(
+    silence: str,
+    at_fault: set[str],
+    is_told: bool,  # noqa: FBT001 - of a table
+) -> None:
+    """If there are some at fault; those that an operator removed are not."""
+    explained = {"silence": silence, "lower": NOON, "waiting_for": []}
+
+    assert stream_rules.is_explained_by(at_fault, explained) == is_told
+
+
+@pytest.mark.parametrize(
+    ("why", "other", "remedy"),
+    [
+        ("Connection refused", None, "start it (noted-time serve), or name another by --url"),
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING]", None, controller_rules.STRANGE),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED]", None, controller_rules.TRUST),
+        ("Server disconnected", "https://ct", "use https://ct"),
+    ],
+)
+def test_a_url_without_an_answer_has_the_remedy_of_its_reason(
+    why: str, other: str | None, remedy: str
+) -> None:
+    """And whatever it is, from where the URL was taken."""
+    assert controller_rules.unreached(why, other, "the default") == (
+        f"{remedy}; this URL is the default"
+    )
+
+
+def test_each_page_that_is_named_has_that_title() -> None:
+    """Who has a wheel has no `docs`, but may find the page by its title."""
+    root = Path(__file__).parents[2]
+    rules = list((root / "noted_time_cli" / "doctor").glob("*.py"))
+    text = "".join(each.read_text("utf-8") for each in rules)
+    config = tomllib.loads((root / "docs" / "site" / "zensical.toml").read_text("utf-8"))
+    titles = {
+        title
+        for part in config["project"]["nav"]
+        for pages in part.values()
+        if isinstance(pages, list)
+        for page in pages
+        for title in page
+    }
+
+    named = set(re.findall(r"page '([^']+)'", text))
+    assert (len(named) > 3, named - titles, "docs/" in text) == (True, set(), False)
 
 
 def test_a_checkpoint_without_marks_is_not_ours() -> None:

@@ -9,6 +9,7 @@ import pytest
 from noted_time.values import MOST_DOMAINS, Claim
 from noted_time_cli.doctor.stream_rules import MOST_HINTS
 from tests.cli.conftest import Commands
+from tests.cli.test_doctor_rules import LIVE
 from tests.support.claimed import TEN, Orders
 from tests.support.odd_controller import odd_controller
 
@@ -77,6 +78,7 @@ def test_as_many_domains_as_there_may_be_are_looked_at() -> None:
     domains = [f"d{number}" for number in range(MOST_DOMAINS)]
     hints = [{"writer": "UA", "detail": "d", "hint": str(number)} for number in range(2000)]
     odd = {"/streams/s": STREAM | {"domains": domains}, "/explain": EXPLAINED | {"hints": hints}}
+    odd["/writers"] = PAGE | {"writers": [LIVE | {"times": {}}]}
     with odd_controller(ANSWERS | odd) as url:
         found = Commands(url)("doctor", "s", "--json").json["verdicts"]
 

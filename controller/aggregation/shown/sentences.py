@@ -15,7 +15,7 @@ from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
 from noted_time.reading import ReaderPlace
 from noted_time.rules import Forecast, MemberState, Would, lower_without
-from noted_time.values import Waiting, shown_gap, shown_seconds, shown_time
+from noted_time.values import Waiting, counted, shown_gap, shown_seconds, shown_time
 
 REASON_WORDS = {
     "timed_out": "timed out",
@@ -272,15 +272,6 @@ def _at(lower: int | None) -> str:
 
 def _later(lower: int | None, then: int) -> str:
     return "" if lower is None else f", {shown_gap(lower, then)} later"
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "writer"), counted(2000, "writer")
-    ('1 writer', '2,000 writers')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def listed(names: Sequence[str], number: int) -> str:
