@@ -77,8 +77,8 @@ class Observer(Rounds):
 
         What another process noted under the writer's name before the join was accepted lies below
         what that look sees. Raises `Unreachable` if the log cannot be read now, or the client
-        cannot join, `Recreated` if the log was, `AnotherLog` if the stream is of another one, and
-        `Fenced` if another process took over.
+        cannot join. Raises `Recreated` if the log was, `AnotherLog` if the stream is of another
+        one, and `Fenced` if another process took over.
         """
         self.client.check()
         self.client.of_log(log_of(self._looks), observes=True)

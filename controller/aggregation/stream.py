@@ -43,7 +43,7 @@ class StreamState:
 
     The aggregator is ahead of the histories while a commit is under way: marks are made with the
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
-    clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
+    clock of the stream's bucket is ahead of this process's own, in ms. `latest_ms` is the latest
     moment on it that was stored with the stream. `excluded` counts how often a writer was excluded
     since the stream was read, and `fences` which notes were fenced.
     """

@@ -7,8 +7,8 @@ durable, and there is no delay to tune: an idle controller commits at once, a bu
 batches.
 
 Marks are committed in the transaction of the notes they follow from. So every note that was
-acknowledged before a mark is appended is either in that mark's transaction or in an earlier one,
-and was fed to the aggregator before the mark was made.
+acknowledged before a mark is appended is in that mark's transaction or in an earlier one. The
+aggregator had it before the mark was made.
 
 Memory holds the streams of this controller's buckets, which only it may change. It is ahead of the
 database while a commit is under way. If the commit fails, its callers and those that wait are

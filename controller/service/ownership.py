@@ -1,10 +1,10 @@
 """Which buckets this controller owns: how it reaches its share, and which controllers own the rest.
 
-Once a second, and sooner while a bucket is free or an owner does not answer, it takes a turn: it
-stores the service clocks of its buckets, reads who owns what, releases what is beyond its share,
-acquires free buckets up to it, and loads the streams of what it acquired. Turns are taken between
-commits, by the same task, so a bucket is released with nothing under way: its next owner reads all
-that was acknowledged.
+Once a second, and sooner while a bucket is free or an owner does not answer, it takes a turn. It
+stores the service clocks of its buckets, and reads who owns what. It releases what is beyond its
+share, acquires free buckets up to it, and loads their streams. Turns are taken between commits, by
+the same task, so a bucket is released with nothing under way: its next owner reads all that was
+acknowledged.
 
 A controller that stops *leaves*: it releases everything and acquires nothing. Its further turns
 only read who owns what, as long as it has requests to forward.

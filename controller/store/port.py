@@ -38,12 +38,12 @@ LateKey = tuple[str, str, str, int, int, int]
 class StreamRecord:
     """A stream's identity and settings; an `id` is never used again, a `name` may be.
 
-    `declared_at` has the service time in ms at which a domain was added to an existing stream,
-    `seal` how the stream was sealed, if it was, and `unbounded` the domains in which no later upper
-    is a bound. `ledger_from` has the time from which on the ledger of a domain says who is missing,
-    if entries were forgotten, `late_from` the same for late rows, and `first_lowers` the lower of
-    the first mark that there ever was of a domain. `logs` are the ids of the log that positions are
-    of, the last one being that of today, empty if no note named any.
+    `declared_at` has the service time in ms at which a domain was added to an existing stream.
+    `seal` is how the stream was sealed, if it was. In the domains that are `unbounded` no later
+    upper is a bound. If entries of its ledger were forgotten, `ledger_from` has the time from which
+    on a domain's ledger says who is missing; `late_from` is the same for late rows. `first_lowers`
+    has the lower of the first mark that there ever was of a domain. `logs` are the ids of the log
+    that positions are of, the last one being that of today, empty if no note named any.
     """
 
     id: str
@@ -191,17 +191,17 @@ class Transaction:
 
     `clocks` has the service clock of buckets, in ms. `scales` numbers the events of a stream;
     numbers only have to rise. `forgotten_members` removes each (stream id, writer) that is there,
-    which may come back in the same batch. `members` has (stream id, record), at most one record
-    for each writer. `readers` replaces the record of that (stream, group, reader), `backlogs` that
-    of (stream, group), `late` that of its key. `ledger` has entries that are new, and `changes` are
+    which may come back in the same batch. `members` has (stream id, record), at most one record for
+    each writer. `readers` replaces the record of that (stream, group, reader), `backlogs` that of
+    (stream, group), `late` that of its key. `ledger` has entries that are new, and `changes` are
     numbered from 1 in each stream, in their order and without a gap. `forgotten_readers` removes
-    each (stream id, group, reader), `forgotten_backlogs` each (stream id, group), `forgotten_late`
-    each key of late rows, `forgotten_ledger`
-    and `forgotten_changes` what (stream id) has from before that moment in Unix ms, but never the
-    last change, after which the next one is numbered. `forgotten`
-    drops the marks of (stream id, domain) up to and including that seq, but never the last mark,
-    which the next one is compared with. `dropped` removes streams with all they have, also what
-    this batch writes to them, and frees their names for streams that the batch makes.
+    each (stream id, group, reader), `forgotten_backlogs` each (stream id, group), and
+    `forgotten_late` each key of late rows. `forgotten_ledger` and `forgotten_changes` remove what
+    (stream id) has from before that moment in Unix ms. The last change stays, since the next one is
+    numbered after it. `forgotten` drops the marks of (stream id, domain) up to and including that
+    seq, but never the last mark, which the next one is compared with. `dropped` removes streams
+    with all they have, also what this batch writes to them, and frees their names for streams that
+    the batch makes.
     """
 
     clocks: dict[int, int] = field(default_factory=dict)

@@ -7,9 +7,9 @@ there are many of them and most of a cut did not move, and members for each fiel
 their rows are written most, and with the names of all fields twice the bytes took twice the time.
 
 A mark's row is *whole* if it has all offsets of its cut; others have those that moved since the
-mark before. Whole is the first row that is kept, the first that a store writes to a chain, and any
-that would follow on so many others that they took as much room as the cut does. So rows take at
-most twice the room of what moved, however many segments were ever named, and the last cut is read
+mark before. Whole are the first row that is kept and the first that a store writes to a chain. So
+is one that would follow on so many others that they took as much room as the cut does. So rows take
+at most twice the room of what moved, however many segments were ever named. The last cut is read
 from rows of at most twice its size.
 """
 

@@ -30,7 +30,7 @@ NOT_ALLOWED = frozenset((UNAUTHENTICATED, 403))
 SUCCESS = Bounds(200, 300)
 SERVER_ERROR = 500
 PREFIX = "urn:noted-time:problem:"
-HOW_TO_SHOW_ONE = "; show one by token=… or the variable NOTED_TIME_TOKEN"
+HOW_TO_SHOW_ONE = "; pass --token (token= in Python), or set NOTED_TIME_TOKEN"
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 
 

@@ -5,7 +5,7 @@ without the writers' help (PDP-26): *whatever was visible at T lies below the en
 after T*. The order matters: if the ends were read first, they would leave out what became visible
 before the clock was read.
 
-A look also notes if nothing was appended, once the last noted time is `max_lag_ms` old, so that the
+Once the last noted time is `max_lag_ms` old, a look notes even if nothing was appended. So the
 domain advances on a quiet stream (PDP-26 calls this the idle advancer).
 """
 

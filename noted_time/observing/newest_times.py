@@ -1,9 +1,9 @@
 """How far the timestamps of segments have come, by the newest record of each, none being read.
 
-A log may name the record with the largest timestamp of a segment at once (Kafka's KIP-734), out of
-all that was written, also in transactions that no reader sees yet. Such a record counts once it
-lies below the end of what is visible: all records beyond that end come after it, so none of them is
-older than it by more than records come out of order.
+A log may name the record with the largest timestamp of a segment at once (Kafka's KIP-734). It is
+one of all that were written, also in transactions that no reader sees yet. Such a record counts
+once it lies below the end of what is visible: all records beyond that end come after it, so none of
+them is older than it by more than records come out of order.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def to_commit(
 
     `memory` is what the committer kept of the last batches. If the last claim of the name has
     ended, or batches of the query may not be in the table, the record claims nothing and says why.
-    Raises `Rejected` if the name is another query's, unless it is to `start_over` under it, which
-    counts once for a query, and if the table has more names than a record can carry.
+    Raises `Rejected` if the table has more names than a record can carry, or if the name is another
+    query's. With `start_over` the name is taken over, which counts once for a query.
     """
     standings = history.standings()
     before = standings.get(claim.name, Standing())

@@ -1,7 +1,7 @@
 """Which writers time advanced without, and for which times: the missing writers of windows.
 
-An interval of a writer begins with its last time, at the first mark above it, and ends with the
-last lower before a mark that counts the writer again, or with the mark that names it as removed. It
+An interval of a writer begins with its last time, at the first mark above it. It ends with the last
+lower before a mark that counts the writer again, or with the mark that names it as removed. It
 follows from the entries of the ledger alone, so it is the same after a restart.
 """
 

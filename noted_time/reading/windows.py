@@ -2,7 +2,7 @@
 
 Time is divided into windows of one size. A window is complete once a mark's lower is at or above
 its end: all its rows lie below that mark's cut. If all writers declare their largest event times,
-none of its rows lie below a cut whose upper is below the start of the window, so a batch job reads
+none of its rows lie below a cut whose upper is below the start of the window. So a batch job reads
 only what lies between the two cuts.
 """
 

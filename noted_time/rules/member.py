@@ -259,9 +259,9 @@ class MemberRecord(NamedTuple):
     accepted notes, 0 if none had one. `late` has the late rows that it reported, by domain, and
     `returned_late` the domains in which it returned below the last lower. `session` is the process
     that notes under its name, with its predecessors. `heard_at` is the time of its last accepted
-    note in Unix ms, `None` if it never noted, and `exclusions` says by domain why and since when
-    (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times, but not
-    those of its last rows. `held` is why it lives and does not note, as it said in its last note.
+    note in Unix ms, `None` if it never noted. `exclusions` says by domain why and since when (Unix
+    ms) it is excluded. `undeclared` are the domains in which it declared event times, but not those
+    of its last rows. `held` is why it lives and does not note, as it said in its last note.
     `expected_at` is since when the stream expects it, in Unix ms.
     """
 

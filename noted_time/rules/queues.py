@@ -22,7 +22,7 @@ BATCH = 5_000
 class TimeQueue(Generic[Thing]):
     """A heap of the distinct times, and a list for each.
 
-    Writers often note the same times (whole seconds, the ticks of one replay), so the heap is short
+    Writers often note the same times: whole seconds, the ticks of one replay. So the heap is short
     and compares plain ints, and a thing at a queued time costs an append.
 
     >>> queue = TimeQueue[str]()

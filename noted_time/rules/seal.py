@@ -84,8 +84,8 @@ def seal(
     """Append the last mark of each domain and finish every member; returns the seal.
 
     Law: an event of a member that declared its `max_time` and was never removed lies below the
-    final cut, and below the lower of the last mark, unless a final time was asked for. Raises
-    `InvalidCut`, `InvalidFinalTime` or `UnknownDomain`, and then changes nothing.
+    final cut. Unless a final time was asked for, it lies below the lower of the last mark, too.
+    Raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain`, and then changes nothing.
     """
     known: dict[int, int] = {}
     for domain in domains:

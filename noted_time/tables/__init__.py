@@ -51,7 +51,7 @@ def standing(
     expects, if not given. `at` is a version of Delta, or a snapshot, branch or tag of Iceberg; the
     present one if not given.
 
-    Raises `Rejected` for a table that does not exist and for rows that are no history,
+    Raises `Rejected` for a table that does not exist and for rows that are no history. Raises
     `Unreachable` if the table cannot be read now, and `ImportError` that says what to install.
     """
     history = opened(table, at) if isinstance(table, str) else history_of(table, at=at)

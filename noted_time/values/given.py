@@ -26,7 +26,7 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
     """Return the time in Unix ms; an integer is taken as it is, numpy's as well.
 
     Fractions of a millisecond are rounded down, which is sound for a time below which all is
-    written, or `up`, which is sound for the time of an event or a time to wait for.
+    written. Rounding `up` is sound for the time of an event, or a time to wait for.
 
     >>> from datetime import UTC
     >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)

@@ -151,14 +151,14 @@ class Accepted:
 class Refused:
     """The note fell behind what its writer noted before, or exceeds a bound.
 
-    `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
-    for `invalid_position`, the largest sequence accepted of the writer for `superseded`, the
-    session that has the writer's name now for `fenced`. Or the bound: the largest time allowed now
-    for `too_far_ahead`, the largest offsets allowed now for `implausible_position`, the number of
-    them for `too_many_segments` (of one writer or the stream) and `too_many_writers`, the first ten
-    domains that the writer vouches for if the note's is `not_vouched`, both logs for `another_log`.
-    It is `None` for `unknown_domain`, `unknown_writer`, and `sealed`: the stream takes no more
-    notes. `beyond` says which time is `too_far_ahead`.
+    `last` is what it fell behind. For `invalid_time` that is an int, for `invalid_position` the
+    offsets of the offending segments. For `superseded` it is the largest sequence accepted of the
+    writer, and for `fenced` the session that has its name now. Or `last` is the bound: for
+    `too_far_ahead` the largest time allowed now, for `implausible_position` the largest offsets
+    allowed now. For `too_many_segments` (of one writer or the stream) and `too_many_writers` it is
+    their number. For `not_vouched` it has the first ten domains that the writer vouches for, for
+    `another_log` both logs. It is `None` for `unknown_domain`, `unknown_writer`, and `sealed`: the
+    stream takes no more notes. `beyond` says which time is `too_far_ahead`.
     """
 
     status: RefusedStatus

@@ -78,12 +78,11 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     Or until a table is: `noted-time wait --table URL TIME`, by the claims in its commits. Where
     these do not say who is missing, --require and --require-all ask the controller.
 
-    Ends with status 0 when it is, with 1 if the question is refused (unknown stream, missing
-    right), with 124 if it is not complete within the timeout, and with 69 if no controller answered
-    at its end; until then it continues trying. The watermark may have advanced without a writer
-    that timed out or was removed: that writer is named, and with --require or --require-all the
-    status is 3. Writers of rows that came below the watermark are named too, and with --since
-    --require-all ends with 3.
+    Ends with status 0 when it is, and with 1 if the question is refused (unknown stream, missing
+    right). After the timeout the status is 124, or 69 if no controller answered at its end; until
+    then it continues trying. The watermark may have advanced without a writer that timed out or was
+    removed: that writer is named, and with --require or --require-all the status is 3. Writers of
+    rows that came below the watermark are named too, and with --since --require-all ends with 3.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """

@@ -166,8 +166,8 @@ def field(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Note the newest time in the records of each partition less the delay; all are read.
 
-    The time is a field of a JSON object (a dotted path for one within another), in Unix ms or ISO
-    8601 with a zone, or what a function of the confluent_kafka.Message returns.
+    The time is a field of a JSON object, or a dotted path for one within another: in Unix ms, or
+    ISO 8601 with a zone. Or it is what a function of the confluent_kafka.Message returns.
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """

@@ -76,9 +76,9 @@ class KafkaRelay(Rounds):
         """Write the marks that may be written now, after waiting for one for a second at most.
 
         Raises `Unreachable` if the next look may succeed. The relay has to end with `Rejected`: for
-        an unknown topic, stream or domain, or a record in the noted topic that no relay of this
-        stream and topic wrote or that is not the controller's mark of its seq, and if one of the
-        three was deleted.
+        a topic, stream or domain that is unknown or was deleted. Likewise for a record in the noted
+        topic that no relay of this stream and topic wrote, or that is not the controller's mark of
+        its seq.
         """
         stream = self._ask_about_stream()
         if self._reader is None and not self._read_noted(stream, self.topic.look_again().id):

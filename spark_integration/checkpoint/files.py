@@ -122,8 +122,8 @@ class StoredFiles(Files):
     """The files below a prefix of an object store's bucket.
 
     Credentials come from the environment of this process. Raises `Rejected` for a bucket that does
-    not exist or may not be read, `Unreachable` if there is no answer within half a minute, and
-    `ImportError` that says what to install.
+    not exist or may not be read. Raises `Unreachable` if there is no answer within half a minute,
+    and `ImportError` that says what to install.
     """
 
     def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:

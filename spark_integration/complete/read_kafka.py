@@ -95,11 +95,11 @@ def read_complete_kafka(  # noqa: PLR0913 - what there is to ask for; all but fi
     records that Kafka still has, which is logged.
 
     Raises what `read_complete` raises; `AnotherLog` if the topic is not the one that the writers
-    noted of, by its id, and `Recreated` by its offsets (a partition is not there, or ends below the
-    window's cut); `Rejected` if records were
-    deleted that may have been in the window, unless that is accepted; `Unreachable` if a
-    partition has no leader, or if a transaction is still open that holds readers of committed
-    records below the cut, when the read's timeout is over.
+    noted of, by its id; `Recreated` if it is not by its offsets: a partition is not there, or ends
+    below the window's cut; `Rejected` if records were deleted that may have been in the window,
+    unless that is accepted; `Unreachable` if a partition has no leader, or if a transaction is
+    still open that holds readers of committed records below the cut, when the read's timeout is
+    over.
     """
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 

@@ -67,10 +67,10 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
 ) -> CompleteWindow:
     """Return the window with its cuts, once it is complete; `log_id` is that of the log.
 
-    Raises `NotCompleteYet` if that takes longer than the read waits, `Rejected` for a window that
-    is empty or that Spark cannot express, the controller's refusals, `AnotherLog`, `Unreachable`,
-    `WritersMissing` if writers are missing and that is to fail, and likewise `RowsLate`; otherwise
-    it is logged.
+    Raises `NotCompleteYet` if that takes longer than the read waits, and `Rejected` for a window
+    that is empty or that Spark cannot express. Raises the controller's refusals, `AnotherLog` and
+    `Unreachable`. Raises `WritersMissing` if writers are missing and that is to fail, and likewise
+    `RowsLate`; otherwise it is logged.
     """
     times = time_ms(start), time_ms(end)
     if times[0] >= times[1]:

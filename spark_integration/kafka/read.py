@@ -70,7 +70,7 @@ LAG = (
 )
 
 
-def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two are named
+def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     spark: SparkSession,
     records: KafkaRecords,
     noted: Noted | None = None,
@@ -117,13 +117,13 @@ def read_noted_kafka(  # noqa: PLR0913 - what there is to ask for; all but two a
     unknown topic, no right to describe it, an event time that is no timestamp, and a session
     without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
     `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers; `AnotherLog` if
-    the stream is of another topic, such as the one that this is a mirror of. (With Spark Connect
-    the server looks for topic and stream, once the query starts.) The query fails with
-    `Recreated` if a topic was, or lost records or partitions that were read; with `Rejected` if
-    rows on which a mark rests are gone; and with `Unreachable` if they are in a partition that has
-    no leader for half a minute. With ``marks="topic"`` Spark's own error says so if a record there
-    is no mark of the stream, or one of another topic; its id is known where confluent-kafka can
-    connect, by the options or `client`.
+    the stream is of another topic, such as the one that this is a mirror of. With Spark Connect the
+    server looks for topic and stream, once the query starts. The query fails with `Recreated` if a
+    topic was, or lost records or partitions that were read; with `Rejected` if rows on which a mark
+    rests are gone; and with `Unreachable` if they are in a partition that has no leader for half a
+    minute. With ``marks="topic"`` Spark's own error says so if a record there is no mark of the
+    stream, or one of another topic; its id is known where confluent-kafka can connect, by the
+    options or `client`.
     """
     check_one_of("marks", marks, Marks)
     _check_policy(marks, policy)

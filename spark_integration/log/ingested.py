@@ -5,7 +5,7 @@ row. Rows that no cut covers yet wait for the next look. A micro-batch keeps in 
 marks stamped it, and marks never change, so a batch that is run again has the same stamps.
 
 Rows below the cut of the first mark that the controller still keeps may have been stamped by marks
-that it dropped, so all that is known of them is that they are older.
+that it dropped. All that is known of them is that they are older.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ micro-batch that reads the row: the lower in the start offset of that batch. Spa
 offset into its offset log before it runs the batch, so a batch that is run again has the same late
 rows, with or without a controller.
 
-Spark judges rows by a watermark that is never above this lower (it lags by one batch, and by 1 ms
-under `strict`), so every row that it drops for being below the watermark is late here. The converse
+Spark judges rows by a watermark that is never above this lower: it lags by one batch, and by 1 ms
+under `strict`. So every row that it drops for being below the watermark is late here. The converse
 does not hold: a window that is still open accepts a late row.
 
 A mark enters a query once its cut is read, and the events below its lower lie below its cut. So no

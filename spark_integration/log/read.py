@@ -49,8 +49,8 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     Raises `InvalidName` for the stream; `Rejected` for an invalid URL, column or schema, a range
     that Spark cannot express, and options that cannot be combined; `ImplausibleTime` for an
     `end_at` in seconds; `UnknownStream`, `UnknownDomain` and `NotAllowed` as the controller
-    answers, and `UnexpectedAnswer` if something else does. (With Spark Connect the server looks for
-    log and controller, once the query starts.) The query fails with `Rejected` if the controller
+    answers, and `UnexpectedAnswer` if something else does. With Spark Connect the server looks for
+    log and controller, once the query starts. The query fails with `Rejected` if the controller
     does not know the stream or the domain when it starts, or no longer keeps the marks at `end_at`;
     if the checkpoint has another `end_at`; or if the stream was deleted and recreated after it was
     sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated or

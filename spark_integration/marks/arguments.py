@@ -75,10 +75,10 @@ class WatermarkPolicy:
     an event.
 
     A mark is in the watermark of the micro-batch after its own, which a query without state only
-    has once there are new rows. With `feeds_claims` the source plans one micro-batch more after a
-    mark that no batch follows, under availableNow in the same run, so that the claim of a table
-    reaches the mark. That costs one micro-batch more each time the stream falls quiet. A query with
-    state has none more: Spark plans that one itself.
+    has once there are new rows. With `feeds_claims` the source plans one more micro-batch after a
+    mark that no batch follows, so that the claim of a table reaches the mark; with availableNow in
+    the same run. That costs one micro-batch each time the stream falls quiet. A query with state
+    needs none: Spark plans that one itself.
     """
 
     strict: bool = True

@@ -200,8 +200,8 @@ def check_known(
 
     Raises if the controller knows no such stream or domain.
 
-    Raises `UnexpectedAnswer` if it is not a controller, `Rejected` if the domain that nobody named
-    is one of ingestion and `event_time` a column of which it promises nothing, and
+    Raises `UnexpectedAnswer` if it is not a controller. Raises `Rejected` if the domain that nobody
+    named is one of ingestion, and `event_time` a column of which it promises nothing. Raises
     `ImplausibleTime` for an `end_at` in seconds: the query would end at once, without a row.
     """
     try:

@@ -119,8 +119,8 @@ def slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Sl
 def advanced(files: Sequence[LogFile], start: int, rows: int) -> int:
     """Return the offset after the first `rows` rows at or above `start`.
 
-    Offsets that were never used (a topic that was compacted, the markers of transactions) are read
-    with the row before them, as soon as a further file shows where they end.
+    Offsets may never have been used: a topic was compacted, or has markers of transactions. They
+    are read with the row before them, as soon as another file shows where they end.
     """
     end = start
     for file in _unread(files, start):

@@ -26,8 +26,8 @@ class NotedTable:
     `table` is ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``; the first rows create it. They are
     written by the session's connector. Without one, Delta takes them through the driver, a batch of
     Arrow at a time, by deltalake. A batch that runs again is not appended again. A batch without
-    rows is committed if its claim has risen, at most once in `claim_every` (such as ``"10s"``), and
-    always if it is the first, or the last one before the stream falls quiet.
+    rows is committed if its claim has risen, at most once in `claim_every` (such as ``"10s"``). The
+    first one always is, and so is the last before the stream falls quiet.
 
     Raises `Rejected` for a table of another form, and for Iceberg without its connector. A batch
     fails with `Rejected` if the rows have no column `time_of`.

@@ -173,7 +173,7 @@ def test_a_refused_token_comes_with_the_remedy() -> None:
 
     assert str(error_of(401, problem, stream="flights")) == (
         "401 Unauthenticated: missing, expired or revoked token; "
-        "show one by token=… or the variable NOTED_TIME_TOKEN"
+        "pass --token (token= in Python), or set NOTED_TIME_TOKEN"
     )
 
 

@@ -21,8 +21,9 @@ class LogEnds:
     """The ends of a file log: a call returns them as of now.
 
     A stream without a directory is empty. A call raises `Unreachable` if the root does not exist or
-    cannot be listed, and `Rejected` naming a file that is foreign or truncated, or the layout of an
-    archive that cannot be read; the next call looks again. Raises `InvalidName` for the stream.
+    cannot be listed. It raises `Rejected` naming a file that is foreign or truncated, or an
+    archive's layout that cannot be read; the next call looks again. Raises `InvalidName` for the
+    stream.
     """
 
     def __init__(

@@ -33,9 +33,9 @@ class SegmentLogWriter:
 
     It starts at the ends of its segments: the next note covers what a former process appended and
     did not note before a crash, and its largest event time, so that the upper of marks stays a
-    bound. (It also covers what others appended there until then, which is more than necessary, but
-    sound.) The client looks up the ends (`Writer.begin`) once no other process of its name may
-    note, and reads these times from the footers of the files past the position that the controller
+    bound. It also covers what others appended there until then: more than necessary, but sound.
+    The client looks up the ends (`Writer.begin`) once no other process of its name may
+    note. It reads these times from the footers of the files past the position that the controller
     knows.
 
     With a `client`, it joins when it is created, and again if it is not live when it appends. That
@@ -107,10 +107,10 @@ class SegmentLogWriter:
         """Append the rows and return the segment's end offset after them.
 
         `rows` is a pandas DataFrame (without its index, unless that has a name), a `pyarrow.Table`
-        or `RecordBatch`, anything else with Arrow's C stream (such as a polars DataFrame), or a
-        list of dicts; without rows nothing is written. `segment` may be left out if there is only
-        one. Raises `Rejected` before anything is written if a row cannot be appended: a missing
-        event-time column, nulls in it, a `datetime` without a zone, a schema other than the
+        or `RecordBatch`, or a list of dicts. Anything else with Arrow's C stream will do, such as a
+        polars DataFrame. Without rows nothing is written. `segment` may be left out if there is
+        only one. Raises `Rejected` before anything is written if a row cannot be appended: a
+        missing event-time column, nulls in it, a `datetime` without a zone, a schema other than the
         segment's.
         """
         return self._append(rows, segment, None)[0]

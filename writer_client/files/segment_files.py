@@ -1,7 +1,7 @@
 """How one append becomes a Parquet file of a segment: whole, durable, and at the next offset.
 
 The rows go to a hidden file in the segment's directory, which is synced and then *linked* under the
-name of the next offset. A link is atomic and fails if the name is taken, so exactly one of several
+name of the next offset. A link is atomic and fails if the name is taken. So exactly one of several
 writers, in any process, gets an offset, and a reader sees a file whole or not at all. The others
 look for the new end and try again; the rows need not be written again.
 

@@ -24,11 +24,11 @@ MARGIN_MS = 4_000
 class KafkaBrokerTimes(LookAtTopic):
     """The ends of a topic with LogAppendTime, and each partition's time by its brokers' stamps.
 
-    No record that comes into sight later has a stamp below its partition's time, given that stamps
-    of a partition, and the clocks of brokers and of this machine, are apart by `skew_ms` at most.
-    Records are not read, except new ones whose stamps are in doubt: those below what was noted are
-    counted (`late`), named in the log, and reported as late rows by the `client` that notes, those
-    of each full hour by themselves.
+    No record that comes into sight later has a stamp below its partition's time. This holds if
+    stamps of a partition, and the clocks of brokers and of this machine, are apart by `skew_ms` at
+    most. Records are not read, except new ones whose stamps are in doubt: those below what was
+    noted are counted (`late`), named in the log, and reported as late rows by the `client` that
+    notes, those of each full hour by themselves.
 
     A partition without new records has the time of `clock` (Unix ms) less `lag_ms`: by default one
     and a half times the brokers' `replica.lag.time.max.ms`, the skew, and four seconds. Raises

@@ -555,7 +555,7 @@ def _as_raised(call: Callable[[], Answer]) -> Answer:
     """Make a call of librdkafka's, which raises what callbacks and signal handlers raise in it.
 
     Before Python 3.12 confluent-kafka garbles an exception of which Python has not yet created the
-    object, such as that of `sys.exit` or Ctrl-C in a handler that runs as a callback begins. While
+    object. That of `sys.exit` or Ctrl-C is one, in a handler that runs as a callback begins. While
     another exception is handled, Python creates it at once.
     """
     if sys.version_info >= (3, 12):

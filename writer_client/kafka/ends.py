@@ -96,9 +96,9 @@ class SameTopic(Topic):
         """Return id and ends of the topic, and with `newest` the largest timestamps.
 
         An open transaction holds the end of its partition, unless `committed` is false. Raises
-        `Unreachable` if Kafka does not answer for each partition, `Recreated` if the id is not the
-        one of the first look, or an end went back, and `NotObservable` for partitions that do not
-        exist.
+        `Unreachable` if Kafka does not answer for each partition, and `NotObservable` for
+        partitions that do not exist. Raises `Recreated` if the id is not the one of the first look,
+        or an end went back.
         """
         look = self.look_again(committed=committed, newest=newest)
         if self._partitions is not None:

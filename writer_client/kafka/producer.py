@@ -102,9 +102,9 @@ class KafkaNotedProducer(Closing):
     `begin_transaction` and `commit_transaction`, and a note leaves after the commit.
 
     *Beginning.* Creating one joins the stream. It takes over the writer's name (and transactions)
-    from a former process, and then looks the ends of the topic up, so that the next note covers
-    what that one wrote. From then on the former raises `Fenced`. The constructor waits for it, at
-    most ten seconds. If Kafka or the controller does not answer for longer, it goes on in the
+    from a former process. Then it looks the ends of the topic up, so that the next note covers what
+    that one wrote. From then on the former raises `Fenced`. The constructor waits for it, at most
+    ten seconds. If Kafka or the controller does not answer for longer, it goes on in the
     background: events and notes wait for it, at most `queue.buffering.max.messages`, and no event
     is sent before. All other calls that need it wait as well. If topic or stream turns out then to
     be one that cannot work, the log says so, and every call raises it.
@@ -242,10 +242,10 @@ class KafkaNotedProducer(Closing):
 
         `on_delivery(error, message)`, or `callback`, is called with the outcome; what it raises is
         logged. Raises, before anything is sent, `Fenced` if another process took over,
-        `DeliveryFailed` (see `on_failure`), and `Rejected` for an event that would be refused: for
-        another topic, outside a transaction if there are any, larger than the client or the topic
-        takes, with a time that is further from now than the topic allows, or of 0, which Kafka
-        takes for now, or below.
+        `DeliveryFailed` (see `on_failure`), and `Rejected` for an event that would be refused. It
+        is for another topic, outside a transaction if there are any, or larger than the client or
+        the topic takes. Or its time is further from now than the topic allows, or not above 0,
+        which Kafka takes for now.
 
         Until the producer has begun, events wait. One that is refused then was not delivered: a
         warning says why, and the others are sent. Raises `BufferError` if too many wait, and in a
@@ -415,7 +415,7 @@ class KafkaNotedProducer(Closing):
 
         One note leaves after the commit. If the block raises, the transaction is aborted, and what
         was produced and noted in it is dropped. Raises `DeliveryFailed` or `Conflict` if it had to
-        be aborted, so that all of its events are to be produced again, and `Unreachable` if the
+        be aborted: then all of its events are to be produced again. Raises `Unreachable` if the
         outcome of the commit is unknown: then nothing leaves until the next transaction begins, or
         `flush`, `idle` or `finish` is called, which find it out. They raise `Conflict` if it was an
         abort, and what was noted meanwhile is dropped; otherwise the next note covers both.

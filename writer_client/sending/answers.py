@@ -81,9 +81,9 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answered:
 def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> bool:
     """Whether a refused change of state can be sent in another form.
 
-    The refusal is then for a largest event time that the client added, for the domain, which a
-    change of state does not have, or for the join that a writer needs if the controller does not
-    know it.
+    The refusal is then for a largest event time that the client added, or for the domain, which a
+    change of state does not have. Or it is for the join that a writer needs if the controller does
+    not know it.
     """
     if result.status == "unknown_domain":
         return isinstance(result.last, tuple) and result.last[:1] not in ((), (note.domain,))

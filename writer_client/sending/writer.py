@@ -131,9 +131,9 @@ class Writer(ABC, Generic[Network]):
 
         Times are integers of the application's clock, Unix ms by convention, or aware `datetime`s.
         `max_time` is the largest event time written; times given to `wrote` count as well. Raises
-        `InvalidNote` at once if time or position goes back behind an earlier call, `Rejected` for
-        numbers outside int64, a `datetime` without a zone, and if the client notes the clock
-        automatically; `flush` raises refusals by the controller.
+        `InvalidNote` at once if time or position goes back behind an earlier call. Raises
+        `Rejected` for numbers outside int64, a `datetime` without a zone, and if the client notes
+        the clock automatically. `flush` raises refusals by the controller.
         """
         if self._notes_clock:
             message = (

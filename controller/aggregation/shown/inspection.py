@@ -81,10 +81,10 @@ class WriterRow:
     why. `silent_ms` is how long a live one has noted nothing while a controller served;
     `is_silent`: that is half its timeout, or more. At `out_at` it is excluded if it is silent until
     then and holds the watermark by then; null if it is ahead and no other noted a later time.
-    `session` is the process that has its name, `held` is why it lives and does not note, and
-    `observes` whether its last note says that it does (false until it notes after the controller
-    took the stream over). `times_out_in_ms` and `lower_without`, the lower that there would be
-    without it, are those of a holder of the domain asked for.
+    `session` is the process that has its name, and `held` why it lives and does not note.
+    `observes` is whether its last note says so; false until it notes after the controller took the
+    stream over. `times_out_in_ms` and `lower_without`, the lower that there would be without it,
+    are those of a holder of the domain asked for.
     """
 
     # moments on the service clock are computed from now, so time without a controller does not

@@ -28,10 +28,10 @@ NO_POSITION = "never named a position: no cut covers what it writes."
 class Hint:
     """A writer whose notes look wrong; `detail` says how, worded to follow the writer's name.
 
-    Its name was taken over three times or more in the last minute (`taken_over`), two processes
-    noted under it within the hour (`fenced`), its time is probably in `seconds`, it noted times and
-    never named a position, which others of the stream did (`no_position`), or it wrote rows below
-    the watermark within the last ten minutes (`late`).
+    `taken_over`: its name was taken over three times or more in the last minute. `fenced`: two
+    processes noted under it within the hour. `seconds`: its time is probably in seconds.
+    `no_position`: it noted times and never named a position, which others of the stream did.
+    `late`: it wrote rows below the watermark within the last ten minutes.
     """
 
     writer: str

@@ -4,10 +4,10 @@ Each of several controllers on one database answers for every stream. The owner 
 takes all requests for it, and the others forward theirs. So whatever any controller acknowledged
 went through the one task that makes the stream's marks, and every answer is the owner's.
 
-While a bucket has no owner, or its owner does not answer, a request is held until there is one that
-does, for at most `HOLD_S`, unless this controller is stopping and was the last. Forwarding notes
-twice is harmless: the second is accepted as a replay. `GET` and `PUT` are idempotent. Any other
-request is only forwarded again if it reached no controller.
+While a bucket has no owner that answers, a request is held for at most `HOLD_S`. It is not held if
+this controller is stopping and was the last. Forwarding notes twice is harmless: the second is
+accepted as a replay. `GET` and `PUT` are idempotent. Any other request is only forwarded again if
+it reached no controller.
 
 Notes for one owner are gathered to *frames*, a few of which are under way at a time. A frame is
 admitted by the secret that the controllers share, and each request in it by its own token.
