@@ -57,7 +57,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     domains, states = stream.settings.domains, _states(stream, decision)
     who = stream.record.name if len(domains) == 1 else f"{stream.record.name} ({domain})"
     if silence is None:
-        yield _decided(who, decision, lower)
+        yield _decided(who, decision, lower, has_writers=any(states.values()))
     else:
         yield f"{who} stands {_at(lower)}: {headline(stream)}"
     if reader is not None:
@@ -79,7 +79,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
         yield _would(would, lower)
 
 
-def _decided(who: str, decision: Decision, lower: int | None) -> str:
+def _decided(who: str, decision: Decision, lower: int | None, *, has_writers: bool) -> str:
     at = _at(lower)
     match decision:
         case Hold():
@@ -91,8 +91,11 @@ def _decided(who: str, decision: Decision, lower: int | None) -> str:
             return f"{who} advances from {shown_time(lower)} to {to}."
         case Sealed():
             return f"{who} is sealed {at}: it takes no more notes, and no mark follows."
-        case Quiet():
+        case Quiet() if has_writers:
             return f"{who} is quiet {at}: it waits for no writer, and everything noted is marked."
+        case Quiet():
+            none = "no writer has joined yet" if lower is None else "its writers left long ago"
+            return f"{who} stands {at}: {none}; nothing advances it."
 
 
 def _waiting_reader(reader: ReaderPlace, decision: Decision) -> str:
@@ -170,8 +173,6 @@ def _others(
     ]
     if resting:
         yield f"Not waited for: {', '.join(resting)}."
-    if not any(states.values()):
-        yield "No writer has joined yet."
 
 
 def _until(

@@ -6,7 +6,7 @@ import pytest
 
 from controller.aggregation.shown import silence
 from controller.aggregation.shown.silence import AGAIN, NOTHING_LATE
-from controller.service.maintenance import exclude_the_silent
+from controller.service.maintenance import exclude_the_silent, forget_departed
 from noted_time.rules import decisions
 from noted_time.values import shown_time
 from tests.support.controllers import GivenTime, serve_for
@@ -301,6 +301,23 @@ async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
     first = f"s stands at {shown_time(NINE_25)}: all 2 writers are silent, the last since {heard}"
     assert (await said(call))[:1] == [f"{first}; nothing advances it."]
     assert (await said(call))[2:4] == [NOTHING_LATE, AGAIN]
+
+
+async def test_a_stream_whose_writers_are_forgotten_is_not_called_quiet(
+    call: Caller, time: GivenTime
+) -> None:
+    """Neither is one that no writer has joined yet."""
+    before = await said(call)
+    await note(call, lima=NINE_25)
+    await call.note({"writer": "lima", "state": "finished"})
+    await call.put(S, {"writer_retention_ms": 1})
+    serve_for(call.controller, time, 900)
+    await call.controller._committer.submit(forget_departed)
+
+    assert [before[0], (await said(call))[0]] == [
+        "s stands before its first mark: no writer has joined yet; nothing advances it.",
+        f"s stands at {AT_NINE_25}: its writers left long ago; nothing advances it.",
+    ]
 
 
 async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing_is_late(
