@@ -99,6 +99,9 @@ def test_a_hold_that_is_too_long_is_refused_before_it_is_placed(
     dialog.element.get_by_label("For how long?").fill("91d")
 
     expect(dialog.dry_run).to_contain_text("Too long: a hold ends after 90d at most.")
+    expect(visit.button("Hold")).to_be_disabled()
+    dialog.element.get_by_label("For how long?").fill("90d")
+    expect(visit.button("Hold")).to_be_enabled()
 
 
 def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
@@ -115,6 +118,21 @@ def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: S
     eventually(lambda: seed.get(stalled.name)["writer_timeout_ms"], expected=hour)
     is_now = {"writer_timeout_ms": 3 * hour}
     assert (change["action"], change["is"], change["comment"]) == ("settings", is_now, WHY)
+
+
+def test_the_dry_run_of_a_setting_stays_in_sight_with_its_button(
+    visit: Visit, stalled: Stalled
+) -> None:
+    """Wherever the form is scrolled; numbers are read as they are shown."""
+    dialog = opened(visit, stalled.name, "Edit settings…")
+    last = dialog.element.get_by_label("Max offset jump")
+    expect(last).to_have_value("1,000,000,000,000")
+    last.fill("2,000")
+
+    expect(dialog.dry_run).to_contain_text("from 1,000,000,000,000 to 2,000.")
+    for field in (dialog.element.get_by_label("Writer timeout"), last):
+        field.focus()
+        assert visit.in_sight(dialog.dry_run, visit.button("Save"), field)
 
 
 def with_more_marks(seed: Calls, stalled: Stalled) -> int:

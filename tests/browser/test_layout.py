@@ -3,16 +3,14 @@
 import re
 import time
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Visiting, viewport
 from tests.support.browser import LAPTOP, PHONE, Visit, is_seen_within
 from tests.support.calls import HOUR_MS, Calls
-from tests.support.dashboards import MINUTE_MS, Stalled, crowd, many, wall_ms
+from tests.support.dashboards import MINUTE_MS, crowd, many, wall_ms
 from tests.support.served import Served
 
 NAME = "n" * 249
@@ -21,24 +19,6 @@ NAME = "n" * 249
 
 LEAST_WIDTH = 100
 """In a narrower column, in pixels, a name would be a column of letters."""
-
-LAG = "lag over wall time"
-
-
-def points_of(line: Locator) -> list[tuple[float, float]]:
-    """Return the corners of a line that is drawn."""
-    path = line.get_attribute("d") or ""
-    corners = [corner.split() for corner in re.split("[ML]", path) if corner]
-    return [(float(x), float(y)) for x, y in corners]
-
-
-def upright(line: Locator) -> set[float]:
-    """Return the x at which the line goes straight up or down."""
-    return {
-        here[0]
-        for here, there in pairwise(points_of(line))
-        if here[0] == there[0] and here[1] != there[1]
-    }
 
 
 def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> None:
@@ -63,17 +43,58 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
         assert wide <= 0, table
 
 
-def test_a_phone_jumps_to_the_sections(visiting: Visiting, stalled: Stalled) -> None:
-    """By buttons above them, which a laptop has no need of."""
-    visit = visiting(viewport=viewport(PHONE))
-    visit.open_stream(stalled.name)
+@pytest.mark.parametrize("size", [PHONE, LAPTOP])
+def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int, int]) -> None:
+    """With many writers the others are far below, on a laptop too."""
+    visit = visiting(viewport=viewport(size))
+    visit.open_stream("orders")
     jumps = visit.page.get_by_role("navigation", name="Sections")
     jumps.get_by_role("button", name="Ledger", exact=True).click()
 
     expect(visit.region("Ledger")).to_be_in_viewport()
     expect(visit.region("Ledger")).to_be_focused()
-    visit.page.set_viewport_size(viewport(LAPTOP))
-    expect(jumps).to_be_hidden()
+
+
+COLUMNS = """table => [...new Set([...table.querySelectorAll("td:not(.strip, .act)")]
+    .filter(cell => cell.offsetWidth).map(cell => cell.getBoundingClientRect().left))]"""
+ALIGNED = "element => getComputedStyle(element).textAlign"
+NARROW = (
+    "all => all.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText)"
+)
+
+
+def test_tables_have_two_straight_columns_on_a_phone(visiting: Visiting) -> None:
+    """Each as wide as what is in it."""
+    visit = visiting(viewport=viewport(PHONE))
+    for view, tables in (
+        ("/", ["Streams"]),
+        ("/streams/orders", ["Writers", "Segments", "Ledger"]),
+    ):
+        visit.open(view)
+        for name in tables:
+            table = visit.page.get_by_role("table", name=name, exact=True)
+            expect(table).to_be_visible()
+
+            assert len(table.evaluate(COLUMNS)) == 2, name
+            assert table.locator("td").evaluate_all(NARROW) == [], name
+
+
+def test_a_row_of_writers_is_one_line(visit: Visit, seed: Calls) -> None:
+    """Its bar leaves room for the name of a pod; buttons stand below their head."""
+    seed.make("pods")
+    pods = [f"orders-enricher-7d9f8b6c5d-{each}" for each in ("x2k9p", "q8wzr")]
+    for noted in (1, 2):
+        seed.post("pods", *({"writer": each, "time": noted, "position": {}} for each in pods))
+    why = visit.open_stream("pods")
+    table = visit.page.get_by_role("table", name="Writers")
+    name = table.locator("label").first.bounding_box()
+    head, buttons = table.locator("th").last, table.locator("td.act").first
+
+    assert name
+    assert name["height"] < 30
+    assert table.locator(".axis").inner_text() == "2"
+    assert [each.evaluate(ALIGNED) for each in (head, buttons)] == ["right"] * 2
+    expect(why.locator(".pill").first).to_contain_text(re.compile("^(holds|held)"))
 
 
 INHERITED = ["toString", "constructor", "__proto__"]
@@ -90,38 +111,6 @@ def test_names_that_every_object_has_are_names_like_others(visit: Visit, seed: C
         visit.open_stream("inherited", domain)
         noted = visit.rows("Writers").locator("[data-label=Noted]")
         expect(noted).to_have_text([*["\u2013"] * 3, "7"])
-
-
-def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
-    """However long the lag is."""
-    lags = [3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS]
-
-    def lagging(route: Route) -> None:
-        answer: dict[str, Any] = route.fetch().json()
-        at, lag_ms = answer["to"], lags[0]
-        point = {"at": at, "seq": 1, "lower": at - lag_ms, "upper": at - lag_ms, "marks": 1}
-        point |= {"upper_is_bound": True, "lag_ms": lag_ms, "excluded": [], "excluded_marks": 0}
-        route.fulfill(json=answer | {"points": [point], "before": None})
-
-    visit.page.route(re.compile("/v1/.*/history"), lagging)
-    while lags:
-        visit.open_stream("orders")
-        plot = visit.page.get_by_role("img", name=LAG)
-        expect(plot).to_be_visible()
-
-        labels = plot.locator("text[text-anchor=end]").all_text_contents()
-        assert len(set(labels)) >= 2, lags.pop(0)
-        lags.pop(0)
-
-
-def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
-    """At the same moment, straight down: for example when it advanced without a writer."""
-    visit.open_stream("orders")
-    plot = visit.page.get_by_role("img", name=LAG)
-    expect(plot).to_be_visible()
-
-    lower = visit.page.locator(".chart path.lower")
-    assert upright(lower) <= upright(plot.locator("path.lag")), "no step where lower steps"
 
 
 def test_a_silent_stream_whose_watermark_went_on_without_a_writer_is_an_alarm(

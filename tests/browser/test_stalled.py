@@ -133,9 +133,9 @@ def test_all_that_is_known_of_a_stream_is_there(visit: Visit) -> None:
 
 
 def test_an_unknown_stream_is_reported_and_leads_back(visit: Visit) -> None:
-    """By a link to those there are."""
-    visit.open("/streams/nowhere")
-    expect(visit.alert).to_contain_text("There is no stream")
+    """By a link to those there are; the controller has answered."""
+    expect(visit.open("/streams/nowhere")).to_have_text("There is no stream nowhere")
+    expect(visit.page.locator("#pulse")).to_have_text("live")
     visit.page.get_by_role("link", name="All streams").click()
 
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Streams")

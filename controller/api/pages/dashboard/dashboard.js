@@ -7,7 +7,7 @@ import { askForSettings, askToEndHold, askToHold, askToRemove, askToSeal, askToT
 import { $, h, show } from "./elements.js";
 import { pointAt, stepTo } from "./history.js";
 import { streamsView, useAnother } from "./list.js";
-import { button, when } from "./parts.js";
+import { button, heading, when } from "./parts.js";
 import { choose, chosen, goTo, poll, state } from "./state.js";
 import { streamView } from "./stream.js";
 import { lasting, parsed } from "./values.js";
@@ -16,7 +16,7 @@ function render() {
   renderFault();
   const { fault, data } = state;
   if (fault?.code === "unknown_writer") chosen.picked = []; // one of them was forgotten meanwhile
-  if (isMissing(fault)) $("#main").replaceChildren();
+  if (isMissing(fault)) show($("#main"), h("main", missingView(fault)));
   else if (data.overview) show($("#main"), h("main", streamsView(data)));
   else if (data.explain) show($("#main"), h("main", streamView(data)));
   else $("#main").replaceChildren(); // the alert says why
@@ -36,26 +36,28 @@ const isMissing = (fault) =>
 function renderFault() {
   const { fault, at } = state;
   const pulse = $("#pulse");
-  pulse.className = `pulse ${fault ? "gone" : "live"}`;
-  pulse.textContent = fault ? "not live" : "live";
+  const isLive = !fault || isMissing(fault); // that there is none is an answer
+  pulse.className = `pulse ${isLive ? "live" : "gone"}`;
+  pulse.textContent = isLive ? "live" : "not live";
   const alert = $("#alert");
-  if (!fault) return alert.replaceChildren();
+  if (isLive) return alert.replaceChildren();
   const age = at && h("span", { "aria-live": "off" }, lasting(Date.now() - at));
-  const asOf = at && !isMissing(fault) && [" What is shown is ", age, " old, as of ", when(at), "; trying again."];
+  const asOf = at && [" What is shown is ", age, " old, as of ", when(at), "; trying again."];
   show(alert, h("div", ...faultText(fault), asOf ?? ""));
 }
 
 function faultText(fault) {
   if (!(fault instanceof Problem)) return ["No answer from the controller."];
-  const { status, message, code } = fault;
+  const { status, message } = fault;
   if (status == null) return [message];
   if (status >= 500) return [`No answer from the controller: ${message}.`];
-  if (isMissing(fault)) {
-    const domain = state.data.stream && code !== "unknown_stream" ? ` with the domain ${state.domain}` : "";
-    return [`There is no stream ${state.name}${domain}. `, h("a", { href: "#/" }, "All streams")];
-  }
   if (status === 401) return ["A token is needed to see anything here. ", button("Enter a token", "token")];
   return [`The controller refused: ${message}. `, status === 403 && useAnother()];
+}
+
+function missingView({ code }) {
+  const domain = state.data.stream && code !== "unknown_stream" ? ` with the domain ${state.domain}` : "";
+  return [h("div.head", heading(`There is no stream ${state.name}${domain}`)), h("a", { href: "#/" }, "All streams")];
 }
 
 // --- What the reader does

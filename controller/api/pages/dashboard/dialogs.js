@@ -7,7 +7,7 @@ import { change, get, poll, state } from "./state.js";
 import { settingName, settingsOf, settingText } from "./stream.js";
 import { durationMs, lasting, listed, many, narrowed, written } from "./values.js";
 
-/** Ask in a dialog. `dryRun` returns what would follow; `act` does it, and says what happened. */
+/** Ask in a dialog. `dryRun` returns what would follow, or throws a 422; `act` does it, and says what happened. */
 function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
   const dry = h("div.dry", { "data-role": "dry-run", "aria-live": "polite" }, "…");
   const why = input("why", { maxlength: 500 });
@@ -21,8 +21,15 @@ function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
   let looks = 0;
   const look = (note) => tried(async () => {
     const mine = ++looks;
-    const lines = await dryRun(form);
-    if (mine === looks) dry.replaceChildren(...[note, ...lines].filter(Boolean).map((line) => h("p", line)));
+    let isPossible = true;
+    const lines = await dryRun(form).catch((problem) => {
+      if (problem.status !== 422) throw problem;
+      isPossible = false;
+      return [problem.message];
+    });
+    if (mine !== looks) return;
+    dry.replaceChildren(...[note, ...lines].filter(Boolean).map((line) => h("p", line)));
+    press.disabled = !isPossible;
   });
   const submitted = (event) => {
     event.preventDefault();
@@ -34,7 +41,8 @@ function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
     });
   };
   const parts = [dry, fields, labelled("Why?", why, "Kept with the change."), fault];
-  const dialog = open(title, parts, h(isHarmful ? "button.danger" : "button.main", verb), submitted);
+  const press = h(isHarmful ? "button.danger" : "button.main", verb);
+  const dialog = open(title, parts, press, submitted);
   const form = dialog.firstChild;
   form.oninput = ({ target }) => target !== why && look();
   look();
@@ -87,14 +95,15 @@ export async function askToHold({ writer: name }) {
     fields: labelled("For how long?", field, "For example 90m, 4h or 1d."),
     dryRun: async () => {
       const forMs = durationMs(field.value);
-      if (!(forMs > 0)) return ["Enter a duration, for example 90m."];
-      if (forMs > longest) return [`Too long: a hold ends after ${lasting(longest)} at most.`];
+      if (!(forMs > 0)) throw new Problem(422, { detail: "Enter a duration, for example 90m." });
+      const isTooLong = forMs > longest;
+      if (isTooLong) throw new Problem(422, { detail: `Too long: a hold ends after ${lasting(longest)} at most.` });
       const until = Date.now() + state.skew + forMs;
       return [[`${name} is not excluded before `, when(until), ", however long it is silent. "
         + "If it holds the watermark, the watermark waits for it until then."]];
     },
     act: async (_, comment) => {
-      await change("POST", ["writers", name, "hold"], comment, { for_ms: durationMs(field.value) || 0 });
+      await change("POST", ["writers", name, "hold"], comment, { for_ms: durationMs(field.value) });
       say(`${name} is held.`, () => release(name, "undone"));
     },
   });
@@ -179,7 +188,8 @@ function settingValue(name, text, was) {
   if (text === "none" && /^max_(time|offset)/.test(name)) return null;
   if (name.endsWith("_ms")) return durationMs(text);
   if (name === "returning_writer") return text;
-  return /^\d+$/.test(text) ? narrowed(BigInt(text)) : NaN;
+  const digits = text.replaceAll(",", "");
+  return /^\d+$/.test(digits) ? narrowed(BigInt(digits)) : NaN;
 }
 
 /** Return the settings of a form that are not as they were; throws if one cannot be read. */

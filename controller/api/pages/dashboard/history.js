@@ -22,20 +22,24 @@ export function historySection(history) {
     points.length || before != null ? [charts(history), asTable] : h("p.empty", "There is no mark in this time."));
 }
 
-function charts({ from, to, before, points }) {
+function charts({ from, to, before: start, points: all }) {
+  const { before, points } = settled(from, to, start, all);
   const last = points.at(-1)?.lower ?? before;
   const isTime = isUnix(last);
   const width = Math.max(320, ($(".chart") ?? $("#main")).clientWidth);
-  const frame = { from, to, width, cursor: points[chosen.cursor] };
+  const frame = { from, to, width, cursor: all[chosen.cursor] };
   const lags = isTime ? lagLine(points, before, from, to) : [];
   const most = greatest([1, ...lags.map(([, lag]) => lag)]);
-  const low = before ?? points[0].lower;
-  const high = greatest([...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last]);
-  const flags = points.filter((point) => point.excluded_marks);
+  const lowest = before ?? points[0].lower;
+  const highest = greatest([...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last]);
+  const flags = all.filter((point) => point.excluded_marks);
+  const isLevel = lowest === highest; // then it is a line in the middle of the frame
+  const [low, high] = isLevel ? [minus(lowest, 1), minus(highest, -1)] : [lowest, highest];
   const clock = [greatest([from, low]), least([to, high])].map((at) => [at, at]);
-  const labels = { values: ticks(low, high, 5, isTime), name: (time) => (isUnix(time) ? localText(time) : time) };
+  const values = isLevel ? [lowest] : ticks(low, high, 5, isTime);
+  const labels = { values, name: (time) => (isUnix(time) ? shortened(localText(time)) : time) };
   const drawn = plot("lower and upper over wall time", frame, labels, [low, high], (x, line) => [
-    isTime && high > from && svg("path.clock", { d: line(clock) }),
+    isTime && highest > from && svg("path.clock", { d: line(clock) }),
     svg("path.upper", { d: line(stepped(points, "upper", null, from, to)) }),
     svg("path.lower", { d: line(stepped(points, "lower", before, from, to)) }),
     flags.map(({ at, excluded }) =>
@@ -47,6 +51,13 @@ function charts({ from, to, before, points }) {
     drawn,
     isTime && [h("div.key", h("span.k-lower", "lag behind the clock")), lagPlot(frame, lags, most)],
     frame.cursor && tip(frame));
+}
+
+/** The marks without those by which a young stream caught up at once, whose lag would set the scale. */
+function settled(from, to, before, points) {
+  const place = points.findLastIndex(({ at }) => at - from < (to - from) / 100);
+  if (before != null || place < 0) return { before, points };
+  return { before, points: [{ ...points[place], lag_ms: null }, ...points.slice(place + 1)] };
 }
 
 function lagPlot(frame, lags, most) {
@@ -65,15 +76,15 @@ function plot(label, frame, { values, name }, [low, high], draw) {
   const y = (value) => (PLOT.top + PLOT.height * (1 - share(value, low, high))).toFixed(1);
   const line = (points) => `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value)}`).join("L")}`;
   const height = PLOT.height + PLOT.top + 18;
-  const clock = (at) => (to - from > 20 * HOUR ? localText(at).slice(0, -3) : localText(at).slice(-8));
+  const clock = (at) => (to - from > 20 * HOUR ? shortened(localText(at).slice(0, -3)) : localText(at).slice(-8));
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label },
     values.map((value) => [
       svg("path.grid", { d: `M${PLOT.left} ${y(value)}H${width - PLOT.right}` }),
       svg("text", { x: PLOT.left - 8, y: +y(value) + 4, "text-anchor": "end" }, String(name(value))),
     ]),
     draw(x, line), cursor && svg("path.cursor", { d: `M${x(cursor.at)} ${PLOT.top}v${PLOT.height}` }),
-    ticks(from, to, width / 150, true).map((at) =>
-      svg("text", { x: x(at), y: height - 4, "text-anchor": "middle" }, clock(at))));
+    ticks(from, to, width / 150, true).map((at) => [at, clock(at)]).map(([at, text]) =>
+      svg("text", { x: Math.min(x(at), width - 3.5 * text.length), y: height - 4, "text-anchor": "middle" }, text)));
 }
 
 /** The corners of a line that stays level from each mark to the next, and to the end. */
@@ -105,16 +116,37 @@ const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
 const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) => each * HOUR)];
 
+const DAY = 24 * HOUR;
+const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
+
+/** The beginning of a day is that day. */
+const shortened = (text) => text.replace(/ 00:00(:00)?$/, "");
+
 /** The smallest of 1, 2, 5, 10, 20, … that is at least `size`. */
 function roundStep(size) {
   const ten = 10 ** Math.floor(Math.log10(Math.max(1, size)));
   return [ten, 2 * ten, 5 * ten].find((each) => each >= size) ?? 10 * ten;
 }
 
+const timeStep = (size) => TIME_STEPS.find((each) => each >= size) ?? roundStep(size / DAY) * DAY;
+
+/** The first moments of months, in the reader's zone. */
+function months(low, high, size) {
+  const step = MONTHS.find((each) => each * 30 * DAY >= size);
+  const start = new Date(low).getFullYear();
+  const found = [];
+  for (let month = -12 * (start % 50), at = 0; at <= high; month += step) {
+    at = new Date(start, month).getTime();
+    if (at >= low && at <= high) found.push(at);
+  }
+  return found;
+}
+
 /** Round values from `low` to `high`: at most `most` steps, and at least `most` / 2.5. */
 function ticks(low, high, most, isTime) {
   const size = Number(minus(high, low)) / most;
-  const step = BigInt((isTime && size > 500 && TIME_STEPS.find((each) => each >= size)) || roundStep(size));
+  if (isTime && size > 7 * DAY && isUnix(low) && isUnix(high)) return months(low, high, size);
+  const step = BigInt((isTime && size > 500 && timeStep(size)) || roundStep(size));
   const shift = BigInt(isUnix(low) ? new Date(low).getTimezoneOffset() * 60_000 : 0);
   const rest = (BigInt(low) - shift) % step;
   const found = [];

@@ -7,7 +7,7 @@ import {
   when, writerCounts,
 } from "./parts.js";
 import { address, chosen, PAGE } from "./state.js";
-import { counted, greatest, isUnix, lasting, many, share } from "./values.js";
+import { counted, greatest, isUnix, lasting, least, many, share } from "./values.js";
 
 export function streamsView({ overview: { now, streams, total, unanswered, conditions, next } }) {
   const { search, start } = chosen;
@@ -51,8 +51,10 @@ function spark(lag) {
   const known = lag.map((value, place) => [place, value]).filter(([, value]) => value != null);
   if (known.length < 2) return null;
   const most = greatest([1, ...known.map(([, value]) => value)]);
-  const points = known.map(([place, value]) =>
-    `${(place / (lag.length - 1)) * 92},${(21 - share(value, 0, most) * 19).toFixed(1)}`);
+  const shares = known.map(([place, value]) => [place, share(value, 0, most)]);
+  const high = 1 + least(shares.map(([, each]) => each)); // a steady lag is a line in the middle
+  const points = shares.map(([place, each]) =>
+    `${(place / (lag.length - 1)) * 92},${(21 - (each / high) * 19).toFixed(1)}`);
   const label = `lag, at most ${lasting(most)}`;
   return svg("svg", { class: "spark", viewBox: "0 0 92 22", role: "img", "aria-label": label },
     svg("polyline.lower", { points: points.join(" ") }));

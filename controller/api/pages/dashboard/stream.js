@@ -18,8 +18,9 @@ export function streamView(data) {
   const pair = [readersSection(data, scale), segmentsSection(data)];
   const last = [ledgerSection(data), settingsSection(data.stream)];
   return [
-    h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), heading(state.name), domainTabs(data.stream)),
-    jumps([...first, ...pair, ...last]), first, h("div.pair", pair), last,
+    h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), heading(state.name), domainTabs(data.stream),
+      jumps([...first, ...pair, ...last])),
+    first, h("div.pair", pair), last,
   ];
 }
 
@@ -32,13 +33,14 @@ const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-
 function whySection({ explain, writers: { states } }) {
   const { lower, now, sentences, would, waiting_for: [first] } = explain;
   const row = { ...explain, ...first };
+  const isNext = lower != null && explain.decision === "hold" && !isHeld(row); // in the words of the first sentence
   const lines = sentences.map(said);
   if (would) lines.push(["What if without ", h("strong", listed(chosen.picked)), "? ", lines.pop()]);
   return section("Why", null, h("div.why",
     h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
       h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
     h("div.said", lines.map((line) => h("p", line)),
-      h("p.counts", pill(condition(row, explain.silence)),
+      h("p.counts", pill(isNext ? ["holds", "ok"] : condition(row, explain.silence)),
         isHeld(row) && soft("since ", when(now - first.held_for_ms)), writerCounts(states)))));
 }
 
@@ -94,7 +96,7 @@ function ledgerSection({ ledger, changes }) {
   }));
   const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
     tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
-      cell("From", from !== undefined && when(from)), cell("To", to !== undefined && whenBeyond(to, from)),
+      cell("From.n", from !== undefined && when(from)), cell("To.n", to !== undefined && whenBeyond(to, from)),
       cell("By", by), cell("Why", comment)));
   const hasMore = (ledger.next != null || changes.next != null) && chosen.entries < 1000;
   return section("Ledger", [soft("marks that advanced without a writer, and manual changes")],
@@ -135,7 +137,7 @@ export const settingName = (name) => inWords(name[0].toUpperCase() + name.slice(
 export function settingText(name, value) {
   if (value == null) return "none";
   if (Array.isArray(value)) return value.join(" ") || "–";
-  return name.endsWith("_ms") ? lasting(value, 9) : String(value);
+  return name.endsWith("_ms") ? lasting(value, 9) : counted(value);
 }
 
 function settingsSection(stream) {

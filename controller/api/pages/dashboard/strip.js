@@ -29,10 +29,12 @@ function bar(kind, scale, from, to) {
 }
 const watermarkLine = (scale) => scale.lower != null && h("b", { "data-left": scale.at(scale.lower).toFixed(2) });
 const track = (scale, shown) => scale && h("div.track", shown, watermarkLine(scale));
-const axis = ({ low, high }) => [
-  h("span.hidden", "Noted time, beyond the watermark"),
-  h("div.axis", { "aria-hidden": "true" }, when(low), when(high)),
-];
+/** What heads the bars: both ends, and one if they read alike, as of a single writer. */
+function axis({ low, high }) {
+  const ends = [when(low), when(high)];
+  if (ends[0].textContent === ends[1].textContent) ends.pop();
+  return [h("span.hidden", "Noted time, beyond the watermark"), h("div.axis", { "aria-hidden": "true" }, ends)];
+}
 
 // --- Writers
 
@@ -62,7 +64,7 @@ function writerRow(row, lower, scale, now) {
     cell("Times out in.n", until > now ? ["held by an operator until ", when(until), held && ` (${held})`]
       : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
     cell("Without it.n", without != null && (without === lower ? soft("no change") : whenBeyond(without, lower))),
-    cell("Actions.bare.act", may() && writerButtons(row, now)));
+    cell("Actions.bare.num.act", may() && writerButtons(row, now)));
 }
 
 function writerBar({ state: is }, time, lower, scale, holds) {

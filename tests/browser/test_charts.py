@@ -1,0 +1,131 @@
+"""The charts of a stream: what they show of its marks, and how their axes are labelled."""
+
+import re
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from playwright.sync_api import Locator, Route, expect
+
+from tests.support.browser import Visit
+from tests.support.calls import HOUR_MS
+from tests.support.dashboards import MINUTE_MS
+
+LAG = "lag over wall time"
+VALUES = "lower and upper over wall time"
+NOON = 1_357_041_600_000
+MIDDLE = 81.0
+"""The height at which a level line is drawn."""
+
+
+def points_of(line: Locator) -> list[tuple[float, float]]:
+    """Return the corners of a line that is drawn."""
+    path = line.get_attribute("d") or ""
+    corners = [corner.split() for corner in re.split("[ML]", path) if corner]
+    return [(float(x), float(y)) for x, y in corners]
+
+
+def upright(line: Locator) -> set[float]:
+    """Return the x at which the line goes straight up or down."""
+    return {
+        here[0]
+        for here, there in pairwise(points_of(line))
+        if here[0] == there[0] and here[1] != there[1]
+    }
+
+
+def charted(visit: Visit, *marks: tuple[int, int], to: int) -> tuple[Locator, Locator]:
+    """Show a stream of these marks, moments and times, up to a moment; returns both charts."""
+
+    def answered(route: Route) -> None:
+        answer: dict[str, Any] = route.fetch().json()
+        points = [
+            {"at": at, "seq": seq, "lower": lower, "upper": lower, "marks": 1, "lag_ms": at - lower}
+            | {"upper_is_bound": True, "excluded": [], "excluded_marks": 0}
+            for seq, (at, lower) in enumerate(marks, start=1)
+        ]
+        shown = {"from": marks[0][0], "to": to, "points": points, "before": None}
+        route.fulfill(json=answer | shown)
+
+    visit.page.unroute_all()
+    visit.page.route(re.compile("/v1/.*/history"), answered)
+    visit.open_stream("orders")
+    plots = [visit.page.get_by_role("img", name=name) for name in (VALUES, LAG)]
+    for plot in plots:
+        expect(plot).to_be_visible()
+    return plots[0], plots[1]
+
+
+def labels(plot: Locator) -> list[str]:
+    """Return the labels of the values."""
+    return plot.locator("text[text-anchor=end]").all_text_contents()
+
+
+def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
+    """However long the lag is."""
+    for lag in (3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS):
+        _, plot = charted(visit, (NOON, NOON - lag), to=NOON)
+
+        assert len(set(labels(plot))) >= 2, lag
+
+
+def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
+    """At the same moment, straight down: for example when it advanced without a writer."""
+    visit.open_stream("orders")
+    plot = visit.page.get_by_role("img", name=LAG)
+    expect(plot).to_be_visible()
+
+    lower = visit.page.locator(".chart path.lower")
+    assert upright(lower) <= upright(plot.locator("path.lag")), "no step where lower steps"
+
+
+def test_years_are_labelled_by_their_first_days(visit: Visit) -> None:
+    """And their lag by round numbers of days."""
+    begin = round(datetime(2003, 5, 17, tzinfo=UTC).timestamp() * 1000)
+    times, lag = charted(visit, (NOON, begin), (NOON + HOUR_MS, NOON), to=NOON + 2 * HOUR_MS)
+
+    assert labels(times) == [f"{year}-01-01" for year in (2004, 2006, 2008, 2010, 2012)]
+    assert labels(lag) == ["0s", "1000d", "2000d", "3000d"]
+
+
+def test_a_watermark_that_stays_is_a_line_in_the_middle(visit: Visit) -> None:
+    """It has its time beside it."""
+    times, _ = charted(visit, (NOON, 86_400_000_000), to=NOON + MINUTE_MS)
+
+    assert {y for _, y in points_of(times.locator("path.lower"))} == {MIDDLE}
+    assert len(labels(times)) == 1
+
+
+def test_what_a_young_stream_catches_up_at_once_does_not_set_the_scale(visit: Visit) -> None:
+    """Its first marks, which fall on one pixel, would be all that is seen of the lag."""
+    marks = [(NOON, NOON - 1000 * HOUR_MS), (NOON + 9, NOON)]
+    _, lag = charted(visit, *marks, to=NOON + MINUTE_MS)
+
+    assert labels(lag)[-1] == "1m"
+
+
+def test_the_last_label_lies_within_the_frame(visit: Visit) -> None:
+    """Also where the end is a round moment."""
+    for to in (NOON + 10 * MINUTE_MS, NOON + 48 * HOUR_MS):
+        times, _ = charted(visit, (NOON, NOON), to=to)
+        frame, last = times.bounding_box(), times.locator("text").last.bounding_box()
+
+        assert frame
+        assert last
+        assert last["x"] + last["width"] <= frame["x"] + frame["width"]
+
+
+def test_a_steady_lag_is_a_line_in_the_middle_of_its_row(visit: Visit) -> None:
+    """Not on the edge of the row."""
+
+    def steady(route: Route) -> None:
+        answer: dict[str, Any] = route.fetch().json()
+        for stream in answer["streams"]:
+            for row in stream["domains"]:
+                row["lag"] = [5000] * 9
+        route.fulfill(json=answer)
+
+    visit.page.route(re.compile("/v1/overview"), steady)
+    visit.open()
+    line = visit.rows("Streams").first.locator("polyline")
+    expect(line).to_have_attribute("points", re.compile(r"^(\S+,11.5 ?)+$"))
