@@ -22,11 +22,12 @@ LEAST_WIDTH = 100
 
 
 def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> None:
-    """Of streams in the list, of writers and groups beside the others; nothing scrolls sideways."""
+    """Nor do long reasons: of streams, of writers and groups; nothing scrolls sideways."""
     empty.make(NAME)
     empty.post(NAME, {"writer": NAME}, {"writer": "short"})
     empty.post(NAME, {"writer": NAME, "time": 1, "position": {"0": 1}})
     empty.call("PUT", f"/{NAME}/reader-groups/{NAME}/readers/r", {"position": {"0": 1}})
+    empty.call("POST", f"/{NAME}/writers/short/hold", {"for_ms": HOUR_MS}, comment="why " * 99)
     visit = visiting(empty.url)
     for view, table in (("/", "Streams"), (f"/streams/{NAME}", "Writers"), ("", "Readers")):
         if view:

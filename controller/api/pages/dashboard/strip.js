@@ -61,7 +61,7 @@ function writerRow(row, lower, scale, now) {
     cell("Noted", row.is_expected ? "never" : when(time)),
     cell("Last heard.n", row.is_expected ? "never"
       : isUnix(heard) && h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`)),
-    cell("Times out in.n", until > now ? ["held by an operator until ", when(until), held && ` (${held})`]
+    cell("Times out in.n", until > now ? h("div.hint", "held by an operator until ", when(until), held && ` (${held})`)
       : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
     cell("Without it.n", without != null && (without === lower ? soft("no change") : whenBeyond(without, lower))),
     cell("Actions.bare.num.act", may() && writerButtons(row, now)));
