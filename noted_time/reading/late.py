@@ -75,14 +75,16 @@ class LateReports:
         """Return the reports that were last seen at or after `at` (Unix ms)."""
         return LateReports((each for each in self if each.last_seen >= at), self.known_from)
 
-    def reach_back_to(self, at: int) -> bool:
-        """Whether no report seen at or after `at` was forgotten because there were too many.
+    def reach_back_to(self, at: int, kept_from: int = MIN_INT64) -> bool:
+        """Whether no report seen at or after `at` (Unix ms) was forgotten.
 
-        Those are the oldest, and leave half of the reports or more, until these are too old.
+        Those from before `kept_from` are, as too old. If there were too many, the oldest are, which
+        leaves half of the reports or more, until these are too old.
         """
-        if self.known_from == MIN_INT64 or len(self) < FEW_LATE:
+        if self.known_from == MIN_INT64:
             return True
-        return min(each.last_seen for each in self) <= at
+        is_kept = len(self) < FEW_LATE or min(each.last_seen for each in self) <= at
+        return is_kept and at >= kept_from
 
     def _put(self, report: LateReport) -> LatePlace:
         place = report.place

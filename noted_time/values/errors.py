@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noted_time.values.fencing import Session
 from noted_time.values.log_id import OtherLog
 from noted_time.values.membership import Late, Missing
-from noted_time.values.times import Beyond, shown_time
+from noted_time.values.times import Beyond, counted, shown_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +339,7 @@ class Fenced(Rejected):
     """
 
     def __init__(self, writer: str, held: Session, rows: int) -> None:
-        written = f"{rows} rows" if rows else "what was"
+        written = counted(rows, "row") if rows else "what was"
         super().__init__(
             f"writer {writer!r} is fenced: {held.who} took its name over at "
             f"{shown_time(held.since)}, so this process notes nothing any more, and {written} "

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from noted_time import Conflict, Rejected, Unreachable
 from noted_time.client import Json, stream_path
-from noted_time.values import UNIX_MS, duration_ms, shown_duration, shown_seconds, shown_time
+from noted_time.values import UNIX_MS, duration_ms, shown_seconds, shown_time
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.terminal.options import NONE, DomainOption, LimitOption, Stream, offsets, option
 from noted_time_cli.terminal.output import console, echo, escaped, print_table, table
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 HOLDERS: Columns = {
     "writer": "writer",
     "time": lambda each: shown_time(each["time"]),
-    "held for": lambda each: shown_duration(each["held_for_ms"]),
-    "times out in": lambda each: shown_duration(each["times_out_in_ms"]),
+    "held for": lambda each: shown_seconds(each["held_for_ms"]),
+    "times out in": lambda each: shown_seconds(each["times_out_in_ms"]),
     "lower without it": lambda each: shown_time(each["lower_without"]),
 }
 

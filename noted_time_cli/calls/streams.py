@@ -12,6 +12,7 @@ from noted_time.client import Json, stream_path
 from noted_time.values import (
     Rejected,
     UnknownStream,
+    counted,
     duration_ms,
     log_id,
     shown_duration,
@@ -143,7 +144,7 @@ def _dropped(call: Caller, stream: str, settings: Json) -> str:
     except UnknownStream:
         return ""
     counts = would["dropped"].items()
-    return ", ".join(f"{count:,} marks of {domain}" for domain, count in counts if count)
+    return ", ".join(f"{counted(count, 'mark')} of {domain}" for domain, count in counts if count)
 
 
 def _number(text: str) -> int:
@@ -244,8 +245,8 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     body = {"cut": offsets(cut), "final_times": times}
     path = stream_path(stream, "writers")
     states = call.ask("GET", path, query={"limit": 1})["states"]
-    counted = ", ".join(f"{number:,} {state}" for state, number in states.items())
-    say(f"{stream} has {counted} writers.")
+    members = ", ".join(f"{number:,} {state}" for state, number in states.items())
+    say(f"{stream} has {members} writers.")
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
     sealed = call.ask("POST", path, query=query, body=body)

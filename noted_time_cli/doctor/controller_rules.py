@@ -22,6 +22,7 @@ UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 """What OpenSSL says of a certificate that no authority signed that is known here."""
 
 TRUST = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
+START = "start it (noted-time serve), or name another by --url"
 STRANGE = "no controller listens there: correct --url; a Kafka broker is named by --kafka"
 
 
@@ -33,14 +34,9 @@ def unreached(why: str, other: str | None, taken: str) -> str:
     >>> unreached("Server disconnected without sending a response.", None, "from --url")
     'no controller listens there: correct --url; a Kafka broker is named by --kafka; this URL is ...
     """
-    remedy = "start it (noted-time serve), or name another by --url"
-    if other:
-        remedy = f"use {other}"
-    elif UNTRUSTED in why:
-        remedy = TRUST
-    elif "SSL" in why or "disconnected" in why:
-        remedy = STRANGE
-    return f"{remedy}; this URL is {taken}"
+    remedies = ((UNTRUSTED, TRUST), ("SSL", STRANGE), ("disconnected", STRANGE), ("", START))
+    remedy = next(remedy for words, remedy in remedies if words in why)
+    return f"{f'use {other}' if other else remedy}; this URL is {taken}"
 
 
 def clock(date: str | None, sent: int, received: int) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from noted_time.values import MAX_INT64, Unreachable, shown_duration
+from noted_time.values import MAX_INT64, Unreachable, counted, shown_duration
 from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, judged
 
@@ -132,4 +132,4 @@ def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
         (strange, f"segments that are noted and no partition: {strange}", "name another topic"),
         (bare, f"partitions with records and no position: {bare}", "have each producer note"),
     )
-    return judged("segments", faults, f"{len(known)} partitions, {len(noted)} of them noted")
+    return judged("segments", faults, f"{counted(len(known), 'partition')}, {len(noted)} noted")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noted_time.values import floored
 from tests.cli.conftest import Commands
 from tests.support.calls import HOUR_MS
+from tests.support.odd_controller import odd_controller
 from tests.support.served import Served
 
 TEN = 1_357_034_400_000
@@ -165,10 +166,19 @@ def test_windows_that_changed_have_a_line_each(run: Commands, served: Served, st
     line = ["2013-01-01T09:00:00Z", "2013-01-01T10:00:00Z", "112", "shop"]
     assert (found.table, recent.table, later.table) == ([columns, line], [columns, line], [columns])
     assert [each.status for each in (found, recent, later)] == [0, 0, 0]
-    assert found.err == (
-        "noted-time: the ledger does not reach back so far: other windows may have changed, too\n"
+    assert (found.err, recent.err, later.err) == ("", "", "")
+
+
+def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
+    """It keeps reports for 90 days; while it has forgotten none, any moment may be asked about."""
+    answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}
+    with odd_controller({"/windows": answer}) as url:
+        said = Commands(url)("changed-since", "2020-01-01T00:00Z", "s")
+
+    assert (said.status, said.err) == (
+        0,
+        "noted-time: the ledger does not reach back so far: other windows may have changed, too\n",
     )
-    assert (recent.err, later.err) == ("", "")
 
 
 def test_a_list_of_windows_that_is_cut_short_ends_with_3(

@@ -283,11 +283,11 @@ def test_a_topic_is_the_log_of_the_stream_by_its_id(
 @pytest.mark.parametrize(
     ("position", "look", "facts"),
     [
-        ({"0": 5}, TopicLook("a", {0: 5}), ["1 partitions, 1 of them noted"]),
+        ({"0": 5}, TopicLook("a", {0: 5}), ["1 partition, 1 noted"]),
         ({"0": 6}, TopicLook("a", {0: 5}), ["segments noted beyond the end … 0 to 6 by UA"]),
         ({"0": 5, "3": 1}, TopicLook("a", {0: 5}), ["segments that are noted and no … [3]"]),
         ({"0": 5}, TopicLook("a", {0: 5, 1: 2}), ["partitions with records and no … [1]"]),
-        ({"0": 5}, TopicLook("a", {0: 5, 1: 0}), ["2 partitions, 1 of them noted"]),
+        ({"0": 5}, TopicLook("a", {0: 5, 1: 0}), ["2 partitions, 1 noted"]),
         ({}, TopicLook("a", {}, frozenset({0})), ["partitions without a leader: [0]"]),
     ],
 )

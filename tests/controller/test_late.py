@@ -249,19 +249,27 @@ async def test_windows_that_changed_are_those_reported_since(
     assert rest == later[1:]
 
 
-async def test_it_is_said_if_reports_do_not_reach_back(call: Caller, time: GivenTime) -> None:
-    """They are kept for 90 days; windows asked for without a moment do not depend on them."""
+async def test_a_first_question_about_changes_has_them_all(call: Caller, time: GivenTime) -> None:
+    """While no report was forgotten, whatever the moment."""
     await note(call, 10, 5)
     known = [
         (await call.get(f"{S}/windows", size_ms=10, **asked)).json()["changes_are_known"]
-        for asked in (
-            {},
-            {"changed_since": time.wall - 90 * DAY_MS},
-            {"changed_since": time.wall - 90 * DAY_MS - 1},
-        )
+        for asked in ({}, {"changed_since": time.wall - 900 * DAY_MS})
     ]
 
-    assert known == [True, True, False]
+    assert known == [True, True]
+
+
+def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
+    """By a moment from before those that are kept."""
+    late = LateReports(
+        [LateReport("pos", 1, 5, 5, 100, 100), LateReport("till", 1, 9, 9, 300, 300)]
+    )
+    before = late.reach_back_to(0, 200)
+    late.forget_before(200)
+
+    reached = [late.reach_back_to(at, 200) for at in (199, 200)]
+    assert (before, reached) == (True, [False, True])
 
 
 def test_reports_forgotten_because_there_were_too_many_are_missed() -> None:

@@ -273,7 +273,7 @@ def test_of_two_producers_of_one_name_the_younger_continues(
     younger.flush(60)
     older.note_time(NOON + 5)
     wait_until(lambda: older.client.is_fenced)
-    with pytest.raises(Fenced, match=r"took its name over .* 1 rows written"):
+    with pytest.raises(Fenced, match=r"took its name over .* 1 row written"):
         older.produce(value="c", event_time=NOON + 3)
 
     assert faultless(broker, served, topic).records == 2

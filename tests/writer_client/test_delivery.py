@@ -336,7 +336,7 @@ def test_the_ends_are_not_final_while_an_event_is_under_way() -> None:
     """Nor in a transaction: an idle or finished writer has no events to come."""
     tracker = DeliveryTracker(Noting())
     event = tracker.produced(5)
-    with pytest.raises(Rejected, match="1 events are not delivered yet"):
+    with pytest.raises(Rejected, match="not delivered yet: 1 event; flush first"):
         tracker.ends()
     event.delivered(0, 7)
     assert tracker.ends() == {0: 8}

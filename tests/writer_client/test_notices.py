@@ -164,6 +164,25 @@ def test_a_flush_counts_the_rows_that_came_too_late() -> None:
     assert (first, second) == (Flushed(90, exclusion, 0), Flushed(None, None, 3))
 
 
+def test_late_rows_are_warned_of_with_the_time_of_the_latest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """At the first, and those since then when it closes."""
+    noted, hour = 1_357_034_400_000, 3_600_000
+    with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
+        client.note_time(noted, {0: 10})
+        client.wrote_late(1, noted - 2 * hour)
+        client.wrote_late(1, noted - hour, noted - 1)
+        client.wrote_late(1, noted - 3 * hour)
+
+    after = "written after {} time had been noted. Check the clock and the zone"
+    said = [each.getMessage() for each in caplog.records if " late, " in each.getMessage()]
+    assert [each.partition(": ")[2] for each in said] == [
+        f"1 row is late, by up to 2h (2013-01-01T08:00:00Z): it was {after.format('its')}",
+        f"3 rows are late, by up to 3h (2013-01-01T07:00:00Z): they were {after.format('their')}",
+    ]
+
+
 def note_each(
     network: Scripted, times: int, on_excluded: Callable[[Exclusion], object]
 ) -> list[str]:

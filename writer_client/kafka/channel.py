@@ -28,6 +28,7 @@ from noted_time.values import (
     Rejected,
     Session,
     Unreachable,
+    counted,
     shown_time,
 )
 from writer_client.at_exit import open_clients
@@ -319,8 +320,8 @@ class Channel:
             left_s = until - clocks.monotonic()
             if left_s <= 0:
                 raise Unreachable(
-                    f"Kafka has not taken {under_way} events of writer {self.client.writer!r} in "
-                    "time: they are kept and retried"
+                    f"writer {self.client.writer!r}: Kafka has not taken "
+                    f"{counted(under_way, 'event')} in time; all is kept and retried"
                 )
             try:
                 self._have_reported(partial(self.kafka.flush, min(left_s, REPORTS_S)))

@@ -23,6 +23,7 @@ from noted_time.values import (
     Rejected,
     Time,
     behind_of,
+    counted,
     join_into,
     unix_ms_of,
 )
@@ -367,7 +368,9 @@ class DeliveryTracker:
             if self.phase is Phase.UNRESOLVED:
                 raise Rejected("whether the last transaction was committed is unknown: find out")
             if self.under_way:
-                raise Rejected(f"{self.under_way} events are not delivered yet: flush first")
+                raise Rejected(
+                    f"not delivered yet: {counted(self.under_way, 'event')}; flush first"
+                )
             self._close({})
             self.settle()
             ends = self._settled.ends

@@ -13,7 +13,15 @@ from functools import partial
 
 from noted_time.client import Outage
 from noted_time.reading import look_like_seconds, seconds_doubt
-from noted_time.values import Beyond, NotedTimeError, Rejected, Session, shown_time
+from noted_time.values import (
+    Beyond,
+    NotedTimeError,
+    Rejected,
+    Session,
+    counted,
+    shown_gap,
+    shown_time,
+)
 from writer_client.sending.outcome import Exclusion
 from writer_client.sending.vouched import HeldBack
 
@@ -39,6 +47,8 @@ class Notices:
         self._doubted = False
         self._is_behind = False
         self._late_reported = 0
+        self._lateness = (0, 0)
+        """How far the row is late that is latest since the last report, and its time."""
         self._late_after = 0.0
 
     def __bool__(self) -> bool:
@@ -130,16 +140,23 @@ class Notices:
             held.who,
         )
 
+    def wrote_late(self, least: int, bound: int) -> None:
+        """Count rows with times from `least` on, written although all below `bound` were noted."""
+        self._lateness = max(self._lateness, (bound - least, least))
+
     def late(self, total: int, now: float) -> None:
         """Report the number of late rows, at the first and then once in a while."""
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
+            far, least = self._lateness
+            self._lateness = (0, 0)
+            by = f", by up to {shown_gap(least, least + far)} ({shown_time(least)})" if far else ""
             self._warn(
-                "%s: %d %s below a time that it had noted or that the stream had passed: readers "
-                "may have closed their windows. Check the clock and the zone, and note only what "
-                "is complete",
-                *(total, "row was written" if total == 1 else "rows were written"),
+                "%s: %s %s late%s: %s written after %s time had been noted. Check the clock and "
+                "the zone",
+                counted(total, "row"),
+                *(("is", by, "it was", "its") if total == 1 else ("are", by, "they were", "their")),
             )
 
     def closed(self, calls: int, last: int | None, error: BaseException | None, late: int) -> None:

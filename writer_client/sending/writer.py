@@ -252,6 +252,8 @@ class Writer(ABC, Generic[Network]):
         with self._noting():
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
             total = self._outbox.late(self._named(domain), late)
+            bound = self.late_below(domain)
+            self._notices.wrote_late(late.least, late.least if bound is None else bound)
             self._notices.late(total, clocks.monotonic())
         self._notices.tell()
 

@@ -15,7 +15,7 @@ from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
 from noted_time.reading import ReaderPlace
 from noted_time.rules import Forecast, MemberState, Would, lower_without
-from noted_time.values import Waiting, counted, shown_gap, shown_seconds, shown_time
+from noted_time.values import UNIX_MS, Waiting, counted, shown_gap, shown_seconds, shown_time
 
 REASON_WORDS = {
     "timed_out": "timed out",
@@ -272,7 +272,9 @@ def _at(lower: int | None) -> str:
 
 
 def _later(lower: int | None, then: int) -> str:
-    return "" if lower is None else f", {shown_gap(lower, then)} later"
+    if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # as of seconds to ms
+        return ""
+    return f", {shown_gap(lower, then)} later"
 
 
 def listed(names: Sequence[str], number: int) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
 from noted_time.reading import by_writer, look_like_seconds, seconds_doubt
-from noted_time.values import shown_gap, shown_seconds
+from noted_time.values import counted, shown_gap, shown_seconds
 
 EXAMINED = 10_000
 """Maximum number of members that are examined, which takes 2 ms."""
@@ -57,10 +57,11 @@ def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
     for each in by_writer(recent):
         span = shown_seconds(max(LATELY_MS, now - each.first_seen))
         far = f", up to {shown_gap(each.least, each.least + each.behind)} late" * bool(each.behind)
-        rows = f"{each.rows:,} row{'' if each.rows == 1 else 's'}"
         member = stream.aggregator.domains.members.get(each.writer)
         doubt = "." if member is None or member.exclusion else ": wrong clock or zone?"
-        detail = f"wrote {rows} below the watermark in the last {span}{far}{doubt}"
+        detail = (
+            f"wrote {counted(each.rows, 'row')} below the watermark in the last {span}{far}{doubt}"
+        )
         yield Hint(each.writer, "late", detail)
 
 

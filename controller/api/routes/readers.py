@@ -226,7 +226,7 @@ async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
     found = changed_windows(history, tiling, coverage, since, after=after)
     page = await page_of(map(CompleteWindowAnswer.of, found), limit)
     further = page.last.end if page.last else after
-    are_kept = since >= controller.now_ms - RECORDS_KEPT_MS
+    kept_from = controller.now_ms - RECORDS_KEPT_MS
     return reply(
         CompleteWindowsPage(
             state.id,
@@ -234,7 +234,7 @@ async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
             further,
             page.has_more,
             state.record.logs,
-            are_kept and coverage.late.reach_back_to(since),
+            coverage.late.reach_back_to(since, kept_from),
         )
     )
 
