@@ -130,7 +130,7 @@ def test_a_silent_stream_whose_watermark_went_on_without_a_writer_is_an_alarm(
     expect(visit.rows("Streams").first).to_contain_text("silent")
     expect(visit.rows("Streams").first.locator(".pill.bad").first).to_be_visible()
 
-    expect(visit.open_stream("b")).to_contain_text("all 2 writers are silent")
+    expect(visit.open_stream("b")).to_contain_text("both writers are silent")
     expect(visit.rows("Writers").filter(has_text="never")).to_contain_text(
         re.compile("never.*never")
     )

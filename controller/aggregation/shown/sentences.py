@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.silence import Silence, excluded, headline, remedies
+from controller.aggregation.shown.silence import Silence, all_of, excluded, headline, remedies
 from controller.aggregation.shown.suspect_notes import EXAMINED, Hint
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
@@ -224,7 +224,7 @@ def _left_out(
     if decision.holders > MOST_SUPPOSED:
         return one
     would = stream.aggregator.would(domain, names, None, stream.service_ms(now))
-    every = "both" if decision.holders == 2 else f"all {decision.holders}"  # noqa: PLR2004 - a pair
+    every = all_of(decision.holders)
     return f"{one} {_without(every, 'what they write', lower, would.lower)}"
 
 

@@ -47,6 +47,15 @@ def never_came(member: Member) -> bool:
     return member.heard_at is None and member.expected_at is not None
 
 
+def all_of(number: int) -> str:
+    """Return what several are called together.
+
+    >>> all_of(2), all_of(3)
+    ('both', 'all 3')
+    """
+    return "both" if number == 2 else f"all {number:,}"  # noqa: PLR2004 - a pair
+
+
 def headline(stream: StreamState) -> str:
     """Return who is silent and since when, of a stream that is: what follows where it stands."""
     census, out = stream.aggregator.domains.census.members, [*excluded(stream)]
@@ -56,7 +65,7 @@ def headline(stream: StreamState) -> str:
         who = f"none of its {number:,} writers has" if number > 1 else "its only writer has never"
         return f"{who} {'ever ' if number > 1 else ''}noted; nothing advances it."
     last = f"{', the last' if number > 1 else ''} since {shown_time(max(heard))}" if heard else ""
-    who = f"all {number:,} writers are" if number > 1 else "its only writer is"
+    who = f"{all_of(number)} writers are" if number > 1 else "its only writer is"
     if census["finished"]:
         who = "all writers that have not finished are"
     return f"{who} {f'silent{last}' if are_silent else 'excluded'}; nothing advances it."

@@ -302,7 +302,7 @@ async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
     serve_for(call.controller, time, 90_000)
     await call.controller._committer.submit(exclude_the_silent)
 
-    first = f"s stands at {shown_time(NINE_25)}: all 2 writers are silent, the last since {heard}"
+    first = f"s stands at {shown_time(NINE_25)}: both writers are silent, the last since {heard}"
     assert (await said(call))[:1] == [f"{first}; nothing advances it."]
     assert (await said(call))[2:4] == [NOTHING_LATE, AGAIN]
 
