@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from examples.flights.cli import app as flights_app
 from noted_time_cli.app import app
+from noted_time_cli.terminal.output import console, table
 from tests.cli.conftest import Commands
 from tests.support.page import ROOT, text_of
 from tests.support.processes import environment
@@ -148,3 +149,26 @@ def test_the_page_of_alternatives_names_commands_that_there_are() -> None:
             assert all((ROOT / each).exists() for each in words if each.startswith("tests/"))
         else:
             assert words == ["chaos", "--quick"]
+
+
+@pytest.mark.parametrize(
+    ("width", "has"),
+    [
+        (80, ["terminal-north", "2013-01-01T10:00:00.250Z", "2013-01-01T11:00:00.250Z"]),
+        (55, ["terminal-north", "2013-01-01", "2013-01-01"]),
+        (55, ["10:00:00.250Z", "11:00:00.250Z"]),
+        (40, ["from", "2013-01-01T10:00:00.250Z"]),
+    ],
+)
+def test_no_time_of_a_table_breaks(
+    width: int, has: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Too narrow a terminal shows the clock below the date, or each cell in a line of its own."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    times = {"from": "2013-01-01T10:00:00.250Z", "to": "2013-01-01T11:00:00.250Z"}
+    row = {"writer": "terminal-north", **times}
+    console().print(table({name: name for name in row}, [row]))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert has in [line.split() for line in lines]
+    assert max(map(len, lines)) <= width
