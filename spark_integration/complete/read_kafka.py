@@ -270,7 +270,7 @@ def _wait_until_there(
         raise Unreachable(
             f"topic {topic.name!r}, partition {first.segment}: a transaction that is still open "
             f"holds readers of committed records at {first.offset}, and the window's end cut is at "
-            f"{first.needed}: read it later, or see docs/guides/what-can-go-wrong.md, 'A "
+            f"{first.needed}: read it later, or see page 'What can go wrong', section 'A "
             "transaction hangs'"
         )
     ends = f"ends at {first.offset}" if first.segment in look.ends else "does not exist"
