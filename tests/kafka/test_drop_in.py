@@ -152,16 +152,25 @@ def test_an_event_that_kafka_would_refuse_takes_no_other_with_it(
     broker: Broker, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Kafka fails the whole batch of an event far ahead, so one that waited is judged by itself."""
+    failed: list[tuple[KafkaError | None, Message]] = []
     broker.stop()
     producer = start(wait=0)
     producer.produce(value="good", partition=0, event_time=unix_ms())
-    producer.produce(value="far", partition=0, event_time=unix_ms() + 7_200_000)
+    producer.produce(
+        value="far",
+        partition=0,
+        event_time=unix_ms() + 7_200_000,
+        on_delivery=lambda *report: failed.append(report),
+    )
     broker.start()
     with pytest.raises(DeliveryFailed, match=r"was not sent: .*after.max.ms=3600000"):
         producer.flush(60)
     producer.forgive()
     producer.flush(60)
 
+    ((error, message),) = failed
+    assert error is not None
+    assert (error.code(), message.value()) == (KafkaError.INVALID_TIMESTAMP, b"far")
     assert [each.value for each in broker.records(topic)] == [b"good"]
     assert "an event of writer 'berlin' was not sent: " in caplog.text
 

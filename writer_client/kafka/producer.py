@@ -628,11 +628,11 @@ class KafkaNotedProducer(Closing):
     # Calls that have waited for the begin
 
     def _send_kept(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`
-        """Send an event that has waited; one that is refused was not delivered.
+        """Send an event that has waited; one that is refused is reported as not delivered.
 
         It is judged by itself: Kafka would refuse the others of its batch as well.
         """
-        value, key, _, _, headers, stamp, _ = event
+        value, key, partition, asked, headers, stamp, _ = event
         try:
             self._limits.check(stamp, value, key, headers)
             self._send(*event, is_now=is_now)
@@ -640,6 +640,11 @@ class KafkaNotedProducer(Closing):
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
             with self._tracker.lock:
                 self._produced().failed(error)
+            if asked is not None:
+                sent = {"key": _encoded(key), "value": _encoded(value), "headers": headers}
+                is_timely = self._limits.earliest <= stamp <= self._limits.latest
+                why = _as_kafkas(error, is_timely=is_timely)
+                _report(asked, why, Message(self.topic, partition, error=why, **sent))
 
     def _note_kept(self, time: int, domain: str | None) -> None:
         """Note a time that has waited; a refusal is raised later."""
@@ -664,12 +669,31 @@ if hasattr(os, "register_at_fork"):
 def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
     def deliver(error: KafkaError | None, message: Message) -> None:
         first(error, message)
-        try:
-            second(error, message)
-        except Exception:  # noqa: BLE001 - it would be raised in whatever thread polls
-            log.exception("on_delivery failed")
+        _report(second, error, message)
 
     return deliver
+
+
+def _report(asked: OnDelivery, error: KafkaError | None, message: Message) -> None:
+    try:
+        asked(error, message)
+    except Exception:  # noqa: BLE001 - it would be raised in whatever thread polls
+        log.exception("on_delivery failed")
+
+
+def _as_kafkas(error: Exception, *, is_timely: bool) -> KafkaError:
+    """Return the error by which Kafka would have reported what was refused before it was sent."""
+    if isinstance(error.__cause__, KafkaException):
+        found: KafkaError = error.__cause__.args[0]
+        return found
+    if not isinstance(error, Rejected):
+        return KafkaError(KafkaError.INVALID_RECORD, str(error))
+    code = KafkaError.MSG_SIZE_TOO_LARGE if is_timely else KafkaError.INVALID_TIMESTAMP
+    return KafkaError(code, str(error))
+
+
+def _encoded(part: Text) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part
 
 
 def _agreed(timestamp: int, event_time: Time | None) -> int:
