@@ -285,7 +285,7 @@ def test_the_page_counts_all_of_a_time(broker: Broker, served: Served) -> None:
     flights.send(2, 1)
     elsewhere = {"127.0.0.1:9092": broker.address, BINDING: served.url}
     elsewhere['"flights"'] = '"board"'
-    page = Session(PAGE, elsewhere).run("KafkaNotedConsumer(")
+    page = Session(PAGE, elsewhere).run("origins = Counter()")
 
     assert page["origins"].total() in {10, 11, 12}
 
