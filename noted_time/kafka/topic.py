@@ -173,7 +173,7 @@ class Topic:
         except KafkaException as error:
             how = f"grant DESCRIBE and CREATE, or create it with one partition and {dict(settings)}"
             why = f"cannot be created: {error.args[0].str()}; {how}"
-            raise Unreachable(f"Kafka topic {self.name!r} {why}") from error
+            raise Unreachable(f"Kafka topic {self.name!r} {why}") from None
 
     def begins(self) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""
@@ -217,7 +217,7 @@ class Topic:
         try:
             brokers = self._cluster.admin.list_topics(self.name, TIMEOUT_S).brokers
         except KafkaException as error:
-            raise self._failed(error.args[0]) from error
+            raise self._failed(error.args[0]) from None
         kind = ResourceType.BROKER
         return [self._settings(kind, str(number), TIMEOUT_S) for number in brokers]
 
@@ -231,8 +231,8 @@ class Topic:
                 raise Rejected(
                     f"this client may not read the settings of Kafka {kind.name.lower()} {name!r}: "
                     "grant it the operation DESCRIBE_CONFIGS"
-                ) from error
-            raise self._failed(error.args[0]) from error
+                ) from None
+            raise self._failed(error.args[0]) from None
         return {each.name: each.value for each in found.values()}
 
     def _described(self, timeout_s: float = TIMEOUT_S) -> tuple[str | None, dict[int, int]]:
@@ -259,7 +259,7 @@ class Topic:
         try:
             found: TopicDescription = self._cluster.answer(futures[self.name], timeout_s + 1.0)
         except KafkaException as error:
-            raise self._failed(error.args[0]) from error
+            raise self._failed(error.args[0]) from None
         return found
 
     def _found(
@@ -290,7 +290,7 @@ class Topic:
                     found[at.partition] = Stamp(there.timestamp, there.offset)
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS:
-                    raise self._failed(error.args[0]) from error
+                    raise self._failed(error.args[0]) from None
             except TimeoutError:
                 continue
         return found

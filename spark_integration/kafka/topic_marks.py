@@ -162,4 +162,4 @@ def _rows(frame: DataFrame, topic: str, remedy: str) -> list[Row]:
     except (PySparkException, Py4JError) as error:
         if "UnknownTopicOrPartition" not in str(error):
             raise
-        raise Rejected(f"there is no Kafka topic {topic!r}: {remedy}") from error
+        raise Rejected(f"there is no Kafka topic {topic!r}: {remedy}") from None

@@ -1,6 +1,7 @@
 """What observers note of topics on a real broker; each mark is judged against each record."""
 
 import random
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -434,9 +435,11 @@ def test_a_function_that_is_not_there_is_refused(name: str) -> None:
 
 
 def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
-    """And not taken for one that is away."""
-    with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
+    """And not taken for one that is away; no traceback of Kafka's client stands before that."""
+    with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'") as refused:
         KafkaEnds(broker.config, "flihgts")
+
+    assert "KafkaException" not in "".join(traceback.format_exception(refused.value))
 
 
 class Ending:
