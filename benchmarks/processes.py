@@ -10,10 +10,11 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.store.migrate import migrate
 from examples.ports import free_port
+from noted_time_cli.bench import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Server:
     """A server process on a port of the loopback."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[Any]
     port: int
 
     def cpu_seconds(self) -> float:
@@ -39,9 +40,8 @@ class Server:
 @contextmanager
 def bare_server() -> Iterator[Server]:
     """Serve the bare 204 app for a while."""
-    port = free_port()
-    with _serving(["-m", "benchmarks.bare_app", str(port)], port) as server:
-        yield server
+    with bare.bare_server() as (process, port):
+        yield Server(process, port)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from noted_time_cli import demos, relay, spark
+from noted_time_cli.bench.measuring import bench
 from noted_time_cli.calls import (
     completing,
     explaining,
@@ -38,7 +39,7 @@ observe.add_typer(log.app)
 RUN, CALL, LOOK = "Run a controller", "Call a controller", "Look at examples"
 WRITE, READ = "Write to a stream", "Read a stream"
 for panel, commands in {
-    RUN: (serving.serve, serving.migrate),
+    RUN: (serving.serve, serving.migrate, bench),
     CALL: (
         doctor,
         explaining.explain,

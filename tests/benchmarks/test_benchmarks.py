@@ -22,12 +22,12 @@ from benchmarks import (
 )
 from benchmarks.against import Change, NotMeasured
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult, as_json, lines
-from benchmarks.load import drive
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
 from examples.trials import tables
+from noted_time_cli.bench.load import drive
 
 SLOW = Figure(
     "notes",

@@ -1,13 +1,13 @@
-"""A load of HTTP requests: keep-alive connections in a closed loop, over raw sockets and one epoll.
+"""A load of HTTP requests: keep-alive connections in a closed loop, over raw sockets.
 
-One process, prebuilt requests, and no more parsing than finds the end of an answer: a request costs
-the generator less than a bare server, so that it is the server which is measured. Linux only.
+One process, and no more parsing than finds the end of an answer: a request costs the generator
+less than a bare server, so that it is the server which is measured.
 """
 
 from __future__ import annotations
 
 import gc
-import select
+import selectors
 import socket
 from array import array
 from collections import Counter
@@ -23,6 +23,9 @@ HEADERS_END = b"\r\n\r\n"
 LENGTH = b"content-length: "
 ACCEPTED = b'"accepted"'
 TIMEOUT_S = 60.0
+
+LOOPBACK = "Host: 127.0.0.1\r\n"
+"""The headers of a request to a server on this machine."""
 
 
 @dataclass(slots=True)
@@ -54,24 +57,24 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ranked[max(0, ceil(len(ranked) * percent / 100) - 1)]
 
 
-def post(path: str, body: bytes) -> bytes:
+def post(path: str, body: bytes, headers: str = LOOPBACK) -> bytes:
     """Return the bytes of a POST request on a connection that stays open."""
-    return _with_body("POST", path, body)
+    return _with_body("POST", path, body, headers)
 
 
 def put(path: str, body: bytes) -> bytes:
     """Return the bytes of a PUT request on a connection that stays open."""
-    return _with_body("PUT", path, body)
+    return _with_body("PUT", path, body, LOOPBACK)
 
 
 def get(path: str) -> bytes:
     """Return the bytes of a GET request on a connection that stays open."""
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\n{LOOPBACK}\r\n".encode()
 
 
-def _with_body(method: str, path: str, body: bytes) -> bytes:
+def _with_body(method: str, path: str, body: bytes, headers: str) -> bytes:
     head = (
-        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"{method} {path} HTTP/1.1\r\n{headers}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -82,8 +85,8 @@ class Connection:
 
     __slots__ = ("_held", "requests", "sent_at", "socket")
 
-    def __init__(self, port: int, requests: Iterable[bytes] = ()) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+    def __init__(self, port: int, requests: Iterable[bytes] = (), host: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.requests: Iterator[bytes] = iter(requests)
         self.sent_at = 0
@@ -145,41 +148,40 @@ def end_of_answer(received: bytes) -> int:
     return head + len(HEADERS_END) + int(received[begin : received.find(b"\r\n", begin)])
 
 
-def drive(port: int, scripts: Sequence[Sequence[bytes]]) -> Answered:
+def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1") -> Answered:
     """Send each script over a connection of its own, a request after each answer."""
-    connections = [Connection(port, each) for each in scripts]
+    connections = [Connection(port, each, host) for each in scripts]
     gc.disable()
     try:
-        return _closed_loop({each.socket.fileno(): each for each in connections})
+        return _closed_loop(connections)
     finally:
         gc.enable()
         for connection in connections:
             connection.close()
 
 
-def _closed_loop(connections: dict[int, Connection]) -> Answered:
+def _closed_loop(connections: Sequence[Connection]) -> Answered:
     answered = Answered()
     took, statuses = answered.latencies.append, answered.statuses
-    epoll = select.epoll()
-    for number in connections:
-        epoll.register(number, select.EPOLLIN)
-    begun = perf_counter_ns()
-    open_ = sum([connection.send_next() for connection in connections.values()])
-    while open_:
-        for number, _ in epoll.poll(TIMEOUT_S) or _no_answer():
-            connection = connections[number]
-            answer = connection.receive()
-            if answer is None:
-                continue
-            took(perf_counter_ns() - connection.sent_at)
-            statuses[answer[9:12]] += 1
-            answered.accepted += answer.count(ACCEPTED)
-            if not connection.send_next():
-                open_ -= 1
-    answered.seconds = (perf_counter_ns() - begun) / 1e9
-    epoll.close()
+    with selectors.DefaultSelector() as selector:
+        for each in connections:
+            selector.register(each.socket, selectors.EVENT_READ, each)
+        begun = perf_counter_ns()
+        open_ = sum([each.send_next() for each in connections])
+        while open_:
+            for key, _ in selector.select(TIMEOUT_S) or _no_answer():
+                connection: Connection = key.data
+                answer = connection.receive()
+                if answer is None:
+                    continue
+                took(perf_counter_ns() - connection.sent_at)
+                statuses[answer[9:12]] += 1
+                answered.accepted += answer.count(ACCEPTED)
+                if not connection.send_next():
+                    open_ -= 1
+        answered.seconds = (perf_counter_ns() - begun) / 1e9
     return answered
 
 
-def _no_answer() -> list[tuple[int, int]]:
+def _no_answer() -> list[tuple[selectors.SelectorKey, int]]:
     raise TimeoutError(f"no answer within {TIMEOUT_S:g} s")

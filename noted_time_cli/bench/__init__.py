@@ -1,0 +1,1 @@
+"""`noted-time bench`: what a controller does on this machine, and the load that finds it out."""

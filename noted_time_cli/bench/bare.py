@@ -1,0 +1,57 @@
+"""The least an ASGI server can do: answer 204 to everything. The floor of all requests."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import Receive, Scope, Send
+
+
+CONFIG: dict[str, Any] = {
+    "host": "127.0.0.1",
+    "loop": "uvloop",
+    "http": "httptools",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,
+}
+"""The options with which uvicorn serves the controller, too."""
+
+
+@contextmanager
+def bare_server() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Serve the bare 204 app for a while, in a process of its own, and yield that with its port."""
+    words = [sys.executable, "-m", __name__]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        try:
+            yield process, int((process.stdout or sys.stdin).readline())
+        finally:
+            process.kill()
+
+
+async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer 204 without looking at the request."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def main() -> None:
+    """Serve on a free port of the loopback, and print which."""
+    listener = socket.create_server((CONFIG["host"], 0), backlog=4096)
+    print(listener.getsockname()[1], flush=True)  # noqa: T201 - to the process that started this
+    uvicorn.Server(uvicorn.Config(app, lifespan="off", **CONFIG)).run([listener])
+
+
+if __name__ == "__main__":
+    main()
