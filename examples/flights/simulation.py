@@ -9,8 +9,10 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from examples.flights.data import HOUR_MS
 from examples.flights.measurement import Outcome
 from examples.flights.schedule import ALL_EXACT, Airspace
+from noted_time.analysis import Analysis, analyse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,13 +56,19 @@ def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
 
     Windows that are still open when the data ends count neither as lost nor as emitted.
     """
-    windows, newest = Windows(), BEFORE_ALL_TIME
-    for flight in flights.landed:
-        windows.land(flight, newest - delay_ms)
-        if flight.departure > newest:
-            newest = flight.departure
-            windows.close(newest - delay_ms, flight.landing)
-    return windows.outcome(flights, delay_ms)
+    spark = analysed(flights).spark
+    waits = spark.waits(delay_ms).ms.tolist()
+    return Outcome(delay_ms, len(flights.landed), spark.lost(delay_ms), tuple(waits))
+
+
+def analysed(flights: Flights) -> Analysis:
+    """Return what delays cost on the flights as they land."""
+    landed = flights.landed
+    return analyse(
+        [flight.landing for flight in landed],
+        [flight.departure for flight in landed],
+        window_ms=HOUR_MS,
+    )
 
 
 def noted_time(flights: Flights, delays: Delays = ALL_EXACT) -> Outcome:
@@ -89,11 +97,7 @@ def least_delay_without_loss(flights: Flights) -> int:
 
     Only hindsight knows it.
     """
-    least, newest = 0, BEFORE_ALL_TIME
-    for flight in flights.landed:
-        least = max(least, newest - flight.window_end + 1)
-        newest = max(newest, flight.departure)
-    return least
+    return analysed(flights).spark.least_delay_ms()
 
 
 def _moments(flights: Flights) -> Iterator[tuple[int, list[Flight]]]:

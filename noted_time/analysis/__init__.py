@@ -1,0 +1,11 @@
+"""What a delay costs on a log as it came in: rows lost and waits, for all delays at once.
+
+Needs numpy, which comes with the extra `analyse`.
+"""
+
+from __future__ import annotations
+
+from noted_time.analysis.behind import Behind, behind
+from noted_time.analysis.curves import Analysis, Curve, Waits, analyse
+
+__all__ = ["Analysis", "Behind", "Curve", "Waits", "analyse", "behind"]

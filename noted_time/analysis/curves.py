@@ -1,0 +1,177 @@
+"""Watermarks that trail the data by a delay, and the perfect one, over rows in order of arrival.
+
+A watermark is judged row by row, as if each were a micro-batch: no engine can judge finer, and a
+query that keeps up loses no more. It trails the largest event time so far: of all rows (Spark), or
+the least of the partitions' largest (Flink without idleness; none before each had a row).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from noted_time.values import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Times = NDArray[np.int64]
+
+NEVER = -(2**62)
+"""The watermark before any row: below every time, and far enough from the least integer."""
+
+MAX_OPEN = 0.05
+"""The share of windows still open from which the slowest closed ones do not tell the p99."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waits:
+    """How long after the end of each window its result came, sorted, in ms.
+
+    `still_open` windows have no result when the rows end: they are in none of the figures.
+    """
+
+    ms: Times
+    still_open: int
+
+    @property
+    def median_ms(self) -> float | None:
+        """The median; `None` if no window was closed."""
+        return float(np.median(self.ms)) if len(self.ms) else None
+
+    @property
+    def p99_ms(self) -> int | None:
+        """What 99 % do not exceed; `None` with more than 5 % still open, which might be slower."""
+        closed = len(self.ms)
+        if not closed or self.still_open > MAX_OPEN * (closed + self.still_open):
+            return None
+        return int(self.ms[-(-closed * 99 // 100) - 1])
+
+    @property
+    def longest_ms(self) -> int | None:
+        """The longest; `None` if no window was closed."""
+        return int(self.ms[-1]) if len(self.ms) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """What one kind of watermark costs at every delay.
+
+    `needed` has, sorted, the delay that each row would have needed, where that is not 0; `largest`
+    what the watermark trails after each row. `ends` are the windows with a row, sorted, and `opens`
+    the delay at which at least one row of each is counted.
+    """
+
+    rows: int
+    arrivals: Times
+    largest: Times
+    needed: Times
+    ends: Times
+    opens: Times
+
+    def lost(self, delay_ms: int) -> int:
+        """Return how many rows come after their window was closed, at a delay >= 0."""
+        return len(self.needed) - int(np.searchsorted(self.needed, delay_ms, "right"))
+
+    def least_delay_ms(self, lost_share: float = 0.0) -> int:
+        """Return the least delay that loses at most this share of the rows; hindsight knows it."""
+        may_be_lost = int(lost_share * self.rows)
+        return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
+
+    def waits(self, delay_ms: int) -> Waits:
+        """Return the waits of the windows that have a row at this delay."""
+        return _waits(self.largest, self.arrivals, self.ends[self.opens <= delay_ms], delay_ms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """The curves of Spark's and Flink's watermark, and the waits of the perfect one.
+
+    The perfect watermark is, at each moment, the least event time still to come: it loses no row,
+    and no other that loses none is above it. No window has its result before its end.
+    """
+
+    spark: Curve
+    flink: Curve
+    perfect: Waits
+
+
+def analyse(
+    arrivals: ArrayLike, times: ArrayLike, partitions: ArrayLike | None = None, window_ms: int = 0
+) -> Analysis:
+    """Return what delays cost: int64 Unix ms by row, and which partition each row is of.
+
+    Rows that arrived at the same time are taken in their order here. A row is lost if the watermark
+    has reached its window's end, or with `window_ms` 0 its own time. Raises `Rejected` for no rows,
+    for arrays of different lengths, and for a window below 0.
+
+    >>> day = analyse([0, 10, 20], [0, 10, 3], window_ms=5)
+    >>> day.spark.lost(5), day.spark.lost(6), day.spark.least_delay_ms()
+    (1, 0, 6)
+    """
+    came, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    parts = np.zeros(len(came), np.int64) if partitions is None else np.asarray(partitions)
+    if not len(came) == len(of_event) == len(parts) > 0 or window_ms < 0:
+        raise Rejected(
+            f"{len(came)} arrivals, {len(of_event)} times and {len(parts)} partitions with a "
+            f"window of {window_ms} ms: each row needs one of each, there has to be a row, and a "
+            "window is 0 or longer"
+        )
+    if np.any(came[1:] < came[:-1]):
+        order = np.argsort(came, kind="stable")
+        came, of_event, parts = came[order], of_event[order], parts[order]
+    ends = of_event if window_ms == 0 else (of_event // window_ms + 1) * window_ms
+    windows, firsts = np.unique(ends, return_index=True)
+
+    def curve(largest: Times) -> Curve:
+        needed = np.zeros(len(ends), np.int64)
+        np.subtract(largest[:-1], ends[1:] - 1, out=needed[1:])
+        opens = np.maximum(needed[firsts], 0)
+        return Curve(len(ends), came, largest, np.sort(needed[needed > 0]), windows, opens)
+
+    spark = curve(np.maximum.accumulate(of_event))
+    return Analysis(
+        spark,
+        spark if np.all(parts == parts[0]) else curve(_least_of_largest(of_event, parts)),
+        _perfect(of_event, came, windows, beyond=int(window_ms == 0)),
+    )
+
+
+def _waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> Waits:
+    """Return the waits for a watermark that has to come so far beyond the ends."""
+    closed_by = np.searchsorted(watermark, ends + beyond)
+    closed = closed_by < len(watermark)
+    waited = arrivals[closed_by[closed]] - ends[closed]
+    return Waits(np.sort(waited), int(len(ends) - np.count_nonzero(closed)))
+
+
+def _perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> Waits:
+    """Return the waits under the least time still to come; what follows the last row is unknown.
+
+    A time is complete only when the least to come is beyond it, as rows at it are not lost.
+    """
+    still_to_come = np.minimum.accumulate(times[:0:-1])[::-1]
+    waits = _waits(still_to_come, arrivals, ends, beyond)
+    return Waits(np.maximum(waits.ms, 0), waits.still_open)
+
+
+def _least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
+    """Return the least of the partitions' largest times after each row."""
+    least = np.full(len(times), np.iinfo(np.int64).max)
+    for rows in _rows_of_each(partitions):
+        largest = np.concatenate(([NEVER], np.maximum.accumulate(times[rows])))
+        np.minimum(
+            least, np.repeat(largest, np.diff(rows, prepend=0, append=len(times))), out=least
+        )
+    return least
+
+
+def _rows_of_each(partitions: NDArray[np.int64]) -> Iterable[NDArray[np.int64]]:
+    """Return the rows of each partition, in order."""
+    by_partition = np.argsort(partitions, kind="stable")
+    bounds = np.flatnonzero(np.diff(partitions[by_partition])) + 1
+    return np.split(by_partition, bounds)

@@ -1,0 +1,181 @@
+"""The laws of `noted_time.analysis`: each figure as a loop over rows would find it."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noted_time import Rejected
+from noted_time.analysis import Analysis, analyse, behind
+
+
+class Log(NamedTuple):
+    """Rows in order of arrival, and the width of windows."""
+
+    arrivals: list[int]
+    times: list[int]
+    partitions: list[int]
+    window: int
+
+    @property
+    def analysis(self) -> Analysis:
+        """What is judged."""
+        return analyse(self.arrivals, self.times, self.partitions, self.window)
+
+    def end(self, time: int) -> int:
+        """Return when the window of a time ends; without windows a time is its own."""
+        return (time // self.window + 1) * self.window if self.window else time
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    """Draw histories with ties, gaps, negative times and partitions that begin late."""
+    small = st.integers(-30, 60)
+    rows = draw(st.lists(st.tuples(small, small, st.integers(0, 2)), min_size=1, max_size=30))
+    arrivals, times, partitions = map(list, zip(*sorted(rows, key=lambda row: row[0]), strict=True))
+    return Log(arrivals, times, partitions, draw(st.sampled_from((0, 1, 7, 60))))
+
+
+def watermarks(log: Log, delay: int, *, by_partition: bool) -> list[float]:
+    """Return the watermark after each row, as Spark or Flink has it."""
+    largest: dict[int, int] = {}
+    found = []
+    for time, partition in zip(log.times, log.partitions, strict=True):
+        of = partition if by_partition else 0
+        largest[of] = max(time, largest.get(of, time))
+        has_all = not by_partition or largest.keys() == set(log.partitions)
+        found.append(min(largest.values()) - delay if has_all else -np.inf)
+    return found
+
+
+def judged(log: Log, after: list[float]) -> tuple[int, list[int], int]:
+    """Return rows lost, waits, and windows still open under a watermark."""
+    lost, watermark = 0, -np.inf
+    open_: set[int] = set()
+    counted: set[int] = set()
+    waits = []
+    for arrival, time, moved in zip(log.arrivals, log.times, after, strict=True):
+        end = log.end(time)
+        if end <= watermark:
+            lost += 1
+        elif end not in counted:
+            counted.add(end)
+            open_.add(end)
+        watermark = max(watermark, moved)
+        closed = {each for each in open_ if each <= watermark}
+        waits += [arrival - each for each in closed]
+        open_ -= closed
+    return lost, sorted(waits), len(open_)
+
+
+@settings(max_examples=1000)
+@given(logs(), st.integers(0, 100))
+def test_a_delay_costs_what_a_loop_over_the_rows_finds(log: Log, delay: int) -> None:
+    """Rows lost, waits and open windows, by Spark's rule and by Flink's."""
+    found = log.analysis
+
+    for curve, by_partition in ((found.spark, False), (found.flink, True)):
+        waits = curve.waits(delay)
+        shown = curve.lost(delay), waits.ms.tolist(), waits.still_open
+        assert shown == judged(log, watermarks(log, delay, by_partition=by_partition))
+
+
+@settings(max_examples=300)
+@given(logs())
+def test_the_least_delay_loses_no_row_and_one_less_does(log: Log) -> None:
+    """Unless it is 0; and a longer delay never loses more."""
+    for curve in (log.analysis.spark, log.analysis.flink):
+        least = curve.least_delay_ms()
+        losses = [curve.lost(delay) for delay in range(least + 1)]
+        assert losses == sorted(losses, reverse=True)
+        assert losses[-1] == 0 < [1, *losses][-2]
+
+
+@given(logs(), st.floats(0, 1))
+def test_a_share_of_the_rows_may_be_lost(log: Log, share: float) -> None:
+    """No delay that is shorter keeps to it."""
+    curve = log.analysis.spark
+    delay = curve.least_delay_ms(share)
+
+    assert curve.lost(delay) <= share * curve.rows
+    assert delay == 0 or curve.lost(delay - 1) > share * curve.rows - 1
+
+
+@settings(max_examples=300)
+@given(logs())
+def test_the_perfect_watermark_loses_none_and_none_that_does_is_above_it(log: Log) -> None:
+    """A row is lost if its time is below; the bound after each row is the least time to come."""
+    after = [min(log.times[n:], default=-np.inf) for n in range(1, len(log.times) + 1)]
+    pairs = zip(log.times[1:], after, strict=False)
+    assert all(time >= watermark for time, watermark in pairs)
+    beyond = int(log.window == 0)  # a time is complete once no row at it is to come
+    _, waits, still_open = judged(log, [watermark - beyond for watermark in after])
+
+    perfect = log.analysis.perfect
+    assert perfect.ms.tolist() == sorted(max(0, each) for each in waits)
+    assert perfect.still_open == still_open
+
+
+@given(logs(), st.randoms())
+def test_the_order_of_the_rows_is_that_of_their_arrival(log: Log, mixed: Random) -> None:
+    """However they are given, where no two arrived at once."""
+    apart = log._replace(arrivals=[arrival * 100 + n for n, arrival in enumerate(log.arrivals)])
+    rows = list(zip(apart.arrivals, apart.times, apart.partitions, strict=True))
+    mixed.shuffle(rows)
+    arrivals, times, partitions = zip(*rows, strict=True)
+
+    found = analyse(arrivals, times, partitions, log.window).flink
+    assert found.needed.tolist() == apart.analysis.flink.needed.tolist()
+
+
+@given(logs())
+def test_whose_rows_are_behind(log: Log) -> None:
+    """By partition: how many, and by how much in the median and at worst."""
+    largest, late = log.times[0], dict[str, list[int]]()
+    for time, partition in zip(log.times, log.partitions, strict=True):
+        largest = max(largest, time)
+        if time < largest:
+            late.setdefault(str(partition), []).append(largest - time)
+
+    found = behind(log.arrivals, log.times, log.partitions)
+    expected = {name: (len(ms), median(ms), max(ms)) for name, ms in late.items()}
+    assert {each.name: each[1:] for each in found} == expected
+    assert [each.worst_ms for each in found] == sorted(
+        (max(m) for m in late.values()), reverse=True
+    )
+
+
+def test_slow_windows_that_are_still_open_leave_no_p99() -> None:
+    """At a delay of an hour, ten of twenty windows have no result yet."""
+    minutes = [minute * 60_000 for minute in range(20)]
+    waits = analyse(minutes, minutes, window_ms=60_000).spark.waits(600_000)
+
+    assert (len(waits.ms), waits.still_open, waits.p99_ms) == (9, 11, None)
+    assert (waits.median_ms, waits.longest_ms) == (600_000, 600_000)
+
+
+def test_what_one_row_tells() -> None:
+    """Nothing is late, and its window is open."""
+    one = analyse([5], [3], window_ms=10)
+
+    assert (one.spark.lost(0), one.spark.least_delay_ms(), one.perfect.still_open) == (0, 0, 1)
+    assert (one.spark.waits(0).median_ms, one.spark.waits(0).longest_ms) == (None, None)
+    assert behind([5], [3], ["a"]) == []
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "times", "window", "says"),
+    [([], [], 0, "0 arrivals, 0 times"), ([1], [1, 2], 0, "2 times"), ([1], [1], -1, "of -1 ms")],
+)
+def test_what_cannot_be_analysed_is_refused(
+    arrivals: list[int], times: list[int], window: int, says: str
+) -> None:
+    """With what was given."""
+    with pytest.raises(Rejected, match=says):
+        analyse(arrivals, times, window_ms=window)
