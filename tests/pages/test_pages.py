@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.flights import as_files
 from examples.trials.kafka import HOME, Broker
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.support.page import Example, Runner, agrees, examples
@@ -148,3 +149,10 @@ print(1)
         Example("console", "noted-time stream list", "stream   domain\n"),
         Example("python", "print(1)\n", "1\n"),
     ]
+
+
+def test_what_a_delay_costs_is_as_printed(tmp_path: Path) -> None:
+    """The figures of the month of flights, from the file that the example writes."""
+    as_files.write(tmp_path / "flights.parquet")
+
+    assert Runner(tmp_path, "").run_page("docs/start/what-does-my-delay-cost.md")

@@ -1,0 +1,202 @@
+"""The answer of `noted-time analyse`: figures for JSON, and the sentences and table of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from noted_time.analysis import Analysis, Behind, analyse, behind
+from noted_time.values import UNITS_MS, counted, shown_duration, shown_time
+from noted_time_cli.analyse.rows import AS_REPLAY, ASSUMED, Rows
+from noted_time_cli.terminal.output import print_table, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from noted_time.analysis import Waits
+    from noted_time_cli.terminal.output import Columns
+
+SHARES = (0.01, 0.001, 0.0001, 0.0)
+"""The shares of rows that the delays of the table lose at most."""
+
+SECOND_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one watermark costs; waits, in ms, are `None` where nothing tells them.
+
+    `delay_ms` is `None` for the perfect watermark. `wait_p99_ms` is `None` if more than 5 % of the
+    windows are `still_open` at the end.
+    """
+
+    delay_ms: int | None
+    lost: int
+    lost_percent: float
+    lost_by_flink: int
+    wait_median_ms: float | None = None
+    wait_p99_ms: int | None = None
+    wait_longest_ms: int | None = None
+    still_open: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found; `assumed` says what was taken for granted about arrivals, if anything."""
+
+    event_time: str
+    rows: int
+    without_time: int
+    partitions: int
+    first_ms: int
+    last_ms: int
+    window_ms: int
+    assumed: str | None
+    said: list[str]
+    least_delay_without_loss_ms: int
+    least_delay_without_loss_by_flink_ms: int
+    delays: list[Figures]
+    perfect: Figures | None
+    behind_by_partition: list[Behind]
+    who: str | None
+    behind_by_who: list[Behind]
+
+
+def answered(
+    rows: Rows, window_ms: int, delays: Sequence[int], *, as_replay: bool
+) -> tuple[Answer, Analysis]:
+    """Judge rows, at least one; `delays` are in the table beside the least ones."""
+    if as_replay:
+        arrivals, assumed = rows.replayed(), AS_REPLAY
+    elif rows.arrivals is None:
+        arrivals, assumed = rows.assumed_arrivals(), ASSUMED
+    else:
+        arrivals, assumed = rows.arrivals, None
+    found = analyse(arrivals, rows.times, rows.partitions, window_ms)
+    spark, total = found.spark, len(rows.times)
+
+    def figures(delay: int | None, lost: int, by_flink: int, waits: Waits) -> Figures:
+        costs = (delay, lost, 100 * lost / total, by_flink)
+        if assumed:
+            return Figures(*costs)
+        waited = (waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open)
+        return Figures(*costs, *waited)
+
+    shown = sorted({*delays, *(spark.least_delay_ms(share) for share in SHARES)})
+    answer = Answer(
+        rows.event_time,
+        total,
+        rows.without_time,
+        len(np.unique(rows.partitions)),
+        int(rows.times.min()),
+        int(rows.times.max()),
+        window_ms,
+        assumed,
+        rows.said,
+        spark.least_delay_ms(),
+        found.flink.least_delay_ms(),
+        [figures(d, spark.lost(d), found.flink.lost(d), spark.waits(d)) for d in shown],
+        None if assumed else figures(None, 0, 0, found.perfect),
+        behind(arrivals, rows.times, rows.partitions),
+        rows.who,
+        [] if rows.whose is None else behind(arrivals, rows.times, rows.whose),
+    )
+    return answer, found
+
+
+def print_answer(answer: Answer, next_step: str) -> None:
+    """Print it for people: what was assumed first, and what to do next last."""
+    for sentence in filter(None, (answer.assumed, *answer.said)):
+        say(sentence)
+    say(
+        f"{counted(answer.rows, 'row')} of {counted(answer.partitions, 'partition')}, "
+        f"{answer.event_time} from {shown_time(answer.first_ms)} to {shown_time(answer.last_ms)}; "
+        f"windows of {shown_duration(answer.window_ms)}."
+    )
+    if answer.without_time:
+        say(f"{counted(answer.without_time, 'row')} without {answer.event_time} passed over.")
+    print_table(_columns(answer), (_row(each) for each in _figures(answer)))
+    by_partition = answer.behind_by_partition if answer.partitions > 1 else []
+    for title, found in (
+        ("partition", by_partition),
+        (answer.who or "", answer.behind_by_who),
+    ):
+        if found:
+            say(f"Rows behind the largest time so far, by {title}:")
+            print_table(_behind(title), (each._asdict() for each in found))
+    for sentence in _next(answer, next_step):
+        say(sentence)
+
+
+def shown_delay(ms: int) -> str:
+    """Return a delay in the next full second: never shorter than it has to be.
+
+    >>> shown_delay(39_360_001), shown_delay(0), shown_delay(5000)
+    ('10h 56m 1s', '0s', '5s')
+    """
+    rest, parts = -(-ms // SECOND_MS) * SECOND_MS, []
+    for unit, size in UNITS_MS.items():
+        number, rest = divmod(rest, size)
+        parts.append(f"{number}{unit}" if number else "")
+    return " ".join(filter(None, parts)) or "0s"
+
+
+def _figures(answer: Answer) -> Iterator[Figures]:
+    yield from answer.delays
+    if answer.perfect is not None:
+        yield answer.perfect
+
+
+def _row(each: Figures) -> dict[str, object]:
+    waits = (each.wait_median_ms, each.wait_p99_ms, each.wait_longest_ms)
+    median, p99, longest = (None if ms is None else shown_duration(int(ms)) for ms in waits)
+    return {
+        "delay": "perfect" if each.delay_ms is None else shown_delay(each.delay_ms),
+        "lost": f"{each.lost:,}",
+        "percent": f"{each.lost_percent:.2f} %" if each.lost else "0 %",
+        "by_flink": f"{each.lost_by_flink:,}",
+        "median": median,
+        "p99": p99,
+        "longest": longest,
+        "open": None if each.still_open is None else f"{each.still_open:,}",
+    }
+
+
+def _columns(answer: Answer) -> Columns:
+    lost: Columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
+    by_flink: Columns = {"lost by Flink": "by_flink"} if answer.partitions > 1 else {}
+    waits: Columns = {
+        "median wait": "median",
+        "p99": "p99",
+        "longest": "longest",
+        "still open": "open",
+    }
+    return {**lost, **by_flink, **({} if answer.assumed else waits)}
+
+
+def _behind(title: str) -> Columns:
+    return {
+        title: "name",
+        "rows": lambda row: f"{row['rows']:,}",
+        "median": lambda row: shown_duration(int(row["median_ms"])),
+        "worst": lambda row: shown_duration(row["worst_ms"]),
+    }
+
+
+def _next(answer: Answer, next_step: str) -> Iterator[str]:
+    least = answer.least_delay_without_loss_ms
+    if answer.assumed == AS_REPLAY:
+        return
+    delay, name = shown_delay(least), answer.event_time
+    days, rest = divmod(-(-least // SECOND_MS), 86_400)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    yield f"The least delay that would have lost no row is {delay}. What to do with it:"
+    yield f"  Spark           .withWatermark({name!r}, '{-(-least // SECOND_MS)} seconds')"
+    yield (
+        f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "
+        "DAY TO SECOND"
+    )
+    yield f"  {next_step.format(delay=f'{-(-least // SECOND_MS)}s')}"
+    yield '  Neither guess nor loss: producers that note time, see "Kafka: note time for a topic"'

@@ -1,0 +1,175 @@
+"""`noted-time analyse`: its commands and their flags."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from noted_time.extras import needs_extra
+from noted_time_cli.terminal.brokers import Bootstrap, Config, TopicArgument, kafka_config
+from noted_time_cli.terminal.flags import command_of
+from noted_time_cli.terminal.options import AsJson, Stream, duration, option
+from noted_time_cli.terminal.output import echo, say
+
+if TYPE_CHECKING:
+    from noted_time_cli.analyse.rows import Rows
+
+app = typer.Typer(
+    name="analyse",
+    no_args_is_help=True,
+    help="""Find what a delay costs on a log that is there: which rows Spark or Flink would lose.
+
+    For all delays at once, with the least that loses none, and who makes it late. It only reads:
+    no controller, no consumer group, no query.
+
+    Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing""",
+    short_help="Find what a delay costs, before anybody changes anything.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """How rows are judged, and what is shown."""
+
+    window: Annotated[
+        int, duration("The windows of the query; 0s for single rows, as in joins.", default="1h")
+    ] = 3_600_000
+    delay: Annotated[
+        list[int] | None,
+        duration("A delay to show beside the least ones; may be given several times."),
+    ] = None
+    records: Annotated[int, typer.Option(min=1, help="Judge the last rows, so many at most.")] = (
+        10_000_000
+    )
+    as_replay: Annotated[
+        bool, typer.Option("--as-replay", help="Take partitions as a backfill reads them.")
+    ] = False
+    picture: Annotated[
+        Path | None, option("FILE", "Draw it too, for example as loss.png or loss.svg.")
+    ] = None
+    as_json: AsJson = False
+
+    def show(self, rows: Rows, next_step: str) -> None:
+        """Judge rows and print the answer; `next_step` is an observer's command."""
+        from noted_time_cli.analyse.answer import answered, print_answer
+
+        answer, found = answered(rows, self.window, self.delay or [], as_replay=self.as_replay)
+        if self.picture is not None:
+            from noted_time_cli.analyse.drawing import draw
+
+            draw(answer, found).savefig(self.picture)
+            say(f"Drawn: {self.picture}")
+        if self.as_json:
+            echo(json.dumps(asdict(answer)))
+        else:
+            print_answer(answer, next_step)
+
+
+Time = Annotated[str, option("COLUMN", "The column of the event time.", "--time")]
+Arrival = Annotated[
+    str | None, option("COLUMN", "The column with the time at which each row came in.")
+]
+WhoColumn = Annotated[str | None, option("COLUMN", "Show whose rows are late, by this column.")]
+Unit = Annotated[Literal["ms", "s"], typer.Option(help="The unit of times that are integers.")]
+
+
+@command_of(app)
+def files(  # noqa: PLR0913 - one parameter for each flag
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Parquet or CSV, quoted.")],
+    how: Judging,
+    *,
+    time: Time,
+    arrival: Arrival = None,
+    partition: Annotated[
+        str | None, option("COLUMN", "The column of the partition; without it there is one.")
+    ] = None,
+    who: WhoColumn = None,
+    unit: Unit = "ms",
+) -> None:
+    """Judge files of Parquet or CSV, in the order of their names.
+
+    Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
+    """
+    try:
+        from noted_time_cli.analyse.in_files import of_files
+    except ModuleNotFoundError as error:
+        raise needs_extra("noted-time analyse files", "analyse", error) from None
+    rows = of_files(
+        pattern,
+        time,
+        arrival=arrival,
+        partition=partition,
+        who=who,
+        unit=unit,
+        most=how.records,
+    )
+    how.show(rows, "Observers       noted-time observe kafka … --delay {delay}")
+
+
+@command_of(app)
+def log(  # noqa: PLR0913 - one parameter for each flag
+    root: Annotated[Path, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
+    stream: Stream,
+    how: Judging,
+    *,
+    time: Time,
+    arrival: Arrival = None,
+    who: WhoColumn = None,
+    unit: Unit = "ms",
+) -> None:
+    """Judge a file log, each segment in the order of its offsets.
+
+    Try it:  noted-time analyse log /data/log flights --time departure
+    """
+    try:
+        from noted_time_cli.analyse.in_files import of_log
+    except ModuleNotFoundError as error:
+        raise needs_extra("noted-time analyse log", "analyse", error) from None
+    rows = of_log(root, stream, time, arrival=arrival, who=who, unit=unit, most=how.records)
+    command = f"noted-time observe log event-time {root} {stream} --field {time}"
+    how.show(rows, f"Observers       {command} --delay {{delay}}")
+
+
+@command_of(app)
+def kafka(  # noqa: PLR0913 - one parameter for each flag
+    bootstrap: Bootstrap,
+    topic: TopicArgument,
+    how: Judging,
+    *,
+    field: Annotated[
+        str | None,
+        option(
+            "FIELD",
+            "The JSON field of the event time, or `module:function`; by default the timestamp.",
+        ),
+    ] = None,
+    who: Annotated[
+        str | None,
+        option("WHO", "Show whose rows are late: by `key`, `header:NAME` or `field:a.b`."),
+    ] = None,
+    since: Annotated[
+        int | None, duration("Judge what is younger, for example 7d.", default="all of the log")
+    ] = None,
+    live: Annotated[
+        int | None,
+        duration("Judge what comes in from now on, for so long, by this machine's clock."),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Judge the last records of a Kafka topic, as read_committed consumers see them.
+
+    Try it:  noted-time analyse kafka 127.0.0.1:9092 flights --field departure --who key
+    """
+    settings = kafka_config(bootstrap, config)
+    try:
+        from noted_time_cli.analyse.in_topic import of_topic
+    except ModuleNotFoundError as error:
+        raise needs_extra("noted-time analyse kafka", "analyse,kafka", error) from None
+    rows = of_topic(settings, topic, field, who=who, since_ms=since, most=how.records, live_ms=live)
+    how_seen = "read-timestamp" if field is None else f"field --field {field}"
+    command = f"noted-time observe kafka {how_seen} {bootstrap} {topic}"
+    how.show(rows, f"Observers       {command} --delay {{delay}}")

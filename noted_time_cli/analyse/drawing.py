@@ -1,0 +1,97 @@
+"""The picture of `noted-time analyse`: rows lost against waits, for all delays at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from noted_time.values import counted, shown_duration
+from noted_time_cli.analyse.answer import Answer, shown_delay
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from noted_time.analysis import Analysis, Curve
+
+INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
+OWN, PERFECT = "#c2410c", "#0f766e"
+POINTS = 200
+LINEAR_TO = 0.001
+HOUR_MS = 3_600_000
+UNITS = (("d", 86_400_000), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
+
+
+def draw(answer: Answer, found: Analysis) -> Figure:
+    """Return the picture, 1600 by 864 pixels."""
+    figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
+    FigureCanvasAgg(figure)
+    least = answer.least_delay_without_loss_ms
+    title = f"Every delay below {shown_delay(least)} loses rows" if least else "No row is late"
+    figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
+    what = (
+        f"{counted(answer.rows, 'row')} by {answer.event_time}, in windows of "
+        f"{shown_duration(answer.window_ms)}: Spark's watermark at every delay"
+    )
+    figure.text(0.03, 0.865, what, fontsize=11, color=GREY)
+    axes = figure.add_axes((0.1, 0.125, 0.87, 0.67))
+    delays = np.unique(np.linspace(0, max(least, 1), POINTS).astype(np.int64))
+    lost = [100 * found.spark.lost(int(delay)) / answer.rows for delay in delays]
+    across = [_across(found.spark, int(delay), answer) for delay in delays]
+    unit, size = next((each for each in UNITS if max(across) >= 2 * each[1]), UNITS[-1])
+    axes.plot([ms / size for ms in across], lost, color=OWN, linewidth=2.5, zorder=2)
+    for each in answer.delays:
+        at = _across(found.spark, each.delay_ms or 0, answer) / size
+        axes.plot(at, each.lost_percent, "o", color=OWN, markersize=9, markeredgecolor="white")
+        label = f"{shown_delay(each.delay_ms or 0)}\n{each.lost:,} lost"
+        axes.annotate(
+            label,
+            (at, each.lost_percent),
+            (7, 7),
+            textcoords="offset points",
+            color=OWN,
+            fontsize=9,
+        )
+    if answer.perfect is not None and answer.perfect.wait_median_ms is not None:
+        at = answer.perfect.wait_median_ms / size
+        axes.plot(at, 0, "o", color=PERFECT, markersize=15, markeredgecolor="white", zorder=5)
+        axes.annotate(
+            "perfect\n0 lost",
+            (at, 0),
+            (-10, 10),
+            textcoords="offset points",
+            color=PERFECT,
+            fontsize=12,
+            weight="bold",
+            ha="right",
+        )
+    axes.set_xlim(0, 1.13 * max(across) / size or 1)
+    _style(axes, max(lost), answer, unit)
+    return figure
+
+
+def _across(curve: Curve, delay: int, answer: Answer) -> float:
+    """Return where a delay is drawn: at its median wait, or at itself where no wait is known."""
+    if answer.assumed:
+        return delay
+    return curve.waits(delay).median_ms or 0.0
+
+
+def _style(axes: Axes, most: float, answer: Answer, unit: str) -> None:
+    axes.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.5)
+    axes.set_ylim(-LINEAR_TO * 0.4, max(most * 3, LINEAR_TO * 10))
+    ticks = [0, *(10.0**n for n in range(-3, 3) if 10.0**n <= most * 3)]
+    axes.set_yticks(ticks, [f"{loss:g} %" for loss in ticks])
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} {unit}")
+    across = "delay" if answer.assumed else "median time from the end of a window to its result"
+    axes.set_xlabel(across, color=GREY)
+    axes.set_ylabel("rows lost", color=GREY)
+    axes.grid(visible=True, color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, colors=GREY, labelsize=10.5)
+    axes.spines[:].set_visible(False)
+    axes.axhline(0, color=GREY, linewidth=1, zorder=1)

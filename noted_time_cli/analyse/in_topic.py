@@ -1,0 +1,220 @@
+"""Rows of a Kafka topic, read once as read_committed consumers see them, outside of any group."""
+
+from __future__ import annotations
+
+import time as clocks
+from array import array
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+from rich.console import Console
+from rich.progress import Progress
+
+from noted_time.kafka import Topic
+from noted_time.kafka.records import TopicReader
+from noted_time.values import Rejected, counted, shown_time
+from noted_time_cli.analyse.rows import Rows
+from noted_time_cli.terminal.output import say
+from writer_client.kafka.fields import time_in, timestamp
+
+if TYPE_CHECKING:
+    from noted_time.kafka.topic import TopicLook
+
+READ_S = 0.5
+SHOWN_FIELDS = 10
+
+Who = Callable[[Message], str]
+
+
+def of_topic(  # noqa: PLR0913 - one parameter for each flag
+    config: Mapping[str, Any],
+    name: str,
+    field: str | None,
+    *,
+    who: str | None,
+    since_ms: int | None,
+    most: int,
+    live_ms: int | None,
+) -> Rows:
+    """Read the last records, or those that come in the next `live_ms`; raises `Rejected`.
+
+    `field` is that of the event time, as observers take it; `None` for the record's timestamp.
+    """
+    topic = Topic(config, name)
+    look = topic.look_again(committed=True)
+    topic.check_led(look.unknown)
+    said = []
+    if "compact" in topic.settings().get("cleanup.policy", ""):
+        said.append(f"{name} is compacted: what was replaced in it is not judged.")
+    reading = _Reading(field, who)
+    with closing(TopicReader(topic)) as reader:
+        if live_ms is not None:
+            reader.begin(look.ends)
+            said += _follow(topic, reader, reading, live_ms)
+        else:
+            begins = _begins(topic, look, since_ms, most, said)
+            reader.begin(begins)
+            _read(reader, reading, begins, look.ends)
+    topic.look_again()  # raises if it was created again meanwhile
+    return reading.rows(name, said, is_live=live_ms is not None)
+
+
+def _begins(
+    topic: Topic, look: TopicLook, since_ms: int | None, most: int, said: list[str]
+) -> dict[int, int]:
+    """Return where to begin each partition, so that about so many records are read."""
+    begins = dict(topic.begins())
+    if since_ms is not None:
+        since = int(clocks.time() * 1000) - since_ms
+        from_then = topic.offsets_at(since)
+        if all(from_then[each] <= begins[each] for each in begins):
+            said.append(f"The log begins after {shown_time(since)}: all of it is read.")
+        begins = {each: max(begins[each], from_then[each]) for each in begins}
+    there = sum(look.ends[each] - begins[each] for each in begins)
+    if there > most:
+        begins = {
+            each: look.ends[each] + -(look.ends[each] - begin) * most // there
+            for each, begin in begins.items()
+        }
+        read = sum(look.ends[each] - begins[each] for each in begins)
+        said.append(
+            f"The last {read:,} of {there:,} records are read, an equal share of each partition; "
+            "--records takes more."
+        )
+    return begins
+
+
+def _read(
+    reader: TopicReader, reading: _Reading, begins: Mapping[int, int], ends: Mapping[int, int]
+) -> None:
+    total = sum(ends[each] - begins[each] for each in ends)
+    say(f"Reading {counted(total, 'record')} of {counted(len(ends), 'partition')}.")
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=total)
+        while reader.behind(ends):
+            for partition, offset, message in reader.read(ends, for_s=READ_S):
+                if offset < ends[partition]:
+                    reading.take(partition, message)
+            done = sum(min(reader.position[each], ends[each]) - begins[each] for each in ends)
+            progress.update(bar, completed=done)
+
+
+def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) -> list[str]:
+    until = clocks.monotonic() + live_ms / 1000
+    say("Reading what comes in. Ctrl-C ends it and shows what was seen.")
+    try:
+        while clocks.monotonic() < until:
+            for partition, _, message in reader.read(topic.look(committed=True).ends, for_s=READ_S):
+                reading.take(partition, message, int(clocks.time() * 1000))
+            clocks.sleep(0.1)
+    except KeyboardInterrupt:
+        pass
+    return ["Rows came in when this machine read them, by its clock."]
+
+
+class _Reading:
+    """What was read so far, in columns."""
+
+    def __init__(self, field: str | None, who: str | None) -> None:
+        self._field = field
+        self._time_of = timestamp if field is None else time_in(field)
+        self._named, self._who = who, None if who is None else _who(who)
+        self._times, self._came = array("q"), array("q")
+        self._partitions, self._whose = array("i"), array("i")
+        self._names: dict[str, int] = {}
+        self._without, self._appended = 0, 0
+        self._fields: set[str] = set()
+
+    def take(self, partition: int, message: Message, now: int | None = None) -> None:
+        """Take a record, which came in `now` or when its timestamp says."""
+        try:
+            time = self._time_of(message)
+        except Exception:  # noqa: BLE001 - whatever a function of the user's raises
+            time = None
+        if time is None:
+            self._without += 1
+            self._see_fields(message)
+            return
+        kind, stamp = message.timestamp()
+        self._appended += kind == TIMESTAMP_LOG_APPEND_TIME
+        self._times.append(time)
+        self._came.append(stamp if now is None else now)
+        self._partitions.append(partition)
+        if self._who is not None:
+            name = self._who(message)
+            self._whose.append(self._names.setdefault(name, len(self._names)))
+
+    def rows(self, topic: str, said: list[str], *, is_live: bool) -> Rows:
+        """Return them; raises `Rejected` if there are none, or their timestamps tell nothing."""
+        if not self._times:
+            raise Rejected(self._nothing(topic))
+        is_appended = self._appended == len(self._times)
+        knows = is_live or self._field is not None
+        if self._field is None and is_appended:
+            raise Rejected(
+                f"the timestamps of {topic} are its brokers' and rise: name the event time "
+                "in the records with --field"
+            )
+        if knows and not is_live:
+            clock = "their brokers'" if is_appended else "their producers', by their clocks"
+            said = [f"Records came in at their timestamps, which are {clock}.", *said]
+        whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
+        return Rows(
+            "timestamp" if self._field is None else self._field.rpartition(".")[2],
+            np.asarray(self._times),
+            np.asarray(self._partitions),
+            np.asarray(self._came) if knows else None,
+            self._named,
+            whose,
+            self._without,
+            said,
+        )
+
+    def _nothing(self, topic: str) -> str:
+        if not self._without:
+            return f"{topic} has no records to judge: is it the right topic, and was it written to?"
+        there = ", ".join(sorted(self._fields)[:SHOWN_FIELDS]) or "no JSON object"
+        return (
+            f"none of {counted(self._without, 'record')} has a time in {self._field!r}: Unix ms or "
+            f"ISO 8601 with a zone; the records have {there}"
+        )
+
+    def _see_fields(self, message: Message) -> None:
+        if self._without > SHOWN_FIELDS:
+            return
+        try:
+            self._fields.update(map(str, msgspec.json.decode(message.value() or b"", type=dict)))
+        except msgspec.DecodeError:
+            return
+
+
+def _who(named: str) -> Who:
+    """Return what says who wrote a record: `key`, `header:NAME` or `field:a.b`."""
+    kind, _, name = named.partition(":")
+    if named == "key":
+        return lambda message: _text(message.key())
+    if kind == "header" and name:
+        return lambda message: _text(dict(message.headers() or ()).get(name))
+    if kind == "field" and name:
+        path = name.split(".")
+        return lambda message: _inside(message.value(), path)
+    raise Rejected(f"--who {named!r} is none of key, header:NAME and field:a.b")
+
+
+def _inside(value: Any, path: list[str]) -> str:  # noqa: ANN401 - as Kafka's
+    try:
+        found = msgspec.json.decode(value or b"")
+        for name in path:
+            found = found[name]
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return "-"
+    return str(found)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - as Kafka's
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "-")
