@@ -33,6 +33,7 @@ AT_REQUEST = {
     "kafka": "kafka",
     "cluster": "cluster",
     "tables": "table_claims",
+    "analyse": "analysed_topic",
 }
 """Benchmarks that need another Spark or more than two cores, or that take ten minutes."""
 

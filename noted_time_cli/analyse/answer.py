@@ -106,7 +106,7 @@ def answered(
     return answer, found
 
 
-def print_answer(answer: Answer, next_step: str) -> None:
+def print_answer(answer: Answer, observe: str) -> None:
     """Print it for people: what was assumed first, and what to do next last."""
     for sentence in filter(None, (answer.assumed, *answer.said)):
         say(sentence)
@@ -126,7 +126,7 @@ def print_answer(answer: Answer, next_step: str) -> None:
         if found:
             say(f"Rows behind the largest time so far, by {title}:")
             print_table(_behind(title), (each._asdict() for each in found))
-    for sentence in _next(answer, next_step):
+    for sentence in _next(answer, observe):
         say(sentence)
 
 
@@ -185,18 +185,19 @@ def _behind(title: str) -> Columns:
     }
 
 
-def _next(answer: Answer, next_step: str) -> Iterator[str]:
+def _next(answer: Answer, observe: str) -> Iterator[str]:
     least = answer.least_delay_without_loss_ms
     if answer.assumed == AS_REPLAY:
         return
     delay, name = shown_delay(least), answer.event_time
-    days, rest = divmod(-(-least // SECOND_MS), 86_400)
+    seconds = -(-least // SECOND_MS)
+    days, rest = divmod(seconds, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     yield f"The least delay that would have lost no row is {delay}. What to do with it:"
-    yield f"  Spark           .withWatermark({name!r}, '{-(-least // SECOND_MS)} seconds')"
+    yield f"  Spark           .withWatermark({name!r}, '{seconds} seconds')"
     yield (
         f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "
         "DAY TO SECOND"
     )
-    yield f"  {next_step.format(delay=f'{-(-least // SECOND_MS)}s')}"
+    yield f"  Observers       {observe} --delay {seconds}s"
     yield '  Neither guess nor loss: producers that note time, see "Kafka: note time for a topic"'

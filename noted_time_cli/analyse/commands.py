@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -53,8 +55,8 @@ class Judging:
     ] = None
     as_json: AsJson = False
 
-    def show(self, rows: Rows, next_step: str) -> None:
-        """Judge rows and print the answer; `next_step` is an observer's command."""
+    def show(self, rows: Rows, observe: str) -> None:
+        """Judge rows and print the answer; `observe` is an observer's command, without a delay."""
         from noted_time_cli.analyse.answer import answered, print_answer
 
         answer, found = answered(rows, self.window, self.delay or [], as_replay=self.as_replay)
@@ -66,72 +68,56 @@ class Judging:
         if self.as_json:
             echo(json.dumps(asdict(answer)))
         else:
-            print_answer(answer, next_step)
+            print_answer(answer, observe)
 
 
-Time = Annotated[str, option("COLUMN", "The column of the event time.", "--time")]
-Arrival = Annotated[
-    str | None, option("COLUMN", "The column with the time at which each row came in.")
-]
-WhoColumn = Annotated[str | None, option("COLUMN", "Show whose rows are late, by this column.")]
-Unit = Annotated[Literal["ms", "s"], typer.Option(help="The unit of times that are integers.")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns of files."""
+
+    time: Annotated[str, option("COLUMN", "The column of the event time.")]
+    arrival: Annotated[
+        str | None, option("COLUMN", "The column with the time at which each row came in.")
+    ] = None
+    who: Annotated[str | None, option("COLUMN", "Show whose rows are late, by this column.")] = None
+    unit: Annotated[Literal["ms", "s"], typer.Option(help="That of times as integers.")] = "ms"
 
 
 @command_of(app)
-def files(  # noqa: PLR0913 - one parameter for each flag
+def files(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Parquet or CSV, quoted.")],
+    columns: Columns,
     how: Judging,
     *,
-    time: Time,
-    arrival: Arrival = None,
     partition: Annotated[
         str | None, option("COLUMN", "The column of the partition; without it there is one.")
     ] = None,
-    who: WhoColumn = None,
-    unit: Unit = "ms",
 ) -> None:
     """Judge files of Parquet or CSV, in the order of their names.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
-    try:
+    with _extra("files", "analyse"):
         from noted_time_cli.analyse.in_files import of_files
-    except ModuleNotFoundError as error:
-        raise needs_extra("noted-time analyse files", "analyse", error) from None
-    rows = of_files(
-        pattern,
-        time,
-        arrival=arrival,
-        partition=partition,
-        who=who,
-        unit=unit,
-        most=how.records,
-    )
-    how.show(rows, "Observers       noted-time observe kafka … --delay {delay}")
+    rows = of_files(pattern, columns, partition, how.records)
+    how.show(rows, "noted-time observe kafka …")
 
 
 @command_of(app)
-def log(  # noqa: PLR0913 - one parameter for each flag
+def log(
     root: Annotated[Path, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
     stream: Stream,
+    columns: Columns,
     how: Judging,
-    *,
-    time: Time,
-    arrival: Arrival = None,
-    who: WhoColumn = None,
-    unit: Unit = "ms",
 ) -> None:
     """Judge a file log, each segment in the order of its offsets.
 
     Try it:  noted-time analyse log /data/log flights --time departure
     """
-    try:
+    with _extra("log", "analyse"):
         from noted_time_cli.analyse.in_files import of_log
-    except ModuleNotFoundError as error:
-        raise needs_extra("noted-time analyse log", "analyse", error) from None
-    rows = of_log(root, stream, time, arrival=arrival, who=who, unit=unit, most=how.records)
-    command = f"noted-time observe log event-time {root} {stream} --field {time}"
-    how.show(rows, f"Observers       {command} --delay {{delay}}")
+    rows = of_log(root, stream, columns, how.records)
+    how.show(rows, f"noted-time observe log event-time {root} {stream} --field {columns.time}")
 
 
 @command_of(app)
@@ -164,12 +150,18 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time analyse kafka 127.0.0.1:9092 flights --field departure --who key
     """
-    settings = kafka_config(bootstrap, config)
-    try:
+    with _extra("kafka", "analyse,kafka"):
         from noted_time_cli.analyse.in_topic import of_topic
-    except ModuleNotFoundError as error:
-        raise needs_extra("noted-time analyse kafka", "analyse,kafka", error) from None
+    settings = kafka_config(bootstrap, config)
     rows = of_topic(settings, topic, field, who=who, since_ms=since, most=how.records, live_ms=live)
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
-    command = f"noted-time observe kafka {how_seen} {bootstrap} {topic}"
-    how.show(rows, f"Observers       {command} --delay {{delay}}")
+    how.show(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}")
+
+
+@contextmanager
+def _extra(source: str, extra: str) -> Iterator[None]:
+    """Say what to install, where what is imported is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise needs_extra(f"noted-time analyse {source}", extra, error) from None

@@ -17,51 +17,32 @@ from noted_time.values import UNIX_MS, Rejected
 from noted_time_cli.analyse.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from noted_time_cli.analyse.commands import Columns
 
 FORMATS = ("parquet", "csv")
 TO_MS = {"s": 1000, "ms": 1}
 """The units of times that are integers."""
 
 
-def of_files(  # noqa: PLR0913 - one parameter for each flag
-    pattern: str,
-    column: str,
-    *,
-    arrival: str | None,
-    partition: str | None,
-    who: str | None,
-    unit: str,
-    most: int,
-) -> Rows:
+def of_files(pattern: str, columns: Columns, partition: str | None, most: int) -> Rows:
     """Read what matches a pattern; raises `Rejected` for columns and files that cannot be used."""
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
-    files = sorted(each for each in named if Path(each).is_file())
+    files = sorted(Path(each) for each in named if Path(each).is_file())
     if not files:
         raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
-    wanted = [each for each in (column, arrival, partition, who) if each is not None]
-    tables = [(0, _table(Path(each), wanted)) for each in files]
-    return _rows(tables, (column, arrival, partition, who), unit, most)
+    return _rows([(0, file) for file in files], columns, partition, most)
 
 
-def of_log(  # noqa: PLR0913 - one parameter for each flag
-    root: Path,
-    stream: str,
-    column: str,
-    *,
-    arrival: str | None,
-    who: str | None,
-    unit: str,
-    most: int,
-) -> Rows:
+def of_log(root: Path, stream: str, columns: Columns, most: int) -> Rows:
     """Read a file log, each segment in the order of its offsets; raises as `of_files`."""
-    wanted = [each for each in (column, arrival, who) if each is not None]
-    tables = [(number, _table(path, wanted)) for number, path in _files(root, stream)]
-    if not tables:
+    files = [*_files(root, stream)]
+    if not files:
         raise Rejected(f"the file log {root} has no rows of {stream!r}: check both names")
-    return _rows(tables, (column, arrival, None, who), unit, most)
+    return _rows(files, columns, None, most)
 
 
 def _files(root: Path, stream: str) -> Iterator[tuple[int, Path]]:
@@ -88,48 +69,49 @@ def _table(file: Path, columns: Iterable[str]) -> pa.Table:
 
 
 def _rows(
-    tables: list[tuple[int, pa.Table]],
-    columns: tuple[str, str | None, str | None, str | None],
-    unit: str,
-    most: int,
+    files: Sequence[tuple[int, Path]], columns: Columns, partition: str | None, most: int
 ) -> Rows:
-    column, arrival, partition, who = columns
-    numbers = np.repeat([number for number, _ in tables], [len(table) for _, table in tables])
-    table = pa.concat_tables([table for _, table in tables], promote_options="permissive")
-    times = _times(table, column, unit)
-    has_time = pc.is_valid(times).to_numpy()
-    without = len(table) - int(np.count_nonzero(has_time))
-    if without == len(table):
-        raise Rejected(f"no row has a value in {column!r}: name another column with --time")
-    said = []
-    least = int(pc.min(times).as_py())
-    if least not in UNIX_MS and unit == "ms":
-        said.append(
-            f"{column} begins at {least}, in Unix ms {np.datetime64(least, 'ms')}Z: if it is in "
-            "seconds, add --unit s."
-        )
-    came = None if arrival is None else _times(table, arrival, unit)
-    if came is not None and came.null_count:
-        raise Rejected(f"{came.null_count:,} rows have no {arrival}: leave --arrival out")
-    if partition is not None:
-        numbers = _names(table, partition)
-    whose = None if who is None else _names(table, who)
-    kept = np.flatnonzero(has_time)
+    """Return the rows of files, each of a partition or with one in a column."""
+    given = (columns.time, columns.arrival, partition, columns.who)
+    wanted = [each for each in given if each is not None]
+    tables = [_table(file, wanted) for _, file in files]
+    numbers = np.repeat([number for number, _ in files], [len(table) for table in tables])
+    table = pa.concat_tables(tables, promote_options="permissive")
+    times = _times(table, columns.time, columns.unit)
+    kept = np.flatnonzero(pc.is_valid(times).to_numpy())
+    without = len(table) - len(kept)
+    if not len(kept):
+        raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
+    said = [*_doubts(int(pc.min(times).as_py()), columns)]
+    came = None
+    if columns.arrival is not None:
+        came = _times(table, columns.arrival, columns.unit)
+        if came.null_count:
+            raise Rejected(f"{came.null_count:,} rows have no {columns.arrival}: leave it out")
+        said.append(f"Rows came in as {columns.arrival} says.")
     if len(kept) > most:
         kept = kept[-most:]
         said.append(f"Only the last {most:,} rows are judged: --records takes more.")
-    if came is not None:
-        said.append(f"Rows came in as {arrival} says.")
     return Rows(
-        column,
+        columns.time,
         _values(times)[kept],
-        numbers[kept],
+        (numbers if partition is None else _names(table, partition))[kept],
         None if came is None else _values(came)[kept],
-        who,
-        None if whose is None else whose[kept],
+        columns.who,
+        None if columns.who is None else _names(table, columns.who)[kept],
         without,
         said,
     )
+
+
+def _doubts(least: int, columns: Columns) -> Iterator[str]:
+    """Yield what is odd about times that are taken as Unix ms."""
+    if least not in UNIX_MS and columns.unit == "ms":
+        shown = np.datetime64(least, "ms")
+        yield (
+            f"{columns.time} begins at {least}, in Unix ms {shown}Z: if it is in seconds, add "
+            "--unit s."
+        )
 
 
 def _times(table: pa.Table, column: str, unit: str) -> pa.ChunkedArray:

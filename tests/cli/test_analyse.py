@@ -193,7 +193,7 @@ NO_TIMES = pa.table({"at": pa.array([None, None], pa.int64())})
         (NO_TIMES, "files f.parquet --time at", "no row has a value in 'at': name another column"),
         (rows(), "log . nothing --time at", "the file log . has no rows of 'nothing': check both"),
         (NO_TIMES.append_column("of", pa.array([1, 2])), "files f.parquet --time of --arrival at",
-         "2 rows have no at: leave --arrival out"),
+         "2 rows have no at: leave it out"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged_is_refused(

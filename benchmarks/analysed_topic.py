@@ -1,0 +1,106 @@
+"""How long `noted-time analyse kafka` takes for a topic of ten million records, and its memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from examples.trials.kafka import Broker, installed
+from noted_time.kafka.connecting import FATAL_ONLY
+from noted_time.kafka.records import BATCH, SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOPIC, PARTITIONS = "analysed", 12
+BEGUN_MS, BEHIND_MS = 1_357_034_400_000, 60_000
+VALUE = '{"id": %d, "carrier": "UA", "origin": "EWR", "departure": %d, "delay": 17}'
+WAYS = {"by timestamp": (), "by a field": ("--field", "departure", "--who", "key")}
+TOOK, MEMORY = Target("value", "at most", 60), Target("value", "at most", 1200)
+
+
+def measure(run: Run, records: int = 10_000_000) -> list[Figure]:
+    """Write the topic, then judge it each way, in a process of its own, and read it bare.
+
+    Nothing is measured, which is reported, if no broker is installed.
+    """
+    if run.quick:
+        records //= 20
+    if not installed():
+        run.say("left out: no Kafka broker is installed")
+        return []
+    with Broker(run.directory / "kafka") as broker:
+        run.say(f"analyse: writing {records:,} records")
+        write(broker, records)
+        return [each for way in WAYS for each in judged(broker, run, way, records)]
+
+
+def write(broker: Broker, records: int) -> None:
+    """Write records a second apart, some of them up to a minute behind."""
+    broker.create(TOPIC, PARTITIONS)
+    producer = Producer({**broker.config, "queue.buffering.max.messages": 1_000_000})
+    for number in range(records):
+        stamp = BEGUN_MS + number - number * 7919 % BEHIND_MS
+        while True:
+            try:
+                producer.produce(
+                    TOPIC,
+                    VALUE % (number, stamp),
+                    key=str(number % 100),
+                    partition=number % PARTITIONS,
+                    timestamp=stamp,
+                )
+                break
+            except BufferError:
+                producer.poll(1)
+    producer.flush()
+
+
+def judged(broker: Broker, run: Run, way: str, records: int) -> list[Figure]:
+    """Return how long it took, beside a bare consumer, and the most memory that it had."""
+    took, memory, bare = [], [], []
+    for number in range(run.repeats(full=3, quick=1)):
+        run.say(f"analyse: {way}, round {number + 1}")
+        seconds, mb = _analyse(broker, WAYS[way], records)
+        took.append(seconds)
+        memory.append(mb)
+        bare.append(_bare(broker, records))
+    ours = Samples(tuple(took))
+    floor, floor_is = Samples(tuple(bare)), "a consumer of the values alone"
+    name = f"analyse {records:,} records of Kafka {way}"
+    return [
+        Figure(name, "s", ours, floor, floor_is, TOOK),
+        Figure(f"{name}: memory", "MB", Samples(tuple(memory)), target=MEMORY),
+    ]
+
+
+def _analyse(broker: Broker, words: Sequence[str], records: int) -> tuple[float, float]:
+    command = [sys.executable, "-m", "noted_time_cli", "analyse", "kafka", broker.address, TOPIC]
+    begun = time.monotonic()
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen([*command, *words, "--json"], stdout=out)  # noqa: S603 - our own
+        _, process.returncode, used = os.wait4(process.pid, 0)
+        out.seek(0)
+        found = json.load(out)
+    if found["rows"] != records:
+        raise WrongResult(f"{found['rows']} of {records} records were judged")
+    return time.monotonic() - begun, used.ru_maxrss / 1000
+
+
+def _bare(broker: Broker, records: int) -> float:
+    consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **SETTINGS})
+    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+    begun, read = time.monotonic(), 0
+    while read < records:
+        messages = consumer.consume(BATCH, 1)
+        read += sum(each.value() is not None for each in messages if each.error() is None)
+    consumer.close()
+    return time.monotonic() - begun
