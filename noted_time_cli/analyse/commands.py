@@ -131,6 +131,8 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         option(
             "FIELD",
             "The JSON field of the event time, or `module:function`; by default the timestamp.",
+            "--field",
+            "--parse",
         ),
     ] = None,
     who: Annotated[

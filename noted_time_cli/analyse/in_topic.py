@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clocks
 from array import array
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,9 +47,10 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
     topic = Topic(config, name)
     look = topic.look_again(committed=True)
     topic.check_led(look.unknown)
-    said = []
-    if "compact" in topic.settings().get("cleanup.policy", ""):
-        said.append(f"{name} is compacted: what was replaced in it is not judged.")
+    said: list[str] = []
+    with suppress(Rejected):  # without the right to read settings, it is judged all the same
+        if "compact" in topic.settings().get("cleanup.policy", ""):
+            said.append(f"{name} is compacted: what was replaced in it is not judged.")
     reading = _Reading(field, who)
     with closing(TopicReader(topic)) as reader:
         if live_ms is not None:

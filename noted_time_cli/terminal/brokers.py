@@ -26,6 +26,7 @@ Config = Annotated[
         "Properties of librdkafka, one `name=value` a line: security. Or `module:function`, which "
         "is called and returns them, `oauth_cb` included.",
         "--config",
+        "--kafka-settings",
     ),
 ]
 

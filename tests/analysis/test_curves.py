@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from noted_time import Rejected
 from noted_time.analysis import Analysis, analyse, behind
 
+MANY = 17 * settings().max_examples
+"""A thousand histories, and a hundred thousand with the deep profile."""
+
 
 class Log(NamedTuple):
     """Rows in order of arrival, and the width of windows."""
@@ -74,7 +77,7 @@ def judged(log: Log, after: list[float]) -> tuple[int, list[int], int]:
     return lost, sorted(waits), len(open_)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=MANY)
 @given(logs(), st.integers(0, 100))
 def test_a_delay_costs_what_a_loop_over_the_rows_finds(log: Log, delay: int) -> None:
     """Rows lost, waits and open windows, by Spark's rule and by Flink's."""
@@ -86,7 +89,7 @@ def test_a_delay_costs_what_a_loop_over_the_rows_finds(log: Log, delay: int) -> 
         assert shown == judged(log, watermarks(log, delay, by_partition=by_partition))
 
 
-@settings(max_examples=300)
+@settings(max_examples=MANY // 4)
 @given(logs())
 def test_the_least_delay_loses_no_row_and_one_less_does(log: Log) -> None:
     """Unless it is 0; and a longer delay never loses more."""
@@ -107,7 +110,7 @@ def test_a_share_of_the_rows_may_be_lost(log: Log, share: float) -> None:
     assert delay == 0 or curve.lost(delay - 1) > share * curve.rows - 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=MANY // 4)
 @given(logs())
 def test_the_perfect_watermark_loses_none_and_none_that_does_is_above_it(log: Log) -> None:
     """A row is lost if its time is below; the bound after each row is the least time to come."""

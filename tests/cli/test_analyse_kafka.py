@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from typer.testing import CliRunner
 
 from examples.trials.kafka import Broker
@@ -122,6 +123,23 @@ def test_records_without_the_field_are_counted_or_named(broker: Broker, analyse:
     assert (all_.status, all_.out) == (1, "")
     assert "none of 5 records has a time in 'of.departure'" in all_.err
     assert "the records have carrier, of" in all_.err
+
+
+def test_a_function_finds_the_time(broker: Broker, analyse: Analyse, tmp_path: Path) -> None:
+    """As that of an observer; the configuration of the client is as an observer's, too."""
+    send(broker, "test_a_function_finds_the_time", *ROWS)
+    (tmp_path / "client.properties").write_text("client.id=analysis\n")
+    found = analyse(
+        *("--parse", "tests.cli.test_analyse_kafka:time_of", "--json"),
+        *("--kafka-settings", str(tmp_path / "client.properties")),
+    )
+
+    assert found.json["least_delay_without_loss_ms"] == 70 * 60_000 + 1
+
+
+def time_of(message: Message) -> int:
+    """Return the event time of a record."""
+    return int(json.loads(message.value() or b"")["of"]["at"])
 
 
 def test_records_are_judged_as_they_come(broker: Broker, analyse: Analyse) -> None:
