@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noted_time.extras import needs_extra
+from noted_time_cli.analyse.columns import Columns
 from noted_time_cli.terminal.brokers import Bootstrap, Config, TopicArgument, kafka_config
 from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import AsJson, Stream, duration, option
@@ -69,18 +70,6 @@ class Judging:
             echo(json.dumps(asdict(answer)))
         else:
             print_answer(answer, observe)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """The columns of files."""
-
-    time: Annotated[str, option("COLUMN", "The column of the event time.")]
-    arrival: Annotated[
-        str | None, option("COLUMN", "The column with the time at which each row came in.")
-    ] = None
-    who: Annotated[str | None, option("COLUMN", "Show whose rows are late, by this column.")] = None
-    unit: Annotated[Literal["ms", "s"], typer.Option(help="That of times as integers.")] = "ms"
 
 
 @command_of(app)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from noted_time_cli.analyse.commands import Columns
+    from noted_time_cli.analyse.columns import Columns
 
 FORMATS = ("parquet", "csv")
 TO_MS = {"s": 1000, "ms": 1}
