@@ -157,7 +157,7 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
         Noted(at.url, STREAM),
         COLUMNS,
         event_time=EVENT_TIME,
-        policy=WatermarkPolicy(strict=False, feeds_claims=True),
+        policy=WatermarkPolicy(strict=False, batch_after_mark=True),
     )
     save = NotedTable(f"delta:{location}", TableClaims(checkpoint, STREAM, EVENT_TIME))
     writer = flights.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)

@@ -187,7 +187,7 @@ class MarksPlanner:
         self._watched = watched
         self._progress = QueryProgress(query.checkpoint)
         self._token = uuid.uuid4().hex
-        self._restated = Restated(feeds_claims=query.policy.feeds_claims)
+        self._restated = Restated(batch_after_mark=query.policy.batch_after_mark)
         self._available_now = False
         self._backlogs: dict[str, QueryBacklog] = {}
 
@@ -205,7 +205,7 @@ class MarksPlanner:
     def initial(self) -> Json:
         """Return an offset with a token of its own and no mark."""
         streams = dict.fromkeys(self._query.streams, Admitted())
-        claims = self._query.policy.feeds_claims
+        claims = self._query.policy.batch_after_mark
         return MarksOffset(streams, self._token, claims=claims).to_json()
 
     def following(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - it is one row
@@ -247,7 +247,7 @@ class MarksPlanner:
             for stream, admitted in begun.streams.items()
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
-        ended = replace(begun, streams=streams, run=run, claims=self._query.policy.feeds_claims)
+        ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
         # a change of the flag alone makes no batch
         return ended if ended == begun else replace(ended, backlog=self._backlog(begun, read))
 

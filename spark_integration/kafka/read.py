@@ -175,13 +175,13 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 
 
 def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
-    """Raise `Rejected` for `feeds_claims` where Spark plans a batch for a new record alone.
+    """Raise `Rejected` for `batch_after_mark` where Spark plans a batch for a new record alone.
 
     Accepted without effect, it would promise a claim that does not come.
     """
-    if policy.feeds_claims and marks == "topic":
+    if policy.batch_after_mark and marks == "topic":
         raise Rejected(
-            'with marks="topic" Spark plans the micro-batches, so feeds_claims has no effect: '
+            'with marks="topic" Spark plans the micro-batches, so batch_after_mark has no effect: '
             "leave it out, and the last claim comes with the next mark or record; or read with "
             'marks="ahead" or marks="committed"'
         )

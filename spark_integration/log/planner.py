@@ -53,7 +53,7 @@ class Planner:
         self._marks = Releaser(self._ingestion or self._feed(), query.policy.on_seal)
         self._limit = Limit(query.catch_up)
         self._target: FilesBySegment | None = None
-        self._restated = Restated(feeds_claims=query.policy.feeds_claims)
+        self._restated = Restated(batch_after_mark=query.policy.batch_after_mark)
         self._missing: set[int] = set()
         self._last: BatchPlan | None = None
         self._explained_at: tuple[LogOffset, int] | None = None

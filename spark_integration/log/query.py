@@ -91,7 +91,7 @@ class LogQuery:
     def beginning(self) -> LogOffset:
         """The offset at which a new query begins."""
         root = os.path.abspath(self.root)  # noqa: PTH100 - a link may come to name another place
-        return LogOffset(self.stream, root=root, claims=self.policy.feeds_claims)
+        return LogOffset(self.stream, root=root, claims=self.policy.batch_after_mark)
 
     def offset(self, json: Json) -> LogOffset:
         """Return an offset of this query's log; raises `Rejected` for one of another."""

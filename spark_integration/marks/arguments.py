@@ -75,16 +75,16 @@ class WatermarkPolicy:
     an event.
 
     A mark is in the watermark of the micro-batch after its own, which a query without state only
-    has once there are new rows. With `feeds_claims` the source plans one more micro-batch after a
-    mark that no batch follows, so that the claim of a table reaches the mark; with availableNow in
-    the same run. That costs one micro-batch each time the stream falls quiet. A query with state
+    has once there are new rows. With `batch_after_mark` the source plans one after a mark that no
+    batch follows, so that a table's claim or a derived stream reaches the mark; with availableNow
+    in the same run. That costs one micro-batch each time the stream falls quiet. A query with state
     needs none: Spark plans that one itself.
     """
 
     strict: bool = True
     on_seal: OnSeal = "close"
     dedup_retention_ms: int = 0
-    feeds_claims: bool = False
+    batch_after_mark: bool = False
 
     def __post_init__(self) -> None:
         check_one_of("on_seal", self.on_seal, OnSeal)

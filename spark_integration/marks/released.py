@@ -90,26 +90,26 @@ class Restated:
     the batch after the end of a sealed stream: a query without state has no other batch under the
     last watermark, which `NotedLogSink` waits for.
 
-    A query that `feeds_claims` has one more batch after each lower that a batch states, be it a new
-    one or that of the first batch of a run. The latter counts because a sink may skip a batch that
-    is run again after a crash: its mark is not read then, so the watermark advances with the first
-    batch that is planned anew. What was stated is forgotten with the run.
+    With `batch_after_mark` a query has one more batch after each lower that a batch states, be it a
+    new one or that of the first batch of a run. The latter counts because a sink may skip a batch
+    that is run again after a crash: its mark is not read then, so the watermark advances with the
+    first batch that is planned anew. What was stated is forgotten with the run.
     """
 
-    def __init__(self, *, feeds_claims: bool = False) -> None:
+    def __init__(self, *, batch_after_mark: bool = False) -> None:
         self.has_begun = False
-        self._feeds_claims = feeds_claims
+        self._batch_after_mark = batch_after_mark
         self._followed: tuple[int | None, bool] | None = None
 
     def run(self, run: int, released: Released, *, is_first_due: bool) -> int:
         """Return the `run` of the next batch, of which `released` is let in by the batch before."""
         stated = (released.lower, released.sealed)
         if self.has_begun:
-            needs_batch = released.sealed or (self._feeds_claims and released.lower is not None)
+            needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)
             is_due = needs_batch and stated != self._followed
         else:
             is_due = is_first_due
-        is_followed = self.has_begun or not self._feeds_claims
+        is_followed = self.has_begun or not self._batch_after_mark
         self.has_begun, self._followed = True, stated if is_followed else None
         return run + is_due
 

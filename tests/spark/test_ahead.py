@@ -98,7 +98,7 @@ class Query:
         self.limit = limit
         streams = {"flights": KafkaTopic("flights")}
         terms = FromKafka({"flights": "flights"}, ahead=ahead, limit=limit)
-        policy = WatermarkPolicy(feeds_claims=claims)
+        policy = WatermarkPolicy(batch_after_mark=claims)
         query = MarksQuery(streams, "", self._checkpoint, policy=policy, kafka=terms)
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
         watched = {"flights": Watched(self.topic, terms, patience_s=self.patience_s)}

@@ -393,22 +393,26 @@ def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(
 def test_the_examples_of_the_page_derive_minutes_and_hours(
     spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
-    """The minute that ends at ten counts for the hour from nine."""
+    """The minute that ends at ten counts for the hour from nine; the filter goes idle at ten."""
     served.create("per-minute")
+    served.create("cleaned")
     with WriterClient(served.url, "flights", "UA") as client:
         log = SegmentLogWriter(tmp_path / "log", "flights", client=client, event_time="departure")
         times = [NINE, NINE + timedelta(seconds=20), NINE + timedelta(minutes=59, seconds=59)]
         log.append([{"departure": time, "origin": "EWR"} for time in times])
         log.note_time(NINE + timedelta(hours=1))
-    elsewhere = {"http://controller:7464": served.url, "/data/": f"{tmp_path}/"}
+    elsewhere = {"http://controller:7464": served.url, "/data/": f"{tmp_path}/", "60_000": "500"}
     page = Session("docs/guides/derived-streams.md", elsewhere, spark=spark).run()
     lower = NINE_MS + 3_600_000
     try:
         assert eventually(lambda: last_lower(served, "per-minute"), lower)
+        assert eventually(lambda: last_lower(served, "cleaned"), lower)
+        assert eventually(lambda: page["cleaner"].state, "idle")
     finally:
-        page["files"].stop()
-        page["counting"].stop()
+        for query in "counting", "cleaning":
+            page[query].stop()
         page["client"].close()
+        page["cleaner"].close()
     output.catch_up(page["hourly"].select(F.unix_millis("window.start"), "origin", "sum(count)"))
 
     assert output.rows == [(NINE_MS, "EWR", 3)]

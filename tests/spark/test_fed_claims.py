@@ -53,7 +53,7 @@ def test_the_batch_after_each_stated_lower_is_due_once(
         runs = [restated.run(0, each, is_first_due=each.lower is not None) for each in let_in]
         return "".join(str(plan) for plan, run in enumerate(runs) if run) or "-"
 
-    assert (due(Restated()), due(Restated(feeds_claims=True))) == (usual, feeding)
+    assert (due(Restated()), due(Restated(batch_after_mark=True))) == (usual, feeding)
 
 
 def planned(query: LogQuery, begun: Json | None = None) -> list[Json]:
@@ -98,7 +98,7 @@ def test_a_query_that_does_not_feed_claims_has_one_batch_for_a_mark(flights: Not
 
 def test_one_batch_more_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
     """Another run states the lower once more, as every run does, and is followed in turn."""
-    query = log_query(written(flights), feeds_claims=True)
+    query = log_query(written(flights), batch_after_mark=True)
     first = planned(query)
     second = planned(query, first[-1])
 
@@ -109,7 +109,7 @@ def test_one_batch_more_follows_the_last_mark_of_each_run(flights: NotedStream) 
 
 def test_the_batch_more_states_the_mark_again_and_has_no_rows(flights: NotedStream) -> None:
     """Also when it is run again, of which only the offsets are known."""
-    query = log_query(written(flights), feeds_claims=True)
+    query = log_query(written(flights), batch_after_mark=True)
     first, more = planned(query)
     tasks = [reader_of(query).partitions(first, more) for _ in range(2)]
 
@@ -119,7 +119,7 @@ def test_the_batch_more_states_the_mark_again_and_has_no_rows(flights: NotedStre
 def test_a_checkpoint_continues_where_feeding_claims_begins_or_ends(flights: NotedStream) -> None:
     """No row is read twice, and the offset says from the first batch on which it is."""
     written(flights)
-    usual, feeding = (log_query(flights, feeds_claims=fed) for fed in (False, True))
+    usual, feeding = (log_query(flights, batch_after_mark=fed) for fed in (False, True))
     old = planned(usual)
     fed = planned(feeding, old[-1])
     ended = planned(usual, fed[-1])
@@ -135,7 +135,9 @@ def test_a_log_without_a_mark_has_no_batch_more(flights: NotedStream) -> None:
     """There is no claim for it to carry."""
     flights.begun().append(0, (1000, "a"))
 
-    assert [batch.end.claims for batch in batches(log_query(flights, feeds_claims=True))] == [True]
+    assert [batch.end.claims for batch in batches(log_query(flights, batch_after_mark=True))] == [
+        True
+    ]
 
 
 def plans(checkpoint: Path) -> list[Planned]:
@@ -155,7 +157,7 @@ def test_the_last_mark_of_a_log_is_in_the_watermark_of_a_batch(
     read: Reads, flights: NotedStream, output: QueryOutput, *, strict: bool, watermark_ms: int
 ) -> None:
     """Of a query without state, in the run with availableNow that read the mark."""
-    events = read(written(flights), feeds_claims=True, strict=strict)
+    events = read(written(flights), batch_after_mark=True, strict=strict)
     output.catch_up(events)
 
     found = plans(output.checkpoint)
@@ -184,7 +186,7 @@ def test_a_mark_in_a_batch_that_the_sink_skips_is_in_the_watermark_of_a_batch(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Spark runs the batch again after a crash, and the sink does not read it."""
-    events, sink = read(written(flights), feeds_claims=True), DyingSink()
+    events, sink = read(written(flights), batch_after_mark=True), DyingSink()
     writer = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
     start = writer.option("checkpointLocation", str(output.checkpoint)).start
     with pytest.raises(PySparkException):
@@ -203,7 +205,7 @@ def test_a_query_with_state_has_no_batch_more(
     written(flights)
     outputs = [QueryOutput(tmp_path / name) for name in ("usual", "feeding")]
     for output, feeds in zip(outputs, (False, True), strict=True):
-        output.catch_up(read.counts(flights, feeds_claims=feeds))
+        output.catch_up(read.counts(flights, batch_after_mark=feeds))
 
     found = [[each.watermark_ms for each in plans(output.checkpoint)] for output in outputs]
     assert found == [[None, 2001], [None, 2001]]
@@ -222,7 +224,7 @@ def test_the_last_mark_of_any_source_is_in_the_watermark_of_a_batch(
         Noted(controller.url, "flights"),
         checkpoint_location=str(output.checkpoint),
         position=FileStream(str(output.checkpoint), "flights"),
-        policy=WatermarkPolicy(feeds_claims=True),
+        policy=WatermarkPolicy(batch_after_mark=True),
     )
     output.catch_up(events)
 

@@ -61,7 +61,7 @@ def test_the_last_mark_of_a_topic_is_in_the_watermark_of_a_batch(clock: Clock, m
     """Of a query without state, in the run with availableNow that read the mark."""
     clock.write(0)
     clock.note(1)
-    clock.output.catch_up(clock.read(marks=marks, feeds_claims=True))
+    clock.output.catch_up(clock.read(marks=marks, batch_after_mark=True))
     progress = QueryProgress(str(clock.output.checkpoint))
     found = [progress.planned(batch) for batch in sorted(clock.output.batches)]
 

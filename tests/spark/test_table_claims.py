@@ -137,7 +137,7 @@ def test_the_claim_of_the_last_mark_is_in_the_table_when_the_run_ends(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """With the rows of all batches, and how far the query had read."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     last = table.last()
     assert table.rows == ["a", "b", "c"]
@@ -154,11 +154,11 @@ def test_a_batch_that_runs_again_is_not_appended_again(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """A driver was killed between the commit of the table and Spark's own."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     table.output.forget_commit()
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     assert table.rows == ["a", "b", "c", "d"]
     assert table.last().complete_to == 3001
@@ -168,10 +168,10 @@ def test_time_travel_goes_to_the_first_version_that_is_complete(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """By the versions that the claims are in."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     found = complete_to(table.url)
     assert found is not None
@@ -185,13 +185,13 @@ def test_a_foreign_overwrite_ends_the_claim_and_accepting_it_restores_it(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """Meanwhile rows are written without a claim."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     rows = pa.table({"time": pa.array([1000], pa.timestamp("us", tz="UTC")), "name": ["a"]})
     deltalake.write_deltalake(table.path, rows, mode="overwrite")
     overwritten = standing(table.url)
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     version = table.open().history()[-3]["version"]
     assert overwritten == NoClaim(f"flights: ended by WRITE (Overwrite) in version {version}")
@@ -203,7 +203,7 @@ def test_compaction_keeps_the_claim_and_a_foreign_append_is_named(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """Neither takes rows away."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     table.open().optimize.compact()
     compacted = complete_to(table.url)
     rows = pa.table({"time": pa.array([1000], pa.timestamp("us", tz="UTC")), "name": ["x"]})
@@ -220,12 +220,12 @@ def test_another_query_may_not_take_a_name_over_unless_it_says_so(
     read: Reads, written: NotedStream, table: Table, tmp_path: Path
 ) -> None:
     """A checkpoint that was deleted is another query."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     table.checkpoint = tmp_path / "new"
     table.output.checkpoint = table.checkpoint
     with pytest.raises(Exception, match="start_over=True"):
-        table.run(read(written, feeds_claims=True))
-    table.run(read(written, feeds_claims=True), start_over=True)
+        table.run(read(written, batch_after_mark=True))
+    table.run(read(written, batch_after_mark=True), start_over=True)
 
     assert table.last().complete_to == 2001
 
@@ -234,13 +234,13 @@ def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """Its readers know no names, so one that has not claimed yet would be passed over."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     alone = table.valid_through()
     expects = {EXPECTS: "flights,landings"}
     table.open().alter.set_table_properties(expects, raise_if_not_exists=False)
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     assert (alone, table.valid_through()) == ("2001", None)
     assert standing(table.url) == NoClaim("landings: no commit has a claim")
@@ -250,11 +250,11 @@ def test_a_table_that_keeps_its_commits_for_less_than_a_week_is_warned_of(
     read: Reads, written: NotedStream, table: Table, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once by each start of a query; a table that does not say so is passed over."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     before = caplog.text
     short = {"delta.logRetentionDuration": "interval 2 days"}
     table.open().alter.set_table_properties(short, raise_if_not_exists=False)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     assert "keeps its commits" not in before
     assert caplog.text.count("keeps its commits for 2 days") == 1
@@ -264,11 +264,11 @@ def test_a_query_whose_table_was_deleted_claims_nothing_of_the_new_one(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """Its earlier rows are gone, and it will not write them again."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     shutil.rmtree(table.path)
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     found = standing(table.url)
     assert table.rows == ["d"]
@@ -280,7 +280,7 @@ def test_a_query_without_state_claims_the_lower_itself(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """Spark's watermark is a millisecond less, and no operator waits for it."""
-    table.run(read(written, feeds_claims=True, strict=True))
+    table.run(read(written, batch_after_mark=True, strict=True))
 
     assert table.last().complete_to == 2001
 
@@ -289,16 +289,16 @@ def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(
     read: Reads, written: NotedStream, table: Table
 ) -> None:
     """A checkpoint that was moved without `noted-time/` proves nothing of the batches before."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     shutil.rmtree(table.checkpoint / "noted-time")
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     lost = standing(table.url)
     accept(table.url, "looked: Ada", at=table.open().version())
     written.append(0, (4000, "e"))
     written.note(4001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     assert isinstance(lost, NoClaim)
     assert "nothing at its checkpoint says" in lost.why
@@ -310,33 +310,33 @@ def test_a_checkpoint_that_was_put_back_is_refused(
     read: Reads, written: NotedStream, table: Table, tmp_path: Path
 ) -> None:
     """Its batch would be passed over, and its rows lost."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     shutil.copytree(table.checkpoint, tmp_path / "copy")
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     shutil.rmtree(table.checkpoint)
     shutil.copytree(tmp_path / "copy", table.checkpoint)
     written.append(1, (9600, "e"))
 
     with pytest.raises(Exception, match="the checkpoint is older than the table"):
-        table.run(read(written, feeds_claims=True))
+        table.run(read(written, batch_after_mark=True))
 
 
 def test_a_table_that_was_put_back_claims_nothing(
     read: Reads, written: NotedStream, table: Table, tmp_path: Path
 ) -> None:
     """The rows of the batches since are lost."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     shutil.copytree(table.path, tmp_path / "copy")
     written.append(0, (3000, "d"))
     written.note(3001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     shutil.rmtree(table.path)
     shutil.copytree(tmp_path / "copy", table.path)
     written.append(0, (4000, "e"))
     written.note(4001)
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
 
     assert table.rows == ["a", "b", "c", "e"]
     assert isinstance(standing(table.url), NoClaim)
@@ -346,11 +346,11 @@ def test_the_checkpoint_of_another_query_is_refused(
     read: Reads, written: NotedStream, table: Table, tmp_path: Path
 ) -> None:
     """Its watermark would be claimed for the rows of this one."""
-    table.run(read(written, feeds_claims=True))
+    table.run(read(written, batch_after_mark=True))
     table.output.checkpoint = tmp_path / "another"
 
     with pytest.raises(Exception, match="is that of query"):
-        table.run(read(written, feeds_claims=True))
+        table.run(read(written, batch_after_mark=True))
 
 
 def test_a_batch_that_is_written_twice_without_parts_is_refused(
@@ -364,7 +364,7 @@ def test_a_batch_that_is_written_twice_without_parts_is_refused(
 
     table.output._take = twice  # type: ignore[assignment, method-assign]
     with pytest.raises(Exception, match="give each write a part="):
-        table.output.catch_up(read(written, feeds_claims=True))
+        table.output.catch_up(read(written, batch_after_mark=True))
 
 
 def test_rows_without_the_column_of_the_claim_are_refused(

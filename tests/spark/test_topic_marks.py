@@ -347,7 +347,11 @@ UNCHECKED = {"url": ""}
         ({}, {"kafka.useDeprecatedOffsetFetching": "true"}, "Spark would not see new partitions"),
         ({"topic": ["a", "b"]}, {"multipleWatermarkPolicy": "max"}, "Policy=max makes rows late"),
         ({"topic": ["a", "b", "c"]}, {}, 'reads 2 topics at most, not 3: .*marks="ahead"'),
-        ({"feeds_claims": True}, {}, 'feeds_claims has no effect: leave it out, .*marks="comm'),
+        (
+            {"batch_after_mark": True},
+            {},
+            'batch_after_mark has no effect: leave it out, .*marks="comm',
+        ),
         ({"stream": "no-such"}, {}, "no-such"),
         ({"domain": "no-such"}, {}, "no-such"),
         (

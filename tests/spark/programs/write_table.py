@@ -129,7 +129,7 @@ def events(spark: SparkSession, given: Given) -> DataFrame:
         from spark_integration import Batches, Noted, WatermarkPolicy, read_noted_log  # noqa: PLC0415 - not with older Spark
 
         noted, batches = Noted(given["url"], given["stream"]), Batches(given["rows"])
-        policy = WatermarkPolicy(strict=False, feeds_claims=True)
+        policy = WatermarkPolicy(strict=False, batch_after_mark=True)
         return connected(
             lambda: read_noted_log(
                 spark, given["root"], noted, batches, event_time="time", policy=policy
