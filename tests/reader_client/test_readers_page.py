@@ -14,6 +14,7 @@ def test_the_snippets_run_as_printed(served: Served) -> None:
     stream, printed = "orders-of-the-page", list[str]()
     served.create(stream)
     served.note(stream, TEN, {"0": 90, "1": 40})
+    served.create("trips", domains=["departed", "landed"])
     page = Session(PAGE, {BINDING: served.url, '"orders"': f'"{stream}"'})
     page.names["print"] = lambda what: printed.append(str(what))
     page.run()
