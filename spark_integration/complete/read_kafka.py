@@ -71,7 +71,7 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-def read_complete_kafka(  # noqa: PLR0913 - what there is to ask for; all but five are named
+def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     spark: SparkSession,
     records: KafkaRecords,
     noted: Noted,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def read_complete(  # noqa: PLR0913 - what there is to ask for; all but five are named
+def read_complete(  # noqa: PLR0913 - keyword-only but for five
     spark: SparkSession,
     root: str | Path,
     noted: Noted,

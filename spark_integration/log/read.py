@@ -21,7 +21,7 @@ from spark_integration.marks.watermark import events_of_scan
 from spark_integration.session.sources import parallelism, reader_for
 
 
-def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three are named
+def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
     spark: SparkSession,
     root: str | Path,
     noted: Noted,

@@ -45,8 +45,8 @@ DEPENDENCY = """    <dependency org="{jar.group}" name="{jar.name}" rev="{jar.ve
                 transitive="false" conf="default->master"/>
 """
 ELSEWHERE = (
-    "without access to Maven's central repository, name one of your own in --ivy-settings FILE, or "
-    "copy them into the directory"
+    "without access to Maven's central repository, pass ivy_settings=FILE (on the command line "
+    "--ivy-settings) that names another, or copy them into the directory"
 )
 
 

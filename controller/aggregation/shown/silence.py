@@ -15,7 +15,6 @@ Silence = Literal["missing", "silent", "ended"]
 """What the silence of a stream costs: the watermark went on without a writer, or an expected one
 never came (`missing`); nothing is late (`silent`), and so for a day or longer (`ended`)."""
 
-AGAIN = "It advances when one of them notes a later time."
 NOTHING_LATE = "No later time was noted, so nothing is late."
 
 
@@ -75,7 +74,17 @@ def remedies(stream: StreamState, silence: Silence) -> Iterator[str]:
     """Yield that nothing is late, if so, and what advances a silent stream."""
     if silence != "missing" and all(map(_timed_out, excluded(stream))):
         yield NOTHING_LATE
-    yield AGAIN
+    yield again(stream.aggregator.domains.census.members["excluded"])
+
+
+def again(number: int) -> str:
+    """Return what moves a stream on whose so many writers are out.
+
+    >>> again(1)
+    'It advances when that writer notes a later time.'
+    """
+    who = "that writer" if number == 1 else "one of them"
+    return f"It advances when {who} notes a later time."
 
 
 def _timed_out(member: Member) -> bool:
