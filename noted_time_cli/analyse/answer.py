@@ -113,7 +113,7 @@ def print_answer(answer: Answer, observe: str) -> None:
     say(
         f"{counted(answer.rows, 'row')} of {counted(answer.partitions, 'partition')}, "
         f"{answer.event_time} from {shown_time(answer.first_ms)} to {shown_time(answer.last_ms)}; "
-        f"windows of {shown_duration(answer.window_ms)}."
+        f"{shown_window(answer.window_ms)}."
     )
     if answer.without_time:
         say(f"{counted(answer.without_time, 'row')} without {answer.event_time} passed over.")
@@ -128,6 +128,15 @@ def print_answer(answer: Answer, observe: str) -> None:
             print_table(_behind(title), (each._asdict() for each in found))
     for sentence in _next(answer, observe):
         say(sentence)
+
+
+def shown_window(ms: int) -> str:
+    """Return by what rows are judged.
+
+    >>> shown_window(3_600_000), shown_window(0)
+    ('windows of 1h', 'each row by itself')
+    """
+    return f"windows of {shown_duration(ms)}" if ms else "each row by itself"
 
 
 def shown_delay(ms: int) -> str:

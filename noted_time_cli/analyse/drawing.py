@@ -9,8 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from noted_time.values import counted, shown_duration
-from noted_time_cli.analyse.answer import Answer, shown_delay
+from noted_time.values import counted
+from noted_time_cli.analyse.answer import Answer, shown_delay, shown_window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +33,8 @@ def draw(answer: Answer, found: Analysis) -> Figure:
     title = f"Every delay below {shown_delay(least)} loses rows" if least else "No row is late"
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
     what = (
-        f"{counted(answer.rows, 'row')} by {answer.event_time}, in windows of "
-        f"{shown_duration(answer.window_ms)}: Spark's watermark at every delay"
+        f"{counted(answer.rows, 'row')} by {answer.event_time}, {shown_window(answer.window_ms)}: "
+        "Spark's watermark at every delay"
     )
     figure.text(0.03, 0.865, what, fontsize=11, color=GREY)
     axes = figure.add_axes((0.1, 0.125, 0.87, 0.67))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from noted_time.filelog import LogDirectories
-from noted_time.values import UNIX_MS, Rejected
+from noted_time.values import UNIX_MS, Rejected, counted
 from noted_time_cli.analyse.rows import Rows
 
 if TYPE_CHECKING:
@@ -90,8 +90,10 @@ def _rows(
             raise Rejected(f"{came.null_count:,} rows have no {columns.arrival}: leave it out")
         said.append(f"Rows came in as {columns.arrival} says.")
     if len(kept) > most:
+        said.append(
+            f"The last {most:,} of {counted(len(kept), 'row')} are judged; --records takes more."
+        )
         kept = kept[-most:]
-        said.append(f"Only the last {most:,} rows are judged: --records takes more.")
     return Rows(
         columns.time,
         _values(times)[kept],

@@ -68,7 +68,9 @@ def _begins(
     topic: Topic, look: TopicLook, since_ms: int | None, most: int, said: list[str]
 ) -> dict[int, int]:
     """Return where to begin each partition, so that about so many records are read."""
-    begins = dict(topic.begins())
+    found = topic.begins()
+    topic.check_led(look.ends.keys() - found.keys())
+    begins = {each: found[each] for each in look.ends}
     if since_ms is not None:
         since = int(clocks.time() * 1000) - since_ms
         from_then = topic.offsets_at(since)
@@ -110,12 +112,17 @@ def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) 
     say("Reading what comes in. Ctrl-C ends it and shows what was seen.")
     try:
         while clocks.monotonic() < until:
-            for partition, _, message in reader.read(topic.look(committed=True).ends, for_s=READ_S):
+            for partition, _, message in reader.read(_ends(topic, reader), for_s=READ_S):
                 reading.take(partition, message, int(clocks.time() * 1000))
             clocks.sleep(0.1)
     except KeyboardInterrupt:
         pass
     return ["Rows came in when this machine read them, by its clock."]
+
+
+def _ends(topic: Topic, reader: TopicReader) -> Mapping[int, int]:
+    """Return the ends of the partitions that are read, and whose leader answers."""
+    return topic.look(committed=True).of(reader.position).ends
 
 
 class _Reading:

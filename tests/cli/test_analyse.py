@@ -126,6 +126,19 @@ def test_a_replay_is_ordered_by_shares_of_the_partitions(analyse: Analyse) -> No
     assert ("withWatermark" in replayed.err, replayed.table[1][0]) == (False, "22h 1s")
 
 
+def test_rows_are_judged_by_themselves(analyse: Analyse) -> None:
+    """Without windows: a row at the watermark is lost, as a join of Spark would lose it."""
+    pq.write_table(rows(), "f.parquet")
+    words = ("files", "f.parquet", "--time", "departure", "--arrival", "landing", "--window", "0s")
+    said, found = analyse(*words), analyse(*words, "--json").json
+
+    assert (
+        "departure from 2013-01-01T10:10:00Z to 2013-01-01T13:05:00Z; each row by itself."
+        in said.err
+    )
+    assert found["least_delay_without_loss_ms"] == 85 * 60_000 + 1
+
+
 def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:
     """With waits, and without."""
     pq.write_table(rows(), "f.parquet")
@@ -156,7 +169,7 @@ def test_rows_without_a_time_are_counted(analyse: Analyse) -> None:
     said, last = analyse(*words), analyse(*words, "--records", "1")
 
     assert (said.status, "1 row without at passed over." in said.err) == (0, True)
-    assert "Only the last 1 rows are judged: --records takes more." in last.err
+    assert "The last 1 of 2 rows are judged; --records takes more." in last.err
 
 
 @pytest.mark.parametrize("times", [[TEN], [TEN] * 3])
