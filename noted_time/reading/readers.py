@@ -36,7 +36,7 @@ class ReaderGroup:
         return {segment: offset for segment, (offset, _) in self.offsets.items()}
 
     def segments_of(self, reader: str) -> dict[int, int]:
-        """Return the segments that `reader` was the last to report, with its offsets."""
+        """Return the segments that `reader` reported last, with its offsets."""
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
