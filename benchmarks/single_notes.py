@@ -9,7 +9,7 @@ from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import Server, bare_server, controller
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-from noted_time_cli.bench.load import Answered, Connection, drive, put
+from noted_time_cli.bench.load import LoadConnection, LoadResult, drive, put
 
 if TYPE_CHECKING:
     from benchmarks.processes import Server
@@ -27,7 +27,7 @@ class Taken:
     p99s: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
-    def load(self, server: Server, scripts: list[list[bytes]]) -> Answered:
+    def load(self, server: Server, scripts: list[list[bytes]]) -> LoadResult:
         """Drive the server through the scripts and keep the samples."""
         before = server.cpu_seconds()
         answered = drive(server.port, scripts)
@@ -102,7 +102,7 @@ def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figur
 
 def create_stream(server: Server, stream: str, settings: bytes = b"{}") -> None:
     """Create the stream; raises `WrongResult` if the controller does not."""
-    connection = Connection(server.port)
+    connection = LoadConnection(server.port)
     answer = connection.ask(put(f"/v1/streams/{stream}", settings))
     connection.close()
     if not answer.startswith(b"HTTP/1.1 201 "):

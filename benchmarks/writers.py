@@ -10,7 +10,7 @@ from benchmarks.stored import marks_stored, offsets_stored
 from noted_time_cli.bench.load import post
 
 if TYPE_CHECKING:
-    from noted_time_cli.bench.load import Answered
+    from noted_time_cli.bench.load import LoadResult
 
 BASE_MS = 1_700_000_000_000
 STEP_MS = 1_000
@@ -48,7 +48,7 @@ class Writers:
         each = min(AT_FIRST, len(self))
         return self.scripts(1, -(-len(self) // each), each)
 
-    def check(self, answered: Answered, database: str) -> None:
+    def check(self, answered: LoadResult, database: str) -> None:
         """Raise `WrongResult` unless each note was accepted and is stored, and marks follow."""
         self._accepted += answered.accepted
         if set(answered.statuses) != {OK}:

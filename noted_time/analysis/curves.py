@@ -29,7 +29,7 @@ MAX_OPEN = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waits:
+class WindowWaits:
     """How long after the end of each window its result came, sorted, in ms.
 
     `still_open` windows have no result when the rows end: they are in none of the figures.
@@ -82,7 +82,7 @@ class Curve:
         may_be_lost = int(lost_share * self.rows)
         return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
 
-    def waits(self, delay_ms: int) -> Waits:
+    def waits(self, delay_ms: int) -> WindowWaits:
         """Return the waits of the windows that have a row at this delay."""
         return _waits(self.largest, self.arrivals, self.ends[self.opens <= delay_ms], delay_ms)
 
@@ -97,7 +97,7 @@ class Analysis:
 
     spark: Curve
     flink: Curve
-    perfect: Waits
+    perfect: WindowWaits
 
 
 def analyse(
@@ -141,22 +141,22 @@ def analyse(
     )
 
 
-def _waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> Waits:
+def _waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
     """Return the waits for a watermark that has to come so far beyond the ends."""
     closed_by = np.searchsorted(watermark, ends + beyond)
     closed = closed_by < len(watermark)
     waited = arrivals[closed_by[closed]] - ends[closed]
-    return Waits(np.sort(waited), int(len(ends) - np.count_nonzero(closed)))
+    return WindowWaits(np.sort(waited), int(len(ends) - np.count_nonzero(closed)))
 
 
-def _perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> Waits:
+def _perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:
     """Return the waits under the least time still to come; what follows the last row is unknown.
 
     A time is complete only when the least to come is beyond it, as rows at it are not lost.
     """
     still_to_come = np.minimum.accumulate(times[:0:-1])[::-1]
     waits = _waits(still_to_come, arrivals, ends, beyond)
-    return Waits(np.maximum(waits.ms, 0), waits.still_open)
+    return WindowWaits(np.maximum(waits.ms, 0), waits.still_open)
 
 
 def _least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:

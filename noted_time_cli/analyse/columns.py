@@ -11,7 +11,7 @@ from noted_time_cli.terminal.options import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class FileColumns:
     """The columns of files."""
 
     time: Annotated[str, option("COLUMN", "The column of the event time.")]

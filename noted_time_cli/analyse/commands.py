@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time.extras import needs_extra
-from noted_time_cli.analyse.columns import Columns
+from noted_time_cli.analyse.columns import FileColumns
 from noted_time_cli.terminal.brokers import Bootstrap, Config, TopicArgument, kafka_config
 from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import AsJson, Stream, duration, option
@@ -57,25 +57,25 @@ class Judging:
     as_json: AsJson = False
 
     def show(self, rows: Rows, observe: str) -> None:
-        """Judge rows and print the answer; `observe` is an observer's command, without a delay."""
-        from noted_time_cli.analyse.answer import answered, print_answer
+        """Judge rows and print the costs; `observe` is an observer's command, without a delay."""
+        from noted_time_cli.analyse.costs import costs_of, print_costs
 
-        answer, found = answered(rows, self.window, self.delay or [], as_replay=self.as_replay)
+        costs, found = costs_of(rows, self.window, self.delay or [], as_replay=self.as_replay)
         if self.picture is not None:
             from noted_time_cli.analyse.drawing import draw
 
-            draw(answer, found).savefig(self.picture)
+            draw(costs, found).savefig(self.picture)
             say(f"Drawn: {self.picture}")
         if self.as_json:
-            echo(json.dumps(asdict(answer)))
+            echo(json.dumps(asdict(costs)))
         else:
-            print_answer(answer, observe)
+            print_costs(costs, observe)
 
 
 @command_of(app)
 def files(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Parquet or CSV, quoted.")],
-    columns: Columns,
+    columns: FileColumns,
     how: Judging,
     *,
     partition: Annotated[
@@ -96,7 +96,7 @@ def files(
 def log(
     root: Annotated[Path, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
     stream: Stream,
-    columns: Columns,
+    columns: FileColumns,
     how: Judging,
 ) -> None:
     """Judge a file log, each segment in the order of its offsets.

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from noted_time.values import counted
-from noted_time_cli.analyse.answer import Answer, shown_delay, shown_window
+from noted_time_cli.analyse.costs import Costs, shown_delay, shown_window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,26 +25,26 @@ HOUR_MS = 3_600_000
 UNITS = (("d", 86_400_000), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
 
 
-def draw(answer: Answer, found: Analysis) -> Figure:
+def draw(costs: Costs, found: Analysis) -> Figure:
     """Return the picture, 1600 by 864 pixels."""
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
     FigureCanvasAgg(figure)
-    least = answer.least_delay_without_loss_ms
+    least = costs.least_delay_without_loss_ms
     title = f"Every delay below {shown_delay(least)} loses rows" if least else "No row is late"
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
     what = (
-        f"{counted(answer.rows, 'row')} by {answer.event_time}, {shown_window(answer.window_ms)}: "
+        f"{counted(costs.rows, 'row')} by {costs.event_time}, {shown_window(costs.window_ms)}: "
         "Spark's watermark at every delay"
     )
     figure.text(0.03, 0.865, what, fontsize=11, color=GREY)
     axes = figure.add_axes((0.1, 0.125, 0.87, 0.67))
     delays = np.unique(np.linspace(0, max(least, 1), POINTS).astype(np.int64))
-    lost = [100 * found.spark.lost(int(delay)) / answer.rows for delay in delays]
-    across = [_across(found.spark, int(delay), answer) for delay in delays]
+    lost = [100 * found.spark.lost(int(delay)) / costs.rows for delay in delays]
+    across = [_across(found.spark, int(delay), costs) for delay in delays]
     unit, size = next((each for each in UNITS if max(across) >= 2 * each[1]), UNITS[-1])
     axes.plot([ms / size for ms in across], lost, color=OWN, linewidth=2.5, zorder=2)
-    for each in answer.delays:
-        at = _across(found.spark, each.delay_ms or 0, answer) / size
+    for each in costs.delays:
+        at = _across(found.spark, each.delay_ms or 0, costs) / size
         axes.plot(at, each.lost_percent, "o", color=OWN, markersize=9, markeredgecolor="white")
         label = f"{shown_delay(each.delay_ms or 0)}\n{each.lost:,} lost"
         axes.annotate(
@@ -55,8 +55,8 @@ def draw(answer: Answer, found: Analysis) -> Figure:
             color=OWN,
             fontsize=9,
         )
-    if answer.perfect is not None and answer.perfect.wait_median_ms is not None:
-        at = answer.perfect.wait_median_ms / size
+    if costs.perfect is not None and costs.perfect.wait_median_ms is not None:
+        at = costs.perfect.wait_median_ms / size
         axes.plot(at, 0, "o", color=PERFECT, markersize=15, markeredgecolor="white", zorder=5)
         axes.annotate(
             "perfect\n0 lost",
@@ -69,25 +69,25 @@ def draw(answer: Answer, found: Analysis) -> Figure:
             ha="right",
         )
     axes.set_xlim(0, 1.13 * max(across) / size or 1)
-    _style(axes, max(lost), answer, unit)
+    _style(axes, max(lost), costs, unit)
     return figure
 
 
-def _across(curve: Curve, delay: int, answer: Answer) -> float:
+def _across(curve: Curve, delay: int, costs: Costs) -> float:
     """Return where a delay is drawn: at its median wait, or at itself where no wait is known."""
-    if answer.assumed:
+    if costs.assumed:
         return delay
     return curve.waits(delay).median_ms or 0.0
 
 
-def _style(axes: Axes, most: float, answer: Answer, unit: str) -> None:
+def _style(axes: Axes, most: float, costs: Costs, unit: str) -> None:
     axes.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.5)
     axes.set_ylim(-LINEAR_TO * 0.4, max(most * 3, LINEAR_TO * 10))
     ticks = [0, *(10.0**n for n in range(-3, 3) if 10.0**n <= most * 3)]
     axes.set_yticks(ticks, [f"{loss:g} %" for loss in ticks])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} {unit}")
-    across = "delay" if answer.assumed else "median time from the end of a window to its result"
+    across = "delay" if costs.assumed else "median time from the end of a window to its result"
     axes.set_xlabel(across, color=GREY)
     axes.set_ylabel("rows lost", color=GREY)
     axes.grid(visible=True, color=RULE, linewidth=0.8)

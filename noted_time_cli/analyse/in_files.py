@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from noted_time_cli.analyse.columns import Columns
+    from noted_time_cli.analyse.columns import FileColumns
 
 FORMATS = ("parquet", "csv")
 TO_MS = {"s": 1000, "ms": 1}
 """The units of times that are integers."""
 
 
-def of_files(pattern: str, columns: Columns, partition: str | None, most: int) -> Rows:
+def of_files(pattern: str, columns: FileColumns, partition: str | None, most: int) -> Rows:
     """Read what matches a pattern; raises `Rejected` for columns and files that cannot be used."""
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
     files = sorted(Path(each) for each in named if Path(each).is_file())
@@ -37,7 +37,7 @@ def of_files(pattern: str, columns: Columns, partition: str | None, most: int) -
     return _rows([(0, file) for file in files], columns, partition, most)
 
 
-def of_log(root: Path, stream: str, columns: Columns, most: int) -> Rows:
+def of_log(root: Path, stream: str, columns: FileColumns, most: int) -> Rows:
     """Read a file log, each segment in the order of its offsets; raises as `of_files`."""
     files = [*_files(root, stream)]
     if not files:
@@ -69,7 +69,7 @@ def _table(file: Path, columns: Iterable[str]) -> pa.Table:
 
 
 def _rows(
-    files: Sequence[tuple[int, Path]], columns: Columns, partition: str | None, most: int
+    files: Sequence[tuple[int, Path]], columns: FileColumns, partition: str | None, most: int
 ) -> Rows:
     """Return the rows of files, each of a partition or with one in a column."""
     given = (columns.time, columns.arrival, partition, columns.who)
@@ -106,7 +106,7 @@ def _rows(
     )
 
 
-def _doubts(least: int, columns: Columns) -> Iterator[str]:
+def _doubts(least: int, columns: FileColumns) -> Iterator[str]:
     """Yield what is odd about times that are taken as Unix ms."""
     if least not in UNIX_MS and columns.unit == "ms":
         shown = np.datetime64(least, "ms")

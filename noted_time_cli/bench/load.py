@@ -29,7 +29,7 @@ LOOPBACK = "Host: 127.0.0.1\r\n"
 
 
 @dataclass(slots=True)
-class Answered:
+class LoadResult:
     """The result of a load: one latency per answer, in ns, and the statuses of the answers."""
 
     seconds: float = 0.0
@@ -80,7 +80,7 @@ def _with_body(method: str, path: str, body: bytes, headers: str) -> bytes:
     return head.encode() + body
 
 
-class Connection:
+class LoadConnection:
     """One keep-alive connection and the requests that it still has to send."""
 
     __slots__ = ("_held", "requests", "sent_at", "socket")
@@ -148,9 +148,9 @@ def end_of_answer(received: bytes) -> int:
     return head + len(HEADERS_END) + int(received[begin : received.find(b"\r\n", begin)])
 
 
-def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1") -> Answered:
+def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1") -> LoadResult:
     """Send each script over a connection of its own, a request after each answer."""
-    connections = [Connection(port, each, host) for each in scripts]
+    connections = [LoadConnection(port, each, host) for each in scripts]
     gc.disable()
     try:
         return _closed_loop(connections)
@@ -160,8 +160,8 @@ def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1"
             connection.close()
 
 
-def _closed_loop(connections: Sequence[Connection]) -> Answered:
-    answered = Answered()
+def _closed_loop(connections: Sequence[LoadConnection]) -> LoadResult:
+    answered = LoadResult()
     took, statuses = answered.latencies.append, answered.statuses
     with selectors.DefaultSelector() as selector:
         for each in connections:
@@ -170,7 +170,7 @@ def _closed_loop(connections: Sequence[Connection]) -> Answered:
         open_ = sum([each.send_next() for each in connections])
         while open_:
             for key, _ in selector.select(TIMEOUT_S) or _no_answer():
-                connection: Connection = key.data
+                connection: LoadConnection = key.data
                 answer = connection.receive()
                 if answer is None:
                     continue

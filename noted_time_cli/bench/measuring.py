@@ -21,7 +21,7 @@ from noted_time.client import Question, stream_path
 from noted_time.client.controllers import authorization
 from noted_time.client.transport import Transport
 from noted_time.values import counted, shown_duration
-from noted_time_cli.bench.load import Answered, drive, percentile, post
+from noted_time_cli.bench.load import LoadResult, drive, percentile, post
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, duration
 from noted_time_cli.terminal.output import echo, print_table, say
@@ -46,7 +46,7 @@ class Rate:
     p99_ms: float
 
     @classmethod
-    def of(cls, answered: Answered) -> Rate:
+    def of(cls, answered: LoadResult) -> Rate:
         """Return that of a load."""
         median, slow = (answered.percentile_ms(percent) for percent in (50, 99))
         return cls(answered.per_second, median, slow)
@@ -94,7 +94,7 @@ class Fleet:
             self._script(range(first, self.writers, connections)) for first in range(connections)
         ]
 
-    def drive(self, connections: int, lasting_s: float, url: str) -> Answered:
+    def drive(self, connections: int, lasting_s: float, url: str) -> LoadResult:
         """Note for so long, over connections to one server; raises `Unreachable`."""
         server = urlsplit(url)
         scripts = self.scripts(connections, lasting_s)

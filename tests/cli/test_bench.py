@@ -3,7 +3,7 @@
 import pytest
 
 from noted_time_cli.bench import measuring
-from noted_time_cli.bench.load import Answered
+from noted_time_cli.bench.load import LoadResult
 from noted_time_cli.bench.measuring import BASE_MS, Fleet
 from tests.cli.conftest import Commands
 from tests.support.served import Served
@@ -34,16 +34,16 @@ def test_it_prints_a_table_without_marks_that_did_not_come(run: Commands) -> Non
     assert found.err.startswith("5,000 writers note over 1 connection for 100ms, in the stream ")
 
 
-@pytest.mark.parametrize("ends", [ConnectionError("the server closed the connection"), Answered])
+@pytest.mark.parametrize("ends", [ConnectionError("the server closed the connection"), LoadResult])
 def test_a_controller_that_fails_is_named_and_the_stream_is_deleted(
     run: Commands, served: Served, monkeypatch: pytest.MonkeyPatch, ends: OSError | type
 ) -> None:
     """Whether it closed the connections, or refused notes."""
 
-    def drive(*_: object) -> Answered:
+    def drive(*_: object) -> LoadResult:
         if isinstance(ends, OSError):
             raise ends
-        answered = Answered(seconds=1.0, accepted=1)
+        answered = LoadResult(seconds=1.0, accepted=1)
         answered.latencies.extend((5, 7))
         return answered
 

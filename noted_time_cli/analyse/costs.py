@@ -1,4 +1,4 @@
-"""The answer of `noted-time analyse`: figures for JSON, and the sentences and table of them."""
+"""What a delay costs: figures for JSON, and the sentences and table of `noted-time analyse`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noted_time_cli.terminal.output import print_table, say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from noted_time.analysis import Waits
+    from noted_time.analysis import WindowWaits
     from noted_time_cli.terminal.output import Columns
 
 SHARES = (0.01, 0.001, 0.0001, 0.0)
@@ -43,7 +43,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Costs:
     """What was found; `assumed` says what was taken for granted about arrivals, if anything."""
 
     event_time: str
@@ -64,9 +64,9 @@ class Answer:
     behind_by_who: list[Behind]
 
 
-def answered(
+def costs_of(
     rows: Rows, window_ms: int, delays: Sequence[int], *, as_replay: bool
-) -> tuple[Answer, Analysis]:
+) -> tuple[Costs, Analysis]:
     """Judge rows, at least one; `delays` are in the table beside the least ones."""
     if as_replay:
         arrivals, assumed = rows.replayed(), AS_REPLAY
@@ -77,15 +77,15 @@ def answered(
     found = analyse(arrivals, rows.times, rows.partitions, window_ms)
     spark, total = found.spark, len(rows.times)
 
-    def figures(delay: int | None, lost: int, by_flink: int, waits: Waits) -> Figures:
-        costs = (delay, lost, 100 * lost / total, by_flink)
+    def figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
+        rows_lost = (delay, lost, 100 * lost / total, by_flink)
         if assumed:
-            return Figures(*costs)
+            return Figures(*rows_lost)
         waited = (waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open)
-        return Figures(*costs, *waited)
+        return Figures(*rows_lost, *waited)
 
     shown = sorted({*delays, *(spark.least_delay_ms(share) for share in SHARES)})
-    answer = Answer(
+    costs = Costs(
         rows.event_time,
         total,
         rows.without_time,
@@ -103,30 +103,30 @@ def answered(
         rows.who,
         [] if rows.whose is None else behind(arrivals, rows.times, rows.whose),
     )
-    return answer, found
+    return costs, found
 
 
-def print_answer(answer: Answer, observe: str) -> None:
+def print_costs(costs: Costs, observe: str) -> None:
     """Print it for people: what was assumed first, and what to do next last."""
-    for sentence in filter(None, (answer.assumed, *answer.said)):
+    for sentence in filter(None, (costs.assumed, *costs.said)):
         say(sentence)
     say(
-        f"{counted(answer.rows, 'row')} of {counted(answer.partitions, 'partition')}, "
-        f"{answer.event_time} from {shown_time(answer.first_ms)} to {shown_time(answer.last_ms)}; "
-        f"{shown_window(answer.window_ms)}."
+        f"{counted(costs.rows, 'row')} of {counted(costs.partitions, 'partition')}, "
+        f"{costs.event_time} from {shown_time(costs.first_ms)} to {shown_time(costs.last_ms)}; "
+        f"{shown_window(costs.window_ms)}."
     )
-    if answer.without_time:
-        say(f"{counted(answer.without_time, 'row')} without {answer.event_time} passed over.")
-    print_table(_columns(answer), (_row(each) for each in _figures(answer)))
-    by_partition = answer.behind_by_partition if answer.partitions > 1 else []
+    if costs.without_time:
+        say(f"{counted(costs.without_time, 'row')} without {costs.event_time} passed over.")
+    print_table(_columns(costs), (_row(each) for each in _figures(costs)))
+    by_partition = costs.behind_by_partition if costs.partitions > 1 else []
     for title, found in (
         ("partition", by_partition),
-        (answer.who or "", answer.behind_by_who),
+        (costs.who or "", costs.behind_by_who),
     ):
         if found:
             say(f"Rows behind the largest time so far, by {title}:")
             print_table(_behind(title), (each._asdict() for each in found))
-    for sentence in _next(answer, observe):
+    for sentence in _next(costs, observe):
         say(sentence)
 
 
@@ -152,10 +152,10 @@ def shown_delay(ms: int) -> str:
     return " ".join(filter(None, parts)) or "0s"
 
 
-def _figures(answer: Answer) -> Iterator[Figures]:
-    yield from answer.delays
-    if answer.perfect is not None:
-        yield answer.perfect
+def _figures(costs: Costs) -> Iterator[Figures]:
+    yield from costs.delays
+    if costs.perfect is not None:
+        yield costs.perfect
 
 
 def _row(each: Figures) -> dict[str, object]:
@@ -173,16 +173,16 @@ def _row(each: Figures) -> dict[str, object]:
     }
 
 
-def _columns(answer: Answer) -> Columns:
+def _columns(costs: Costs) -> Columns:
     lost: Columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
-    by_flink: Columns = {"lost by Flink": "by_flink"} if answer.partitions > 1 else {}
+    by_flink: Columns = {"lost by Flink": "by_flink"} if costs.partitions > 1 else {}
     waits: Columns = {
         "median wait": "median",
         "p99": "p99",
         "longest": "longest",
         "still open": "open",
     }
-    return {**lost, **by_flink, **({} if answer.assumed else waits)}
+    return {**lost, **by_flink, **({} if costs.assumed else waits)}
 
 
 def _behind(title: str) -> Columns:
@@ -194,11 +194,11 @@ def _behind(title: str) -> Columns:
     }
 
 
-def _next(answer: Answer, observe: str) -> Iterator[str]:
-    least = answer.least_delay_without_loss_ms
-    if answer.assumed == AS_REPLAY:
+def _next(costs: Costs, observe: str) -> Iterator[str]:
+    least = costs.least_delay_without_loss_ms
+    if costs.assumed == AS_REPLAY:
         return
-    delay, name = shown_delay(least), answer.event_time
+    delay, name = shown_delay(least), costs.event_time
     seconds = -(-least // SECOND_MS)
     days, rest = divmod(seconds, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
