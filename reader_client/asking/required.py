@@ -41,8 +41,8 @@ def objections(
     if require_all and missing.count:
         found.append(f"writers that are missing: {missing.count}")
     if (required or require_all) and not missing.is_known:
-        before = "it is before the first mark" if cut.before_first_mark else NOT_SO_FAR
-        found.append(f"{before}: it is not known which writers are missing")
+        why = "that is before the first mark" if cut.before_first_mark else NOT_SO_FAR
+        found.append(f"which writers are missing is not known: {why}")
     return found
 
 

@@ -199,7 +199,7 @@ def test_who_is_missing_before_the_first_mark_is_never_known(shop: Shop) -> None
 
     assert (found.status, found.sentence.rpartition("; ")[2]) == (
         "failed",
-        "it is before the first mark: it is not known which writers are missing",
+        "which writers are missing is not known: that is before the first mark",
     )
 
 

@@ -407,7 +407,7 @@ def test_wait_says_that_a_time_is_before_the_first_mark(
     assert (early.status, required.status) == (0, 3)
     assert ", but nobody vouches for times before its first mark: mark 1" in early.out
     assert required.err == (
-        "noted-time: it is before the first mark: it is not known which writers are missing\n"
+        "noted-time: which writers are missing is not known: that is before the first mark\n"
     )
 
 

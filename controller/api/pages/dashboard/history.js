@@ -7,6 +7,7 @@ import { greatest, HOUR, isUnix, lasting, least, listed, localText, minus, narro
 
 const RANGES = { "15 min": HOUR / 4, "1 h": HOUR, "6 h": 6 * HOUR, "24 h": 24 * HOUR, "7 d": 168 * HOUR, All: null };
 const PLOT = { left: 142, right: 12, top: 16, height: 130 };
+const PHONE = 480; // narrower than this, values stand in the frame, above their lines
 
 export function historySection(history) {
   const { points, before } = history;
@@ -27,7 +28,7 @@ function charts({ from, to, before: start, points: all }) {
   const last = points.at(-1)?.lower ?? before;
   const isTime = isUnix(last);
   const width = Math.max(320, ($(".chart") ?? $("#main")).clientWidth);
-  const frame = { from, to, width, cursor: all[chosen.cursor] };
+  const frame = { from, to, width, left: leftIn(width), cursor: all[chosen.cursor] };
   const lags = isTime ? lagLine(points, before, from, to) : [];
   const most = greatest([1, ...lags.map(([, lag]) => lag)]);
   const lowest = before ?? points[0].lower;
@@ -66,12 +67,15 @@ function lagPlot(frame, lags, most) {
   return plot("lag over wall time", frame, labels, [0, most], (_, line) => svg("path.lag", { d: line(corners) }));
 }
 
-const across = ({ from, to, width }) => (at) =>
-  PLOT.left + ((at - from) / Math.max(1, to - from)) * (width - PLOT.left - PLOT.right);
+const leftIn = (width) => (width < PHONE ? 4 : PLOT.left);
+
+const across = ({ from, to, width, left }) => (at) =>
+  left + ((at - from) / Math.max(1, to - from)) * (width - left - PLOT.right);
 
 /** A frame with wall time across and values up; `draw` gets what places a moment, and a line. */
 function plot(label, frame, { values, name }, [low, high], draw) {
-  const { from, to, width, cursor } = frame;
+  const { from, to, width, left, cursor } = frame;
+  const named = left < PLOT.left ? { x: left, dy: -4 } : { x: left - 8, dy: 4, "text-anchor": "end" };
   const x = across(frame);
   const y = (value) => (PLOT.top + PLOT.height * (1 - share(value, low, high))).toFixed(1);
   const line = (points) => `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value)}`).join("L")}`;
@@ -79,8 +83,8 @@ function plot(label, frame, { values, name }, [low, high], draw) {
   const clock = (at) => (to - from > 20 * HOUR ? shortened(localText(at).slice(0, -3)) : localText(at).slice(-8));
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label },
     values.map((value) => [
-      svg("path.grid", { d: `M${PLOT.left} ${y(value)}H${width - PLOT.right}` }),
-      svg("text", { x: PLOT.left - 8, y: +y(value) + 4, "text-anchor": "end" }, String(name(value))),
+      svg("path.grid", { d: `M${left} ${y(value)}H${width - PLOT.right}` }),
+      svg("text", { ...named, y: y(value) }, String(name(value))),
     ]),
     draw(x, line), cursor && svg("path.cursor", { d: `M${x(cursor.at)} ${PLOT.top}v${PLOT.height}` }),
     ticks(from, to, width / 150, true).map((at) => [at, clock(at)]).map(([at, text]) =>
@@ -180,7 +184,8 @@ export function pointAt({ target, clientX }) {
   if (!chart) return chosen.cursor != null && !document.activeElement.closest(".chart") && moveCursor(null);
   const { left, width } = chart.getBoundingClientRect();
   const { from, to } = state.data.history;
-  const at = from + ((clientX - left - PLOT.left) / (width - PLOT.left - PLOT.right)) * (to - from);
+  const begin = leftIn(width);
+  const at = from + ((clientX - left - begin) / (width - begin - PLOT.right)) * (to - from);
   moveCursor((points) => points.findLastIndex((point) => point.at <= at));
 }
 
