@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from noted_time.extras import imported
 
 if TYPE_CHECKING:
+    from noted_time.kafka.groups import committed_position as committed_position
+    from noted_time.progress import ReadOffsets as ReadOffsets
     from reader_client.asking.changes import ChangedWindows as ChangedWindows
+    from reader_client.asking.reached import CompleteTo as CompleteTo
+    from reader_client.asking.reached import complete_to as complete_to
     from reader_client.async_client import AsyncReaderClient as AsyncReaderClient
     from reader_client.client import ReaderClient as ReaderClient
     from reader_client.kafka.consumer import KafkaNotedConsumer as KafkaNotedConsumer
@@ -20,9 +24,13 @@ if TYPE_CHECKING:
 NAMES = {
     "AsyncReaderClient": ("reader_client.async_client", ""),
     "ChangedWindows": ("reader_client.asking.changes", ""),
+    "CompleteTo": ("reader_client.asking.reached", ""),
     "KafkaNotedConsumer": ("reader_client.kafka.consumer", "kafka"),
     "KafkaRelay": ("reader_client.kafka.relay", "kafka"),
+    "ReadOffsets": ("noted_time.progress", ""),
     "ReaderClient": ("reader_client.client", ""),
+    "committed_position": ("noted_time.kafka.groups", "kafka"),
+    "complete_to": ("reader_client.asking.reached", ""),
     "merged": ("reader_client.marks.merging", ""),
 }
 """The module of each name, and the extra that it needs beyond the base install."""

@@ -29,6 +29,10 @@ class NotYet(Conflict):
         self.pause_s = pause_s
 
 
+class NothingKnown(NotYet):
+    """It is not known up to when it is complete, and waiting alone need not change that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Poll:
     """Look whether it is complete; a controller may wait `wait_s` with its answer.

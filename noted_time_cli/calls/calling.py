@@ -15,7 +15,7 @@ from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
 from noted_time.client.asking import STREAMS
 from noted_time.client.transport import Transport
 from noted_time.values import checked_name
-from noted_time_cli.terminal.flags import flags_of, with_flags
+from noted_time_cli.terminal.flags import flags_of, unfolded, with_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
 from noted_time_cli.terminal.output import echo, ended_in_a_sentence, print_table, say
 
@@ -141,15 +141,20 @@ def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., Non
     It has `--url`, `--token` and, if it `prints` an answer, `--json`; an error is printed as a
     sentence.
     """
+    own, gathered = unfolded(run, "call")
 
     def called(
-        *, url: Url = DEFAULT_URL, token: Token = None, as_json: AsJson = False, **given: object
+        *,
+        url: Url = DEFAULT_URL,
+        token: Token = None,
+        as_json: AsJson = False,
+        **given: Any,  # noqa: ANN401 - as the command's
     ) -> None:
         with ended_in_a_sentence(), closing(Transport(url, token=token)) as transport:
-            run(Caller(transport, as_json), **given)
+            run(Caller(transport, as_json), **gathered(given))
 
-    hidden = {"call", "given"} if prints else {"call", "given", "as_json"}
-    flags = (flags_of(run) | flags_of(called)).values()
+    hidden = {"given"} if prints else {"given", "as_json"}
+    flags = ({each.name: each for each in own} | flags_of(called)).values()
     return with_flags(called, (each for each in flags if each.name not in hidden), run)
 
 

@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from noted_time import NotCompleteYet, NotedTimeError, Unreachable
+from noted_time import Unreachable
 from noted_time.client import run, stream_path
 from noted_time.tables import TableClaim
 from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
+from noted_time_cli.calls.offsets import ReadBy, performing
 from noted_time_cli.calls.tables import Names, TableOption, claimed, missing_sentence, objected
 from noted_time_cli.calls.waiting import (
     MISSING,
@@ -34,6 +35,7 @@ from noted_time_cli.terminal.options import (
 )
 from noted_time_cli.terminal.output import echo, fail, say
 from reader_client.asking.answers import cut_answer
+from reader_client.asking.reached import last_reached, last_rounded
 from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     *,
     table: TableOption = None,
     name: Names = NONE,
+    read_by: ReadBy,
     floor: Annotated[
         int, duration("Round down to a multiple of it, for example 1h or 1d.", default="1ms")
     ] = 1,
@@ -78,6 +81,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Print the time to which a stream or a table is complete: everything before it was written.
 
+    Or to which it was read by whatever has offsets: everything before was written and read.
+
     Prints nothing else to standard output, and nothing at all if the status is not 0: it is 1 if
     there is no mark yet or the question is refused, and 69 if no controller answered. Writers that
     are missing at the mark of that time are named on standard error; with --require or
@@ -90,6 +95,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         raise typer.BadParameter("--floor is at least 1ms")
     if (stream is None) == (table is None):
         raise typer.BadParameter("name a stream, or a table with --table")
+    read_by.check(table)
     if table is not None:
         if domain is not None:
             raise typer.BadParameter("a table has no domain: leave --domain out")
@@ -97,18 +103,20 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         _of_table(call, table, name, floor, zone, judged)
         return
     stream = stream or ""
-    path = stream_path(stream, "cut")
+    source = read_by.source(stream) if read_by.is_named else None
+    asked = last_rounded if source is None else last_reached
+    question = asked(stream, domain, lambda lower: floored(lower, floor, zone))
     try:
-        time = floored(_last_lower(call, path, domain), floor, zone)
-        mark = call.ask("GET", path, query={"complete_to": time, "domain": domain})
+        time, mark, read = run(question, performing(call, source))
     except Unreachable as error:
         fail(str(error), status=UNANSWERED)
     without = missing_shown(mark, int(clock.time() * 1000))
     sentence = f"{stream} is complete to {shown_in(time, zone)}{without}"
+    sentence = "; ".join([sentence, *read.remarks])
     required = objections(stream, cut_answer(mark), require, require_all=require_all)
     if lacks := run(required, call.transport.ask):
         fail("; ".join([sentence, *lacks]), status=MISSING)
-    if without:
+    if without or read.remarks:
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time} | mark):
         echo(shown_in(time, zone))
@@ -180,16 +188,3 @@ def _of_table(  # noqa: PLR0913, PLR0917 - one for each flag
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time, "version": found.version, "missing": first.missing}):
         echo(shown)
-
-
-def _last_lower(call: Caller, path: str, domain: str | None) -> int:
-    """Return the lower of the last mark; raises `NotedTimeError` if there is none."""
-    try:
-        # beyond every lower: the answer that it is not complete says what the last one is
-        mark = call.ask("GET", path, query={"complete_to": MAX_INT64, "domain": domain})
-    except NotCompleteYet as error:
-        if error.lower is None:
-            raise NotedTimeError("there is no mark yet: nothing is known to be complete") from error
-        return error.lower
-    lower: int = mark["lower"]
-    return lower

@@ -12,10 +12,12 @@ import typer
 from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, Unreachable
 from noted_time.client import Json, run, stream_path
-from noted_time.client.waiting import PAUSE_S, NotYet, Poll, Sleep, until_complete
+from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
+from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
 from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
+from noted_time_cli.calls.offsets import ReadBy, performing
 from noted_time_cli.calls.tables import (
     Names,
     NothingClaimed,
@@ -27,6 +29,7 @@ from noted_time_cli.calls.tables import (
 from noted_time_cli.terminal.options import NONE, DomainOption, StreamOrNone, option
 from noted_time_cli.terminal.output import echo, fail, say, shown_position
 from reader_client.asking.answers import cut_answer
+from reader_client.asking.reached import reaches_mark
 from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
 
 MISSING = 3
@@ -62,6 +65,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     *,
     table: TableOption = None,
     name: Names = NONE,
+    read_by: ReadBy,
     timeout: Annotated[
         str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
     ] = "1h",
@@ -78,6 +82,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     Or until a table is: `noted-time wait --table URL TIME`, by the claims in its commits. Where
     these do not say who is missing, --require and --require-all ask the controller.
 
+    Or until whatever has offsets has read all before it; these are asked for again and again.
+
     Ends with status 0 when it is, and with 1 if the question is refused (unknown stream, missing
     right). After the timeout the status is 124, or 69 if no controller answered at its end; until
     then it continues trying. The watermark may have advanced without a writer that timed out or was
@@ -86,6 +92,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
+    read_by.check(table)
     if table is not None:
         if since is not None or domain is not None:
             raise typer.BadParameter("--since and --domain are for streams: leave them out")
@@ -99,20 +106,26 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     shown = shown_time(complete_to)
     start = None if since is None else time_of(since)
     query = {"complete_to": complete_to, "since": start, "domain": domain}
-    look = partial(_mark, call, stream_path(stream, "cut"), query)
-    mark = _found(look, stream, complete_to, duration_ms(timeout) / 1000)
+    look = _looking(call, stream, query, read_by)
+    mark, read = _found(look, stream, complete_to, duration_ms(timeout) / 1000)
     required = objections(stream, cut_answer(mark), require, require_all=require_all)
     lacks = run(required, call.transport.ask)
     if require_all and since is not None:
         lacks += _late_objections(mark)
     if not call.prints(mark):
-        position = f"cut {shown_position(mark['cut'])}"
-        if not mark["cut"]:
-            position = "but without a position: its writers noted only times"
         without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
-        echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
+        echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {_reach(mark, read)}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)
+
+
+def _reach(mark: Json, read: ReadOffsets) -> str:
+    """Return where a mark is in the log, or what has read as far."""
+    if read.by:
+        return "; ".join([f"read by {read.by}", *read.remarks])
+    if not mark["cut"]:
+        return "but without a position: its writers noted only times"
+    return f"cut {shown_position(mark['cut'])}"
 
 
 def _only(first: str | None, second: str | None) -> str:
@@ -148,6 +161,23 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
         fail("; ".join(lacks), status=MISSING)
 
 
+def _looking(
+    call: Caller, stream: str, query: Json, read_by: ReadBy
+) -> Callable[[Poll], tuple[Json, ReadOffsets]]:
+    """Return what looks for the first mark that is complete, and whether it was read."""
+    path = stream_path(stream, "cut")
+    if not read_by.is_named:
+        return lambda step: (_mark(call, path, query, step), ReadOffsets({}))
+    perform = performing(call, read_by.source(stream, again=True))
+
+    def look(step: Poll) -> tuple[Json, ReadOffsets]:
+        mark = _mark(call, path, query, step)
+        reached = reaches_mark(stream, mark, query["complete_to"], query["domain"])
+        return mark, run(reached, perform)
+
+    return look
+
+
 def _mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
     """Return the first mark that is complete to the time, or raise how far the stream is."""
     try:
@@ -165,7 +195,7 @@ def _found(look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s
     def perform(step: Poll | Sleep) -> Found | None:
         if isinstance(step, Poll):
             return look(step)
-        if step.failures == 1:
+        if step.failures == 1 or (isinstance(step.why, NothingKnown) and step.is_news):
             say(f"noted-time: {step.why}; trying again")
         clock.sleep(step.seconds)
         return None
@@ -174,7 +204,7 @@ def _found(look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s
         found: Found = run(until_complete(timeout_s), perform)
     except (Conflict, Unreachable) as error:
         status = NOT_YET if isinstance(error, NotYet) else UNANSWERED
-        status = 1 if isinstance(error, NothingClaimed) else status
+        status = 1 if isinstance(error, NothingClaimed | NothingKnown) else status
         to = shown_time(complete_to)
         fail(f"{what} is not known to be complete to {to}: {error}", status=status)
     return found

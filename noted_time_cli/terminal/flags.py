@@ -21,20 +21,35 @@ def command(run: Command) -> Command:
 
     An error is printed as a sentence.
     """
-    own = flags_of(run)
+    flags, gathered = unfolded(run)
+
+    def called(**given: Any) -> None:  # noqa: ANN401 - as the command's
+        with ended_in_a_sentence():
+            run(**gathered(given))
+
+    return with_flags(called, flags, run)
+
+
+def unfolded(
+    run: Callable[..., object], *hidden: str
+) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Return the flags of a function, with the fields of each dataclass that it takes.
+
+    And what makes its arguments of their values. `hidden` parameters are no flags.
+    """
+    own = {name: each for name, each in flags_of(run).items() if name not in hidden}
     values: dict[str, Any] = {
         name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)
     }
     fields = {name: flags_of(of) for name, of in values.items()}
     plain = {name: each for name, each in own.items() if name not in values}
 
-    def called(**given: Any) -> None:  # noqa: ANN401 - as the command's
+    def gathered(given: dict[str, Any]) -> dict[str, Any]:
         for name, of in values.items():
             given[name] = of(**{field: given.pop(field) for field in fields[name]})
-        with ended_in_a_sentence():
-            run(**given)
+        return given
 
-    return with_flags(called, chain(*(each.values() for each in (plain, *fields.values()))), run)
+    return list(chain(*(each.values() for each in (plain, *fields.values())))), gathered
 
 
 def command_of(group: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:

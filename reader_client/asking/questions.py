@@ -64,6 +64,18 @@ def complete_to(stream: str, time: int, domain: str | None, wait_ms: int = 0) ->
     return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms)
 
 
+def time_window(stream: str, position: Mapping[int, int], domain: str | None) -> Question:
+    """Ask for the time window of a position."""
+    body = {"position": position_to_wire(position)} | _of(domain)
+    return Question("POST", stream_path(stream, "time-window"), body=body)
+
+
+def segments_from(stream: str, start: int, domain: str | None) -> Question:
+    """Ask for the segments of a stream by their numbers, from the `start`-th on."""
+    query = {"start": start, "limit": 1000} | _of(domain)
+    return Question("GET", stream_path(stream, "segments"), query)
+
+
 def about_writer(stream: str, writer: str) -> Question:
     """Ask for one member of a stream."""
     return Question("GET", stream_path(stream, "writers", checked_name("writer", writer)))

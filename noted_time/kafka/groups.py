@@ -1,0 +1,141 @@
+"""How far a consumer group has read a topic, by the offsets that it committed."""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from noted_time.client.waiting import NothingKnown
+from noted_time.kafka.connecting import Cluster, client_of
+from noted_time.kafka.records import END, GONE, SETTINGS, WAIT_S
+from noted_time.kafka.topic import TIMEOUT_S, Topic
+from noted_time.progress import ReadOffsets, check_known, to_look_up
+from noted_time.values import Rejected, Unreachable
+
+LOOK_UP_S = 5.0
+"""How long records are looked for: a partition without an answer counts to its offset."""
+
+
+class GroupOffsets:
+    """What one group committed of one topic; `config` is as that of `Topic`, whose errors it has.
+
+    It changes nothing, and joins no group.
+    """
+
+    def __init__(self, config: Mapping[str, Any], group: str, topic: str) -> None:
+        self._topic, self._group = Topic(config, topic), group
+        self._cluster = Cluster(self._topic.connection)
+
+    def __call__(self, cut: Mapping[int, int] | None = None) -> ReadOffsets:
+        """Return how far the group has read, exact only below the `cut`, if one is asked for.
+
+        A partition counts as read up to the first record that a read_committed reader finds at or
+        after its committed offset, at most the end. Raises `NothingKnown` for a group that has
+        committed nothing of the topic, and `Rejected` for offsets that cannot be of the topic or
+        skip records that were deleted.
+        """
+        topic = self._topic
+        # in this order: an offset is at or above an earlier begin, and at or below a later end
+        begins, committed = topic.begins(), self._committed()
+        look = topic.look()
+        topic.check_led(look.unknown.union(look.ends.keys() - begins.keys()))
+        check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
+        places = to_look_up(committed, begins, look.ends, cut)
+        found = self._first_records(places) if places else {}
+        if found:  # what was deleted meanwhile was not passed
+            kept = topic.begins()
+            found = {each: at for each, at in found.items() if kept.get(each, at) <= places[each]}
+        position = {**committed, **found}
+        wanted = look.ends if cut is None else cut
+        without = sorted(
+            each
+            for each in look.ends.keys() - committed.keys()
+            if position.get(each, 0) < wanted.get(each, 0)
+        )
+        by = f"group {self._group!r}"
+        remark = (
+            f"{by} has no offset of partitions {without}, which count as 0: begin at earliest, or "
+            "commit a position for each partition that is assigned"
+        )
+        return ReadOffsets(position, by, look.id, remarks=(remark,) if without else ())
+
+    def _committed(self) -> dict[int, int]:
+        """Return the committed offset of each partition of the topic that has one."""
+        group, name = self._group, self._topic.name
+        asked = [ConsumerGroupTopicPartitions(group)]
+        try:
+            futures = self._cluster.admin.list_consumer_group_offsets(
+                asked, request_timeout=TIMEOUT_S
+            )
+            answer = self._cluster.answer(futures[group], TIMEOUT_S + 1.0)
+            listed = answer.topic_partitions or []
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise self._failed(error.args[0]) from None
+            listed = []
+        for each in listed:
+            if each.error is not None:
+                raise self._failed(each.error)
+        found = [each for each in listed if each.offset >= 0]
+        if not found:
+            raise NothingKnown(
+                f"group {group!r} has committed no offset: correct the name, or have it commit "
+                "after it has written"
+            )
+        own = {each.partition: each.offset for each in found if each.topic == name}
+        if not own:
+            others = ", ".join(sorted({each.topic for each in found})[:10])
+            raise NothingKnown(
+                f"group {group!r} has committed offsets of {others}, and none of {name}: name the "
+                "topic by --topic, and the stream that is of it"
+            )
+        return own
+
+    def _first_records(self, places: Mapping[int, int]) -> dict[int, int]:
+        """Return the first record at or after each offset, or the end that a reader comes to."""
+        name, until = self._topic.name, clocks.monotonic() + LOOK_UP_S
+        consumer = client_of(Consumer, {**self._topic.connection, **SETTINGS})
+        found: dict[int, int] = {}
+        waiting = dict(places)
+        try:
+            consumer.incremental_assign([TopicPartition(name, p, at) for p, at in places.items()])
+            while waiting and clocks.monotonic() < until:
+                for message in consumer.consume(len(waiting), WAIT_S):
+                    partition, error = message.partition(), message.error()
+                    if partition not in waiting:
+                        continue
+                    if error is not None and error.code() not in (END, GONE):
+                        raise Unreachable(f"Kafka topic {name!r} cannot be read: {error.str()}")
+                    at = waiting.pop(partition)
+                    consumer.incremental_unassign([TopicPartition(name, partition)])
+                    if error is None or error.code() == END:
+                        found[partition] = max(at, message.offset() or 0)
+        finally:
+            consumer.close()
+        return found
+
+    def _failed(self, error: KafkaError) -> Rejected | Unreachable:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return Rejected(
+                f"this client may not see the offsets of group {self._group!r}: grant it the "
+                "operation DESCRIBE on the group"
+            )
+        return Unreachable(f"the offsets of group {self._group!r}: {error.str()}")
+
+
+def committed_position(kafka: str | Mapping[str, Any], group: str, topic: str) -> ReadOffsets:
+    """Return how far a group has read a topic; raises as `GroupOffsets`.
+
+    `kafka` are the brokers, as ``host:port``, or settings of librdkafka.
+    """
+    config = {"bootstrap.servers": kafka} if isinstance(kafka, str) else kafka
+    return GroupOffsets(config, group, topic)()

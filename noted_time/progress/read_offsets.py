@@ -1,0 +1,118 @@
+"""How far something that keeps offsets has read a log, whatever it writes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noted_time.values import MAX_INT64, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOffsets:
+    """Exclusive offsets by partition (segment); what is not named was not read.
+
+    `by` names what read, for sentences. `log` is the id of the log, `None` if it is not known.
+    Nothing is known at or above the time `at_most`, however far was read. `remarks` are sentences
+    about what holds the offsets back, or limits what they say.
+    """
+
+    position: Mapping[int, int]
+    by: str = ""
+    log: str | None = None
+    at_most: int | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def offsets_of_json(text: str, *, inclusive: bool = False) -> dict[int, int]:
+    """Return the exclusive offsets that a JSON object has by partition; raises `Rejected`.
+
+    With `inclusive` they are those of the last records that were read.
+
+    >>> offsets_of_json('{"0": 25, "1": 12}'), offsets_of_json('{"0": 24}', inclusive=True)
+    ({0: 25, 1: 12}, {0: 25})
+    """
+    form = 'write {"0": 25, "1": 12}, an offset for each partition'
+    try:
+        found = json.loads(text, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"the offsets are no JSON ({error}): {form}") from error
+    if not isinstance(found, dict):
+        raise Rejected(f"the offsets are {text.strip()!r:.80}, which is no JSON object: {form}")
+    return {_partition(key): _offset(key, value) + inclusive for key, value in found.items()}
+
+
+def check_known(position: Mapping[int, int], known: Iterable[int], of: str) -> None:
+    """Raise `Rejected` if a partition of which something was read is not a `known` one."""
+    there = sorted(known)
+    for partition in sorted(position.keys() - there):
+        if position[partition]:
+            raise Rejected(
+                f"partition {partition} is unknown: {of} has {there[:10]}; correct the number, or "
+                "leave it out"
+            )
+
+
+def to_look_up(
+    committed: Mapping[int, int],
+    begins: Mapping[int, int],
+    ends: Mapping[int, int],
+    cut: Mapping[int, int] | None = None,
+) -> dict[int, int]:
+    """Return from where each partition may have been read further than its committed offset.
+
+    Consumers commit the offset after their last record, and what lies behind it may be markers and
+    aborted records alone. Only partitions are looked up that are below the `cut` asked for. One
+    without an offset begins at 0, unless records were deleted there: nobody knows who read those.
+    Raises `Rejected` for an offset below where the log began before it was committed, or beyond the
+    end.
+
+    >>> to_look_up({0: 5, 1: 7}, {0: 0, 1: 0, 2: 3}, {0: 9, 1: 7, 2: 4}, {0: 8, 1: 7, 2: 4})
+    {0: 5}
+    """
+    for partition, offset in sorted(committed.items()):
+        begin, end = begins.get(partition, 0), ends.get(partition)
+        if offset < begin:
+            raise Rejected(
+                f"partition {partition}: records {offset} to {begin - 1} were deleted before this "
+                "group read them: what it wrote lacks them; load them from elsewhere, then reset "
+                "its offsets"
+            )
+        if end is not None and offset > end:
+            raise Rejected(
+                f"partition {partition} ends at {end}, and offset {offset} lies beyond: the topic "
+                "was created again, or the offsets are of another one; reset them"
+            )
+    places = {each: committed.get(each, 0) for each in ends}
+    return {
+        each: offset
+        for each, offset in places.items()
+        if offset < (ends[each] if cut is None else min(ends[each], cut.get(each, 0)))
+        and offset >= begins.get(each, 0)
+    }
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Rejected("the offsets name a partition twice: leave one of both out")
+    return found
+
+
+def _partition(key: str) -> int:
+    if not (key.isascii() and key.isdigit() and str(int(key[:20])) == key):
+        raise Rejected(f"partition {key!r:.40} is no number: name partitions 0, 1, 2 …")
+    return int(key)
+
+
+def _offset(key: str, value: object) -> int:
+    if type(value) is not int:
+        raise Rejected(f"the offset of partition {key} is {value!r:.40}: it has to be an integer")
+    if not 0 <= value < MAX_INT64:
+        raise Rejected(
+            f"the offset of partition {key} is {value}: it has to be from 0 to {MAX_INT64 - 1}; "
+            "leave out a partition of which nothing was read"
+        )
+    return value

@@ -1,0 +1,98 @@
+"""The flags of `complete-to` and `wait` that name what has offsets, and how these are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noted_time.extras import needs_extra
+from noted_time.progress import ReadOffsets, offsets_of_json
+from noted_time.values import Rejected
+from noted_time_cli.calls.calling import Caller
+from noted_time_cli.terminal.brokers import kafka_config
+from noted_time_cli.terminal.options import option
+from reader_client.asking.reached import UpTo
+
+STDIN = "-"
+
+Source = Callable[[Mapping[int, int]], ReadOffsets]
+"""Returns how far was read, exact only below a cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBy:
+    """What has read the stream's log, at most one: a file has its offsets, or it is a group."""
+
+    offsets: Annotated[
+        str | None,
+        option("FILE", 'For what has read to the offsets in a file: {"0": 25, "1": 12}; or -.'),
+    ] = None
+    inclusive: Annotated[
+        bool, typer.Option("--inclusive", help="These are the offsets of the last records read.")
+    ] = False
+
+    kafka: Annotated[
+        str | None, option("BOOTSTRAP", "For what a consumer group has read, of these brokers.")
+    ] = None
+    group: Annotated[str | None, option("NAME", "The consumer group.")] = None
+    topic: Annotated[str | None, option("TOPIC", "Its name, if not the stream's.")] = None
+    kafka_settings: Annotated[
+        str | None,
+        option("FILE", "Properties of librdkafka, as --config of `noted-time observe`."),
+    ] = None
+
+    def check(self, table: str | None) -> None:
+        """Raise `typer.BadParameter` for flags that do not go together."""
+        if self.inclusive and self.offsets is None:
+            raise typer.BadParameter("--inclusive is about --offsets: name both")
+        if (self.kafka is None) != (self.group is None):
+            raise typer.BadParameter("--kafka and --group belong together: name both")
+        if self.kafka is None and (self.topic or self.kafka_settings):
+            raise typer.BadParameter("--topic and --kafka-settings are about --kafka: name it")
+        if self.offsets is not None and self.kafka is not None:
+            raise typer.BadParameter("--offsets and --kafka are two readers: ask for one at a time")
+        if table is not None and self.is_named:
+            raise typer.BadParameter("offsets are of a stream's log: leave --table out")
+
+    @property
+    def is_named(self) -> bool:
+        """Whether anything that has offsets is named."""
+        return self.offsets is not None or self.kafka is not None
+
+    def source(self, stream: str, *, again: bool = False) -> Source:
+        """Return what reads the offsets, `again` and again."""
+        if again and self.offsets == STDIN:
+            raise typer.BadParameter("--offsets - can be read once: name a file, which may change")
+        if self.kafka is None:
+            return self._of_file
+        try:
+            from noted_time.kafka.groups import GroupOffsets
+        except ModuleNotFoundError as error:
+            raise needs_extra("--kafka", "kafka", error) from None
+        config = kafka_config(self.kafka, self.kafka_settings)
+        return GroupOffsets(config, self.group or "", self.topic or stream)
+
+    def _of_file(self, _: Mapping[int, int]) -> ReadOffsets:
+        name = str(self.offsets)
+        try:
+            text = sys.stdin.read() if name == STDIN else Path(name).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Rejected(f"the offsets in {name} cannot be read: {error}") from error
+        by = "the offsets given" if name == STDIN else f"the offsets in {name}"
+        return ReadOffsets(offsets_of_json(text, inclusive=self.inclusive), by)
+
+
+def performing(call: Caller, source: Source | None = None) -> Callable[[Any], Any]:
+    """Return what performs questions to a controller, and those for the offsets of a source."""
+
+    def perform(step: Any) -> Any:  # noqa: ANN401 - of either
+        if source is not None and isinstance(step, UpTo):
+            return source(step.cut)
+        return call.ask(step.method, step.path, query=dict(step.query), body=step.body)
+
+    return perform

@@ -1,0 +1,171 @@
+"""Up to when whatever has offsets is complete: the last mark whose cut they reach.
+
+The questions are generators without I/O. Besides questions to a controller they yield `UpTo`, whose
+outcome is the `ReadOffsets`: so these are asked for once it is known how far they matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from noted_time.client import Json, Question, position_from_wire, run
+from noted_time.client.transport import Transport
+from noted_time.client.waiting import NothingKnown, NotYet
+from noted_time.progress import ReadOffsets, check_known
+from noted_time.values import (
+    MAX_INT64,
+    AnotherLog,
+    Late,
+    Missing,
+    NotCompleteYet,
+    Rejected,
+    shown_time,
+)
+from reader_client.asking.answers import cut_answer
+from reader_client.asking.questions import complete_to as cut_at
+from reader_client.asking.questions import segments_from, time_window
+
+
+class UpTo(NamedTuple):
+    """Asks how far was read: exact only below the cut."""
+
+    cut: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteTo:
+    """A time before which everything was read, but what is `missing` or came `late`.
+
+    `before_first_mark`: it is below the first mark there ever was, so nobody vouches for it.
+    """
+
+    time: int
+    missing: Missing
+    late: Late
+    before_first_mark: bool = False
+
+
+def complete_to(  # noqa: PLR0913 - keyword-only but for three
+    url: str,
+    stream: str,
+    position: Mapping[int, int] | ReadOffsets,
+    *,
+    domain: str | None = None,
+    token: str | None = None,
+    timeout_s: float = 10.0,
+) -> CompleteTo:
+    """Return the time to which whatever has read a stream's log to a position is complete.
+
+    `position` has exclusive offsets by partition, or is what `committed_position` returns. Raises
+    `Conflict` if nothing is known of any time yet, `Rejected` for offsets that cannot be of the
+    stream's log, and `Unreachable`.
+    """
+    read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
+    with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
+
+        def perform(step: Question | UpTo) -> Any:  # noqa: ANN401 - of either
+            return read if isinstance(step, UpTo) else transport.ask(step)
+
+        time, mark, _ = run(last_reached(stream, domain), perform)
+    cut = cut_answer(mark)
+    return CompleteTo(time, cut.missing, cut.late, cut.before_first_mark)
+
+
+def last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]:
+    """Return the last mark, with who is missing at it; raises `NothingKnown` if there is none."""
+    try:
+        # beyond every lower: the answer that it is not complete says what the last one is
+        mark: Json = yield cut_at(stream, MAX_INT64, domain)
+    except NotCompleteYet as error:
+        if error.lower is None:
+            why = "there is no mark yet: nothing is known to be complete"
+            raise NothingKnown(why) from error
+        mark = yield cut_at(stream, error.lower, domain)
+    return mark
+
+
+def last_rounded(
+    stream: str, domain: str | None, rounded: Callable[[int], int]
+) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
+    """Return as `last_reached` for whoever reads the whole log, without its offsets."""
+    mark = yield from last_mark(stream, domain)
+    time, lower = rounded(mark["lower"]), mark["lower"]
+    if time != lower:
+        mark = yield cut_at(stream, time, domain)
+    return time, mark, ReadOffsets({})
+
+
+def last_reached(
+    stream: str, domain: str | None, rounded: Callable[[int], int] = lambda time: time
+) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
+    """Return the time to which offsets are complete, rounded down, its mark, and the offsets.
+
+    The mark is the first that is complete to that time. Raises `NothingKnown`.
+    """
+    last = yield from last_mark(stream, domain)
+    read, window = yield from _window(stream, last, domain)
+    lower: int | None = window["lower"]
+    if lower is None:
+        raise NothingKnown(_with("what was read reaches no mark yet: nothing is known", read))
+    mark: Json = last
+    if window["lower_seq"] != last["seq"]:
+        mark = yield cut_at(stream, lower, domain)
+    if not mark["cut"]:
+        why = "its writers noted only times, and no positions: offsets say nothing there"
+        raise NothingKnown(_with(why, read))
+    time = rounded(lower if read.at_most is None else min(lower, read.at_most))
+    if time != lower:
+        mark = yield cut_at(stream, time, domain)
+    return time, mark, read
+
+
+def reaches_mark(
+    stream: str, mark: Json, time: int, domain: str | None
+) -> Generator[Any, Any, ReadOffsets]:
+    """Return the offsets if they reach a mark that is complete to a time; raises `NotYet`."""
+    if not mark["cut"]:
+        why = "its writers noted only times, and no positions: offsets say nothing there"
+        raise NothingKnown(why)
+    read, window = yield from _window(stream, mark, domain)
+    lower: int | None = window["lower"]
+    if (window["lower_seq"] or 0) < mark["seq"]:
+        to = "no mark" if lower is None else f"the mark of {shown_time(lower)}"
+        raise NotYet(_with(f"what was read reaches {to}", read))
+    if read.at_most is not None and read.at_most < time:
+        raise NotYet(_with(f"it is complete to {shown_time(read.at_most)}", read))
+    return read
+
+
+def _window(
+    stream: str, mark: Json, domain: str | None
+) -> Generator[Any, Any, tuple[ReadOffsets, Json]]:
+    """Return the offsets, and the time window of their position; raises as `complete_to`."""
+    cut = position_from_wire(mark["cut"])
+    read: ReadOffsets = yield UpTo(cut)
+    AnotherLog.check(stream, mark.get("logs", ()), read.log)
+    if read.log is None and read.position.keys() - cut.keys():
+        known = yield from _segments(stream, domain)
+        try:
+            check_known(read.position, known, f"stream {stream!r}")
+        except Rejected as error:  # a partition that was just added may be noted soon
+            raise NothingKnown(str(error)) from error
+    window: Json = yield time_window(stream, read.position, domain)
+    return read, window
+
+
+def _segments(stream: str, domain: str | None) -> Generator[Any, Any, list[int]]:
+    """Return the segments that marks, scale events or writers name."""
+    found: list[int] = []
+    start: int | None = 0
+    while start is not None:
+        page = yield segments_from(stream, start, domain)
+        found += [each["segment"] for each in page["segments"]]
+        start = page["next"]
+    return found
+
+
+def _with(why: str, read: ReadOffsets) -> str:
+    return "; ".join([why, *read.remarks])

@@ -1,0 +1,31 @@
+"""A plain consumer that writes each record to SQLite, and commits its offset after that."""
+
+import os
+import sqlite3
+import sys
+
+from confluent_kafka import Consumer
+
+address, topic, database, fault = sys.argv[1:]
+sink = sqlite3.connect(database)
+sink.execute("CREATE TABLE IF NOT EXISTS events (value TEXT PRIMARY KEY)")
+consumer = Consumer(
+    {
+        "bootstrap.servers": address,
+        "group.id": topic,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 300,
+    }
+)
+consumer.subscribe([topic])
+while True:
+    message = consumer.poll(1.0)
+    if message is None or message.error():
+        continue
+    sink.execute("INSERT OR REPLACE INTO events VALUES (?)", [(message.value() or b"").decode()])
+    sink.commit()
+    if fault:
+        os._exit(9)
+    consumer.commit(message=message, asynchronous=False)

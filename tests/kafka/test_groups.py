@@ -1,0 +1,201 @@
+"""Up to when a consumer group has read a topic, on a real broker."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from examples.trials.kafka import Broker
+from noted_time import AnotherLog, Rejected, Unreachable
+from noted_time.client.waiting import NothingKnown
+from noted_time.kafka import Topic
+from reader_client import committed_position, complete_to
+from tests.cli.conftest import Commands
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.acceptance
+TEN = 1_357_034_400_000
+SINK = Path(__file__).with_name("programs") / "sqlite_sink.py"
+
+
+def commit(broker: Broker, topic: str, offsets: dict[int, int]) -> None:
+    """Have the group of the topic's name commit these."""
+    asked = [TopicPartition(topic, each, offset) for each, offset in offsets.items()]
+    admin = AdminClient(broker.config)
+    group = ConsumerGroupTopicPartitions(topic, asked)
+
+    def is_committed() -> bool:
+        done = admin.alter_consumer_group_offsets([group])[topic].result(30)
+        return all(each.error is None for each in done.topic_partitions)
+
+    wait_until(is_committed)
+
+
+def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, int]) -> None:
+    """Note a time at these ends, with the id of the topic."""
+    position = {str(each): end for each, end in ends.items()}
+    log = Topic(broker.config, topic).look().id
+    note = {"writer": "shop", "time": time, "position": position, "log": log}
+    served.call("POST", f"/{topic}/notes", {"notes": [note]})
+
+
+def aborted_tail(broker: Broker, topic: str) -> None:
+    """Write a committed record to partition 0, and behind it one that is aborted."""
+    producer = Producer({**broker.config, "transactional.id": topic})
+    producer.init_transactions(60)
+    for value, end in (("kept", producer.commit_transaction), ("no", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        assert producer.flush(60) == 0
+        end(60)
+
+
+def test_what_lies_behind_the_last_record_counts_as_read(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """Markers and aborted records: a sink commits its last record + 1, observers note the end."""
+    aborted_tail(broker, topic)
+    wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
+    note(broker, served, topic, TEN, {0: 4})
+    commit(broker, topic, {0: 1})
+    read = committed_position(broker.config, topic, topic)
+    found = complete_to(served.url, topic, read)
+
+    assert (read.position[0], found.time) == (4, TEN)
+
+    broker.send(topic, [(0, "next", TEN)])
+    note(broker, served, topic, TEN + 1, {0: 5})
+    assert (
+        complete_to(served.url, topic, committed_position(broker.address, topic, topic)).time == TEN
+    )
+
+
+def test_a_partition_without_an_offset_holds_the_answer_back(
+    broker: Broker, served: Served, topic: str, run: Commands
+) -> None:
+    """And is named, unless there is nothing in it."""
+    words = ("complete-to", topic, "--kafka", broker.address, "--group", topic)
+    broker.send(topic, [(0, "a", TEN)])
+    note(broker, served, topic, TEN, {0: 1})
+    commit(broker, topic, {0: 1})
+    quiet = run(*words)
+    broker.send(topic, [(1, "b", TEN)])
+    note(broker, served, topic, TEN + 1000, {0: 1, 1: 1})
+    held = run(*words)
+
+    assert quiet == (0, "2013-01-01T10:00:00Z\n", "")
+    assert (held.status, held.out) == (0, "2013-01-01T10:00:00Z\n")
+    assert "has no offset of partitions [1], which count as 0: begin at earliest" in held.err
+
+
+def test_offsets_that_cannot_be_right_are_refused(
+    broker: Broker, served: Served, topic: str, run: Commands
+) -> None:
+    """Status 1: records that were deleted before they were read, and what lies beyond the end."""
+    words = ("complete-to", topic, "--kafka", broker.address, "--group", topic)
+    broker.send(topic, [(0, str(n), TEN) for n in range(9)])
+    note(broker, served, topic, TEN, {0: 9})
+    commit(broker, topic, {0: 12})
+    beyond = run(*words)
+    commit(broker, topic, {0: 2})
+    broker.truncate(topic, {0: 5})
+    deleted = run(*words)
+    commit(broker, topic, {0: 9})
+    whole = run(*words)
+
+    assert [each.status for each in (beyond, deleted, whole)] == [1, 1, 0]
+    assert "partition 0 ends at 9, and offset 12 lies beyond" in beyond.err
+    assert "records 2 to 4 were deleted before this group read them" in deleted.err
+
+
+def test_a_group_that_is_none_is_named(
+    broker: Broker, served: Served, topic: str, run: Commands
+) -> None:
+    """One that never committed, one of another topic, one of a topic that is created again."""
+    broker.send(topic, [(0, "a", TEN)])
+    note(broker, served, topic, TEN, {0: 1})
+    with pytest.raises(NothingKnown, match=f"group '{topic}' has committed no offset"):
+        committed_position(broker.config, topic, topic)
+    waited = run(
+        *("wait", topic, str(TEN), "--timeout", "0s"),
+        *("--kafka", broker.address, "--group", "nobody"),
+    )
+    commit(broker, topic, {0: 1})
+    broker.create(f"{topic}-2", 1)
+    with pytest.raises(NothingKnown, match=f"has committed offsets of {topic}, and none of"):
+        committed_position(broker.config, topic, f"{topic}-2")
+    with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
+        committed_position(broker.config, topic, "flihgts")
+    with pytest.raises(Unreachable, match="no Kafka broker answers"):
+        committed_position("127.0.0.1:9", topic, topic)
+    broker.send(f"{topic}-2", [(0, "a", TEN)])
+    commit(broker, f"{topic}-2", {0: 1})
+    with pytest.raises(AnotherLog):
+        complete_to(
+            served.url, topic, committed_position(broker.config, f"{topic}-2", f"{topic}-2")
+        )
+
+    assert (waited.status, "group 'nobody' has committed no offset" in waited.err) == (1, True)
+
+
+def rows(database: Path) -> set[str]:
+    """Return what the sink has written."""
+    with closing(sqlite3.connect(database)) as connection:
+        return {value for (value,) in connection.execute("SELECT value FROM events")}
+
+
+def sink(
+    broker: Broker, topic: str, database: Path, *, dies: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start the sink, which ends by itself between its first write and its commit, if it `dies`."""
+    words = [sys.executable, str(SINK), broker.address, topic, str(database), "dies" * dies]
+    return subprocess.Popen(words, env=environment())
+
+
+def test_wait_ends_when_the_sink_has_written_and_committed(
+    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
+) -> None:
+    """Not when it was killed between both, and not before; a rewind takes the answer back."""
+    database = tmp_path / "sink.db"
+    broker.send(topic, [(p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)])
+    note(broker, served, topic, TEN, {0: 3, 1: 3})
+    wait = ("wait", topic, str(TEN), "--kafka", broker.address, "--group", topic)
+    assert sink(broker, topic, database, dies=True).wait(PATIENCE_S) == 9
+    killed = run(*wait, "--timeout", "0s")
+    written = rows(database)
+    process = sink(broker, topic, database)
+    try:
+        found = run(*wait, "--timeout", "60s")
+        at_the_end = rows(database)
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: has_left(broker, topic))
+    commit(broker, topic, {0: 1})
+    rewound = run(*wait, "--timeout", "0s")
+
+    assert (killed.status, len(written)) == (1, 1)
+    assert (found.status, len(at_the_end)) == (0, 6)
+    assert f"read by group '{topic}'" in found.out
+    assert rewound.status == 124
+
+
+def has_left(broker: Broker, topic: str) -> bool:
+    """Whether the group has no members, so that others may set its offsets."""
+    admin = AdminClient(broker.config)  # its calls end with it
+    return not admin.describe_consumer_groups([topic])[topic].result(30).members
+
+
+@pytest.fixture
+def run(served: Served) -> Commands:
+    """Return what runs commands against the controller."""
+    return Commands(served.url)

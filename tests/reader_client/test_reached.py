@@ -1,0 +1,322 @@
+"""Up to when whatever has offsets is complete, against all rows that there are."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from noted_time import AnotherLog, Mark, MarkHistory, Note, Rejected
+from noted_time.client import Json, Question, mark_to_wire, position_from_wire, run
+from noted_time.client.waiting import NothingKnown, NotYet
+from noted_time.progress import ReadOffsets, offsets_of_json, to_look_up
+from reader_client import CompleteTo, complete_to
+from reader_client.asking.reached import UpTo, last_reached, reaches_mark
+from tests.support.served import Served
+from tests.support.streams import deliver, marks_of, stream_of
+
+HISTORIES = 1000
+TEN = 1_357_034_400_000
+EVERYTHING = 2**62
+
+
+@dataclass
+class Entry:
+    """A row with its time, or the marker of a transaction; `is_visible` is `None` while open."""
+
+    writer: str
+    time: int | None
+    is_visible: bool | None
+
+
+@dataclass
+class Topic:
+    """The partitions of a topic, as a read_committed reader sees them."""
+
+    partitions: list[list[Entry]]
+
+    def stable_end(self, partition: int) -> int:
+        """Return where the oldest open transaction begins, or the end."""
+        log = self.partitions[partition]
+        return next((n for n, each in enumerate(log) if each.is_visible is None), len(log))
+
+    def first_visible(self, partition: int, offset: int) -> int:
+        """Return the first record that the reader finds at or after an offset, or the end."""
+        log, end = self.partitions[partition], self.stable_end(partition)
+        return next((n for n in range(offset, end) if log[n].is_visible), max(offset, end))
+
+    def ends(self) -> dict[int, int]:
+        """Return where the partitions end."""
+        return {n: len(log) for n, log in enumerate(self.partitions)}
+
+    def after_last(self, partition: int, offset: int) -> int | None:
+        """Return the offset after the last record below an offset, `None` if there is none."""
+        log = self.partitions[partition]
+        found = [n + 1 for n in range(min(offset, len(log))) if log[n].is_visible]
+        return found[-1] if found else None
+
+
+@dataclass
+class History:
+    """Writers that note after what they wrote, now and then in transactions; one may go missing."""
+
+    chance: random.Random
+    marks: list[Mark] = field(default_factory=list)
+    excluded_at: dict[int, frozenset[str]] = field(default_factory=dict)
+    late: list[tuple[str, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.topic = Topic([[] for _ in range(self.chance.randint(1, 3))])
+        self.writers = [f"w{n}" for n in range(self.chance.randint(1, 3))]
+        self.stream = stream_of(*self.writers)
+        self.promised = dict.fromkeys(self.writers, 0)
+        self.open: dict[str, list[Entry]] = {}
+        self.gone = frozenset[str]()
+        self.known = MarkHistory()
+
+    def step(self) -> None:
+        """Write, end a transaction, note, or lose a writer."""
+        writer = self.chance.choice(self.writers)
+        what = self.chance.random()
+        if what < 0.5:
+            self._write(writer)
+        elif what < 0.65:
+            self._end(writer)
+        elif what < 0.97 and writer not in self.gone:
+            self._note(writer)
+        elif what > 0.985 and len(self.gone) + 1 < len(self.writers):
+            self.stream.remove(writer, now=0)
+            self.gone |= {writer}
+        for mark in marks_of(self.stream):
+            self.known.append(mark)
+            self.marks.append(self.known.mark(mark.seq))
+            self.excluded_at[mark.seq] = self.gone
+
+    def _write(self, writer: str) -> None:
+        time = self.promised[writer] + self.chance.randrange(4)
+        is_late = self.chance.random() < 0.05 and writer not in self.open
+        if is_late:
+            time -= 5
+            self.late.append((writer, time))
+        is_in_transaction = not is_late and (writer in self.open or self.chance.random() < 0.4)
+        entry = Entry(writer, time, None if is_in_transaction else True)
+        self.chance.choice(self.topic.partitions).append(entry)
+        if is_in_transaction:
+            self.open.setdefault(writer, []).append(entry)
+
+    def _end(self, writer: str) -> None:
+        entries = self.open.pop(writer, [])
+        is_committed = self.chance.random() < 0.5
+        for log in self.topic.partitions:
+            if any(each in entries for each in log if each.is_visible is None):
+                log.append(Entry(writer, None, is_visible=False))
+        for each in entries:
+            each.is_visible = is_committed
+
+    def _note(self, writer: str) -> None:
+        """Note a time with the position of the own records, or with all that is decided."""
+        if writer in self.open:
+            return
+        self.promised[writer] += self.chance.randrange(4)
+        position = {}
+        for number, log in enumerate(self.topic.partitions):
+            own = [n + 1 for n, each in enumerate(log) if each.writer == writer and each.is_visible]
+            end = max([self.topic.stable_end(number), *own])
+            position[number] = end if self.chance.random() < 0.5 else (own or [0])[-1]
+        deliver(self.stream, Note(writer, self.promised[writer], position))
+
+    def answer(self, step: Question | UpTo, read: ReadOffsets) -> Json | ReadOffsets:
+        """Answer as the controller does."""
+        if isinstance(step, UpTo):
+            return read
+        history = self.known
+        if step.method == "POST":
+            assert isinstance(step.body, dict)
+            return history.window(position_from_wire(step.body["position"]))._asdict()
+        if step.path.endswith("segments"):
+            segments = range(len(self.topic.partitions))
+            return {"segments": [{"segment": each} for each in segments], "next": None}
+        mark = history.complete_to(step.query["complete_to"])
+        return mark_to_wire(mark)
+
+
+def read_of(topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]) -> ReadOffsets:
+    """Return how far a group has read, by what it committed."""
+    begins = dict.fromkeys(topic.ends(), 0)
+    places = to_look_up(committed, begins, topic.ends(), cut)
+    found = {each: topic.first_visible(each, offset) for each, offset in places.items()}
+    return ReadOffsets({**committed, **found})
+
+
+def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] | None:
+    """Return the time that a group has read to, and the seq of its mark, `None` if none is known.
+
+    `wait` says the same of each mark.
+    """
+
+    def perform(step: Question | UpTo) -> Any:  # noqa: ANN401 - of either
+        cut = step.cut if isinstance(step, UpTo) else {}
+        return history.answer(step, read_of(history.topic, committed, cut))
+
+    try:
+        time, mark, _ = run(last_reached("s", None), perform)
+    except NothingKnown:
+        time, mark = -1, {"seq": 0}
+    for each in history.marks[-5:]:
+        wire = mark_to_wire(each)
+        if not wire["cut"]:
+            continue
+        try:
+            run(reaches_mark("s", wire, each.lower, None), perform)
+            is_reached = True
+        except NotYet:
+            is_reached = False
+        assert is_reached == (each.lower <= time)
+    return (time, mark["seq"]) if mark["seq"] else None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -> None:
+    """And once all was read, the time is the stream's lower."""
+    advanced = 0
+    for number in range(HISTORIES // 10):
+        chance = random.Random(f"{seed} {number}")
+        history = History(chance)
+        topic = history.topic
+        for _ in range(chance.randint(5, 50)):
+            history.step()
+        everything = {
+            n: end for n in topic.ends() if (end := topic.after_last(n, EVERYTHING)) is not None
+        }
+        some = {n: chance.randint(0, end) for n, end in topic.ends().items()}
+        sinks = [everything, some]
+        sinks.append({n: end for n in some if (end := topic.after_last(n, some[n])) is not None})
+        for committed in sinks:
+            found = reached(history, committed)
+            if found is None:
+                continue
+            advanced += 1
+            time, seq = found
+            named = history.excluded_at[seq] | {writer for writer, _ in history.late}
+            unread = [
+                each
+                for partition, log in enumerate(topic.partitions)
+                for offset, each in enumerate(log)
+                if each.is_visible
+                and each.time is not None
+                and each.time < time
+                and offset >= committed.get(partition, 0)
+                and each.writer not in named
+            ]
+            assert unread == []
+        if not history.open and history.marks and history.marks[-1].cut.offsets:
+            assert reached(history, everything) == (
+                history.marks[-1].lower,
+                history.marks[-1].seq,
+            )
+    assert advanced > HISTORIES // 20
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "the offsets are no JSON"),
+        ("[25, 12]", "is no JSON object"),
+        ('{"0": -1}', "the offset of partition 0 is -1: it has to be from 0 to"),
+        ('{"0": 1.5}', "the offset of partition 0 is 1.5: it has to be an integer"),
+        ('{"0": true}', "the offset of partition 0 is True: it has to be an integer"),
+        ('{"flights": {"0": 25}}', "partition 'flights' is no number: name partitions 0, 1, 2"),
+        ('{"00": 2}', "partition '00' is no number"),
+        ('{"0": 2, "0": 3}', "the offsets name a partition twice"),
+        ('{"0": 9223372036854775807}', "it has to be from 0 to"),
+    ],
+)
+def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
+    """With the partition, its value, and what to write."""
+    with pytest.raises(Rejected, match=re.escape(says)):
+        offsets_of_json(text)
+
+
+@pytest.mark.parametrize(
+    ("committed", "says"),
+    [
+        ({0: 2}, "partition 0: records 2 to 4 were deleted before this group read them"),
+        ({0: 5, 1: 8}, "partition 1 ends at 7, and offset 8 lies beyond"),
+    ],
+)
+def test_offsets_that_skip_records_or_lie_beyond_the_end_are_refused(
+    committed: dict[int, int], says: str
+) -> None:
+    """What was deleted is not in the sink; what lies beyond was never there."""
+    with pytest.raises(Rejected, match=re.escape(says)):
+        to_look_up(committed, {0: 5, 1: 0}, {0: 9, 1: 7})
+
+
+def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
+    """Nobody knows whether the group read what was there, so it counts as 0."""
+    assert to_look_up({0: 9}, {0: 0, 1: 7, 2: 0}, {0: 9, 1: 7, 2: 3}) == {2: 0}
+
+
+def test_a_position_is_turned_into_a_time(served: Served, stream: str) -> None:
+    """With who is missing, and late rows, at the mark of that time."""
+    late = {"rows": 2, "least": TEN - 60_000, "most": TEN - 1}
+    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "shop", "late": late}]})
+    found, whole = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
+
+    assert [type(each) for each in (found, whole)] == [CompleteTo, CompleteTo]
+    assert [each.time for each in (found, whole)] == [TEN, TEN + 60_000]
+    assert [each.writer for each in found.late.writers] == ["shop"]
+
+
+@pytest.mark.parametrize(
+    ("position", "says"),
+    [
+        ({0: 3}, "what was read reaches no mark yet"),
+        ({0: 20, 7: 2}, "partition 7 is unknown: stream"),
+    ],
+)
+def test_nothing_is_known_of_offsets_below_the_first_mark_or_elsewhere(
+    served: Served, stream: str, position: dict[int, int], says: str
+) -> None:
+    """And it is said why."""
+    with pytest.raises(NothingKnown, match=says):
+        complete_to(served.url, stream, position)
+
+
+def test_a_stream_of_times_alone_says_nothing_of_offsets(served: Served) -> None:
+    """Every position reaches a mark without one."""
+    name = uuid4().hex
+    served.create(name)
+    served.call("POST", f"/{name}/notes", {"notes": [{"writer": "shop", "time": TEN}]})
+
+    with pytest.raises(NothingKnown, match="noted only times, and no positions"):
+        complete_to(served.url, name, {})
+
+
+def test_offsets_of_another_log_are_refused(served: Served) -> None:
+    """By both ids."""
+    name = uuid4().hex
+    served.create(name)
+    note = {"writer": "shop", "time": TEN, "position": {"0": 10}, "log": "l-Nn1Hl_QmqdyIVaRTaVpA"}
+    served.call("POST", f"/{name}/notes", {"notes": [note]})
+
+    other = ReadOffsets({0: 10}, log="a-Nn1Hl_QmqdyIVaRTaVpA")
+    with pytest.raises(AnotherLog, match="its positions are of log l-Nn"):
+        complete_to(served.url, name, other)
+    assert complete_to(served.url, name, {0: 10}).time == TEN
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Return a stream with two marks: 10:00 at {0: 10, 1: 4}, a minute later at {0: 20, 1: 4}."""
+    name = uuid4().hex
+    served.create(name)
+    for minute, position in enumerate([{"0": 10, "1": 4}, {"0": 20}]):
+        note = {"writer": "shop", "time": TEN + minute * 60_000, "position": position}
+        served.call("POST", f"/{name}/notes", {"notes": [note]})
+    return name
