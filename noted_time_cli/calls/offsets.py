@@ -26,7 +26,7 @@ Source = Callable[[Mapping[int, int]], ReadOffsets]
 
 @dataclass(frozen=True, slots=True)
 class ReadBy:
-    """What has read the stream's log, at most one: a file has its offsets, or it is a group."""
+    """What has read the stream's log, at most one: a consumer group, a query, a file of offsets."""
 
     offsets: Annotated[
         str | None,
@@ -46,28 +46,50 @@ class ReadBy:
         option("FILE", "Properties of librdkafka, as --config of `noted-time observe`."),
     ] = None
 
+    checkpoint: Annotated[
+        str | None, option("DIR", "For what a Spark query has committed; may be a URI.")
+    ] = None
+
     def check(self, table: str | None) -> None:
         """Raise `typer.BadParameter` for flags that do not go together."""
         if self.inclusive and self.offsets is None:
             raise typer.BadParameter("--inclusive is about --offsets: name both")
         if (self.kafka is None) != (self.group is None):
             raise typer.BadParameter("--kafka and --group belong together: name both")
-        if self.kafka is None and (self.topic or self.kafka_settings):
-            raise typer.BadParameter("--topic and --kafka-settings are about --kafka: name it")
-        if self.offsets is not None and self.kafka is not None:
-            raise typer.BadParameter("--offsets and --kafka are two readers: ask for one at a time")
+        if self.kafka is None and self.kafka_settings:
+            raise typer.BadParameter("--kafka-settings is about --kafka: name it")
+        if self.topic and self.kafka is None and self.checkpoint is None:
+            raise typer.BadParameter("--topic is about --kafka or --checkpoint: name one")
+        if len(self._named) > 1:
+            both = " and ".join(self._named)
+            raise typer.BadParameter(f"{both} are different readers: ask for one at a time")
         if table is not None and self.is_named:
             raise typer.BadParameter("offsets are of a stream's log: leave --table out")
 
     @property
     def is_named(self) -> bool:
         """Whether anything that has offsets is named."""
-        return self.offsets is not None or self.kafka is not None
+        return bool(self._named)
+
+    @property
+    def _named(self) -> list[str]:
+        ways = {
+            "--offsets": self.offsets,
+            "--kafka": self.kafka,
+            "--checkpoint": self.checkpoint,
+        }
+        return [name for name, given in ways.items() if given is not None]
 
     def source(self, stream: str, *, again: bool = False) -> Source:
         """Return what reads the offsets, `again` and again."""
         if again and self.offsets == STDIN:
             raise typer.BadParameter("--offsets - can be read once: name a file, which may change")
+        topic = self.topic or stream
+        if self.checkpoint is not None:
+            from spark_integration.checkpoint.committed import committed_offsets
+
+            place = self.checkpoint
+            return lambda _: committed_offsets(place, topic)
         if self.kafka is None:
             return self._of_file
         try:
@@ -75,7 +97,7 @@ class ReadBy:
         except ModuleNotFoundError as error:
             raise needs_extra("--kafka", "kafka", error) from None
         config = kafka_config(self.kafka, self.kafka_settings)
-        return GroupOffsets(config, self.group or "", self.topic or stream)
+        return GroupOffsets(config, self.group or "", topic)
 
     def _of_file(self, _: Mapping[int, int]) -> ReadOffsets:
         name = str(self.offsets)

@@ -1,5 +1,6 @@
 """`complete-to` and `wait` for whatever has offsets in a file."""
 
+import json
 from pathlib import Path
 from uuid import uuid4
 
@@ -66,8 +67,12 @@ def test_offsets_without_a_time_end_with_1(
         (("complete-to", "s", "--inclusive"), "--inclusive is about --offsets"),
         (("complete-to", "s", "--kafka", "h:1"), "--kafka and --group belong together"),
         (("complete-to", "s", "--group", "g"), "--kafka and --group belong together"),
-        (("complete-to", "s", "--topic", "t"), "--topic and --kafka-settings are about --kafka"),
-        (("complete-to", "s", "--offsets", "-", "--kafka", "h:1", "--group", "g"), "two readers"),
+        (("complete-to", "s", "--topic", "t"), "--topic is about --kafka or --checkpoint"),
+        (("complete-to", "s", "--kafka-settings", "f"), "--kafka-settings is about --kafka"),
+        (
+            ("complete-to", "s", "--offsets", "-", "--kafka", "h:1", "--group", "g"),
+            "--offsets and --kafka are different readers",
+        ),
         (("complete-to", "--table", "delta:/t", "--offsets", "-"), "leave --table out"),
         (("wait", "s", "5", "--offsets", "-"), "can be read once"),
     ],
@@ -95,3 +100,66 @@ def test_wait_reads_the_file_again(run: Commands, stream: str, tmp_path: Path) -
     assert f"the offsets in {file} cannot be read" in missing.err
     assert "what was read reaches the mark of 2013-01-01T10:00:00Z" in early.err
     assert f"complete to 2013-01-01T10:01:00Z: mark 2, read by the offsets in {file}" in found.out
+
+
+def checkpoint(directory: Path, offsets: dict[str, object], *, watermark: int | None = None) -> str:
+    """Write what Spark keeps of a query with one committed batch and one that runs.
+
+    With a watermark it keeps state.
+    """
+    for name in ("offsets", "commits"):
+        (directory / name).mkdir(parents=True)
+    (directory / "metadata").write_text('{"id": "5b"}')
+    batches = [offsets, {"flights": {"0": 99, "1": 99}}]
+    for number, ends in enumerate(batches):
+        metadata = {"batchWatermarkMs": watermark or 0, "conf": {}}
+        lines = ["v1", json.dumps(metadata), "-", json.dumps(ends)]
+        (directory / "offsets" / str(number)).write_text("\n".join(lines))
+    (directory / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    if watermark is not None:
+        (directory / "state" / "0").mkdir(parents=True)
+    return str(directory)
+
+
+def test_a_query_has_read_what_its_last_committed_batch_read(
+    run: Commands, stream: str, tmp_path: Path
+) -> None:
+    """Not what the batch reads that runs; it need not be ours."""
+    place = checkpoint(tmp_path, {"flights": {"0": 19, "1": 4}, "other": {"0": 1}})
+    words = ("complete-to", stream, "--checkpoint", place)
+
+    assert run(*words, "--topic", "flights") == (0, "2013-01-01T10:00:00Z\n", "")
+    refused = run(*words)
+    assert (refused.status, f"reads '{stream}': name its topic by --topic" in refused.err) == (
+        1,
+        True,
+    )
+
+
+@pytest.mark.parametrize(("watermark", "status"), [(TEN - 60_000, 124), (TEN + 60_000, 0)])
+def test_a_query_with_state_is_complete_to_its_watermark_at_most(
+    run: Commands, stream: str, tmp_path: Path, watermark: int, status: int
+) -> None:
+    """What lies above waits in its state, and the answer says so."""
+    place = checkpoint(tmp_path, {"flights": {"0": 20, "1": 4}}, watermark=watermark)
+    words = (stream, "--checkpoint", place, "--topic", "flights")
+    found = run("complete-to", *words, "--json")
+    waited = run("wait", stream, str(TEN), "--timeout", "0s", *words[1:])
+
+    assert (found.json["complete_to"], waited.status) == (watermark, status)
+    assert "the query keeps state: at most its watermark 2013-01-01T" in found.err
+    assert "the query keeps state" in waited.out + waited.err
+
+
+def test_a_query_without_a_committed_batch_or_a_watermark_says_nothing(
+    run: Commands, stream: str, tmp_path: Path
+) -> None:
+    """Status 1, and why."""
+    words = ("complete-to", stream, "--topic", "flights", "--checkpoint")
+    empty = run(*words, str(tmp_path / "nowhere"))
+    place = checkpoint(tmp_path / "query", {"flights": {"0": 20}}, watermark=0)
+    without = run(*words, place)
+
+    assert [each.status for each in (empty, without)] == [1, 1]
+    assert "has no committed micro-batch of a query" in empty.err
+    assert "keeps state, and has no watermark yet" in without.err

@@ -1,0 +1,61 @@
+"""How far a query has read and written, from what its checkpoint has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noted_time import Rejected
+from noted_time.client.waiting import NothingKnown
+from noted_time.progress import ReadOffsets
+from noted_time.values import shown_time
+from spark_integration.checkpoint.files import checkpoint_files
+from spark_integration.checkpoint.query_progress import QueryProgress
+from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
+
+
+def committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
+    """Return the offsets of the last batch that a query has committed, of the topic or file log.
+
+    The query need not be ours. If several sources of it read the topic, the least counts. If it
+    keeps state, nothing is known above the watermark of that batch: rows above it wait in the
+    state. Raises `NothingKnown` while no batch is committed, and `Rejected` if it reads something
+    else or is no checkpoint.
+    """
+    files = checkpoint_files(checkpoint)
+    batches = [int(name) for name in files.names("commits") if name.isdigit()]
+    if not batches:
+        raise NothingKnown(f"{checkpoint} has no committed micro-batch of a query")
+    progress, last = QueryProgress(checkpoint), max(batches)
+    try:
+        planned = progress.planned(last)
+        found = list(_positions(planned.offsets, topic))
+    except (ValueError, LookupError) as error:
+        raise Rejected(f"{checkpoint} has no offset log of Spark: {error!r}") from error
+    if not found:
+        raise Rejected(
+            f"no source of the query of {checkpoint} reads {topic!r}: name its topic by --topic, "
+            "and the stream that is of it"
+        )
+    position = {each: min(p.get(each, 0) for p in found) for each in set().union(*found)}
+    by = f"batch {last} of the query of {checkpoint}"
+    if not progress.has_state():
+        return ReadOffsets(position, by)
+    if planned.watermark_ms is None:
+        raise NothingKnown(f"the query of {checkpoint} keeps state, and has no watermark yet")
+    remark = (
+        f"the query keeps state: at most its watermark {shown_time(planned.watermark_ms)} counts, "
+        "and rows that this dropped are not in its sink"
+    )
+    return ReadOffsets(position, by, at_most=planned.watermark_ms, remarks=(remark,))
+
+
+def _positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[int, int]]:
+    """Yield how far each source of the topic, or of the file log of that name, has read it."""
+    for offset in offsets:
+        if not isinstance(offset, dict):
+            continue
+        if offset.get("noted_log") == topic:
+            yield NotedLog(topic)(offset)
+        elif isinstance(offset.get(topic), dict):
+            yield KafkaTopic(topic).among_others({topic: offset[topic]})
