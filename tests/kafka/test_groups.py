@@ -5,17 +5,26 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from examples.trials.kafka import Broker
 from noted_time import AnotherLog, Rejected, Unreachable
 from noted_time.client.waiting import NothingKnown
 from noted_time.kafka import Topic
+from noted_time.kafka.groups import GroupOffsets
 from reader_client import committed_position, complete_to
 from tests.cli.conftest import Commands
 from tests.support.processes import environment
@@ -199,3 +208,37 @@ def has_left(broker: Broker, topic: str) -> bool:
 def run(served: Served) -> Commands:
     """Return what runs commands against the controller."""
     return Commands(served.url)
+
+
+class Refusing:
+    """The client of a broker that refuses to tell the offsets of a group."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def list_consumer_group_offsets(
+        self, asked: list[ConsumerGroupTopicPartitions], **_: object
+    ) -> dict[str, Future[Any]]:
+        """Return the error."""
+        future = Future[Any]()
+        future.set_exception(KafkaException(KafkaError(self._code)))
+        return {each.group_id: future for each in asked}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, Rejected, "grant it the operation DESCRIBE on the"),
+        (KafkaError.GROUP_ID_NOT_FOUND, NothingKnown, "has committed no offset: correct the name"),
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, Unreachable, "the offsets of group 'g': "),
+    ],
+)
+def test_a_group_whose_offsets_are_not_told_is_named(
+    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception], says: str
+) -> None:
+    """What cannot change by itself is refused, the rest is asked for again."""
+    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: Refusing(code))
+    group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
+
+    with pytest.raises(kind, match=says):
+        group._committed()
