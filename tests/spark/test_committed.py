@@ -14,7 +14,7 @@ from reader_client import complete_to
 from spark_integration.checkpoint.committed import committed_offsets
 from tests.support.served import Served
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 TEN = 1_357_034_400_000
 MINUTE = 60_000
 
