@@ -1,0 +1,79 @@
+"""The program that consumes, transforms and produces in transactions, as printed, and killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from examples.trials.kafka import Broker
+from tests.support.kafka_judge import judged
+from tests.support.page import Runner, examples, text_of
+from tests.support.processes import environment
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+from writer_client import KafkaNotedProducer
+
+pytestmark = pytest.mark.acceptance
+
+TEN, MINUTE, ROUNDS, EACH = 1_357_034_400_000, 60_000, 3, 60
+
+
+@contextmanager
+def running(program: Path) -> Iterator[None]:
+    """Run the program, and kill it in the end."""
+    with subprocess.Popen([sys.executable, program], env=environment()) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
+    """Return the program of the page, between two topics of the test."""
+    broker.create(f"{topic}-out", 2, {"retention.ms": -1})
+    served.make(f"{topic}-out")
+    (block,) = (
+        each
+        for each in examples(text_of("docs/guides/kafka-producers.md"))
+        if "cat > clean.py" in each.program
+    )
+    names = {'"flights"': f'"{topic}"', '"cleaned"': f'"{topic}-out"', '"clean"': f'"{topic}"'}
+    quick = {'"enable.auto.commit"': '"session.timeout.ms": 6000, "enable.auto.commit"'}
+    Runner(tmp_path, served.url, {"127.0.0.1:9092": broker.address, **names, **quick}).run(block)
+    return tmp_path / "clean.py"
+
+
+def test_a_killed_loop_gives_each_record_once_and_notes_no_time_too_early(
+    broker: Broker, served: Served, topic: str, program: Path
+) -> None:
+    """Killed while it works, twice; what it notes is true of a topic that it shares with nobody."""
+    out = f"{topic}-out"
+
+    def written() -> int:
+        return len(broker.records(out))
+
+    def is_in_work(number: int) -> Callable[[], bool]:
+        return lambda: written() > number * EACH
+
+    with KafkaNotedProducer(broker.config, topic, served.url, "airline") as airline:
+        for number in range(ROUNDS):
+            with running(program):
+                for n in range(EACH):
+                    at = TEN + (number * EACH + n) * MINUTE
+                    airline.produce(value=f"row {at}", event_time=at)
+                    airline.note_time(at + 1)
+                airline.flush(60)
+                wait_until(is_in_work(number))
+        with running(program):
+            wait_until(lambda: at + 1 in [mark["lower"] for mark in served.all_marks(out)])
+
+    values = sorted((each.value or b"").decode() for each in broker.records(out))
+    assert values == [f"ROW {TEN + n * MINUTE}" for n in range(ROUNDS * EACH)]
+    verdict = judged(broker, out, controller=served)
+    assert (verdict.records, verdict.violations) == (ROUNDS * EACH, ())
