@@ -9,6 +9,7 @@ from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
 from tests.replicas.leased import ALL, Lease, MakeReplica, end_session_of, lost, silent
 from tests.support.postgres import PASSWORD, Server
+from tests.support.waiting import wait_until
 
 
 def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:
@@ -141,7 +142,7 @@ def test_who_lost_its_session_has_left(a: PostgresStore, b: PostgresStore, serve
     lost(a.ping)
     a.leave()
 
-    assert a.heartbeat().replicas == 0
+    wait_until(lambda: a.heartbeat().replicas == 0)  # the server ends sessions in its own time
 
 
 def test_an_owner_that_closes_hands_over_at_once(a: PostgresStore, b: PostgresStore) -> None:
