@@ -8,7 +8,7 @@ the least of the partitions' largest (Flink without idleness; none before each h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -162,7 +162,7 @@ def _perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowW
 def _least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
     """Return the least of the partitions' largest times after each row."""
     least = np.full(len(times), np.iinfo(np.int64).max)
-    for rows in _rows_of_each(partitions):
+    for rows in rows_of_each(partitions):
         largest = np.concatenate(([NEVER], np.maximum.accumulate(times[rows])))
         np.minimum(
             least, np.repeat(largest, np.diff(rows, prepend=0, append=len(times))), out=least
@@ -170,8 +170,8 @@ def _least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
     return least
 
 
-def _rows_of_each(partitions: NDArray[np.int64]) -> Iterable[NDArray[np.int64]]:
-    """Return the rows of each partition, in order."""
+def rows_of_each(partitions: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+    """Return the numbers of the rows of each partition, in order."""
     by_partition = np.argsort(partitions, kind="stable")
     names = partitions[by_partition]
     bounds = np.flatnonzero(names[1:] != names[:-1]) + 1

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from noted_time.values import counted
+from noted_time.values import DAY_MS, HOUR_MS, counted
 from noted_time_cli.analyse.costs import Costs, shown_delay, shown_window
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
 OWN, PERFECT = "#c2410c", "#0f766e"
 POINTS = 200
 LINEAR_TO = 0.001
-HOUR_MS = 3_600_000
-UNITS = (("d", 86_400_000), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
+UNITS = (("d", DAY_MS), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
 
 
 def draw(costs: Costs, found: Analysis) -> Figure:

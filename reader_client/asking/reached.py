@@ -28,6 +28,8 @@ from reader_client.asking.answers import cut_answer
 from reader_client.asking.questions import complete_to as cut_at
 from reader_client.asking.questions import segments_from, time_window
 
+TIMES_ONLY = "its writers noted only times, and no positions: offsets say nothing there"
+
 
 class UpTo(NamedTuple):
     """Asks how far was read: exact only below the cut."""
@@ -114,8 +116,7 @@ def last_reached(
     if window["lower_seq"] != last["seq"]:
         mark = yield cut_at(stream, lower, domain)
     if not mark["cut"]:
-        why = "its writers noted only times, and no positions: offsets say nothing there"
-        raise NothingKnown(_with(why, read))
+        raise NothingKnown(_with(TIMES_ONLY, read))
     time = rounded(lower if read.at_most is None else min(lower, read.at_most))
     if time != lower:
         mark = yield cut_at(stream, time, domain)
@@ -127,8 +128,7 @@ def reaches_mark(
 ) -> Generator[Any, Any, ReadOffsets]:
     """Return the offsets if they reach a mark that is complete to a time; raises `NotYet`."""
     if not mark["cut"]:
-        why = "its writers noted only times, and no positions: offsets say nothing there"
-        raise NothingKnown(why)
+        raise NothingKnown(TIMES_ONLY)
     read, window = yield from _window(stream, mark, domain)
     lower: int | None = window["lower"]
     if (window["lower_seq"] or 0) < mark["seq"]:
