@@ -11,7 +11,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -267,6 +273,17 @@ class Broker:
             producer.poll(0)
         left = producer.flush(60)
         assert (left, failed) == (0, []), failed[:3]
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Have a group without members commit these offsets, and return once it has."""
+        asked = [TopicPartition(topic, each, offset) for each, offset in offsets.items()]
+        admin, wanted = self.admin, ConsumerGroupTopicPartitions(group, asked)
+
+        def is_committed() -> bool:
+            done = admin.alter_consumer_group_offsets([wanted])[group].result(30)
+            return all(each.error is None for each in done.topic_partitions)
+
+        wait_until(is_committed)
 
     def records(self, topic: str) -> Sequence[Record]:
         """Return all committed records of a topic, in the order of each partition."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from noted_time.client import Json, Question, position_from_wire, run
 from noted_time.client.transport import Transport
@@ -27,6 +27,8 @@ from noted_time.values import (
 from reader_client.asking.answers import cut_answer
 from reader_client.asking.questions import complete_to as cut_at
 from reader_client.asking.questions import segments_from, time_window
+
+Answer = TypeVar("Answer")
 
 TIMES_ONLY = "its writers noted only times, and no positions: offsets say nothing there"
 
@@ -50,6 +52,13 @@ class CompleteTo:
     before_first_mark: bool = False
 
 
+def answering(
+    ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer]
+) -> Callable[[Any], Answer]:
+    """Return what performs questions to a controller, and those for offsets below a cut."""
+    return lambda step: offsets(step.cut) if isinstance(step, UpTo) else ask(step)
+
+
 def complete_to(  # noqa: PLR0913 - keyword-only but for three
     url: str,
     stream: str,
@@ -67,10 +76,7 @@ def complete_to(  # noqa: PLR0913 - keyword-only but for three
     """
     read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
-
-        def perform(step: Question | UpTo) -> Any:  # noqa: ANN401 - of either
-            return read if isinstance(step, UpTo) else transport.ask(step)
-
+        perform: Callable[[Any], Any] = answering(transport.ask, lambda _: read)
         time, mark, _ = run(last_reached(stream, domain), perform)
     cut = cut_answer(mark)
     return CompleteTo(time, cut.missing, cut.late, cut.before_first_mark)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.trials.kafka import Broker
 from tests.support.airflow import Airflow
 from tests.support.claimed import TEN, Orders
 from tests.support.page import BLOCK, text_of
@@ -11,14 +12,15 @@ from tests.support.served import Served
 from tests.support.suites import programs_of
 
 PAGE = "docs/guides/airflow.md"
+SINK = 'stream="sink"'
 
 
-def dag_of_the_page(name: str, **changes: str) -> str:
-    """Return the page's DAG under another name, which runs when it is told to, with changes."""
+def dag_of_the_page(given: str, name: str, **changes: str) -> str:
+    """Return a DAG of the page under another name, which runs when it is told to, with changes."""
     blocks: list[tuple[str, str]] = BLOCK.findall(text_of(PAGE))
-    dag = next(block for language, block in blocks if language == "python")
+    dag = next(block for language, block in blocks if language == "python" and given in block)
     changes = {
-        "orders_hourly": name,
+        given: name,
         'schedule="@hourly"': "schedule=None",
         "timeout=timedelta(hours=6)": "timeout=timedelta(hours=6), poke_interval=1",
     } | changes
@@ -42,21 +44,30 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory, controller: Served, orders: Orders) -> Airflow:
-    """Return an Airflow with the page's DAG, for each `missing` and for a table."""
+def made(
+    tmp_path_factory: pytest.TempPathFactory, controller: Served, orders: Orders, broker: Broker
+) -> Airflow:
+    """Return an Airflow with the page's DAG, for each `missing`, for a table and for a sink."""
     programs: Path = programs_of("airflow")
     connection = {"conn_type": "noted_time", "host": "127.0.0.1", "port": controller.port}
     home = tmp_path_factory.mktemp("airflow") / "home"
-    made = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))
+    kafka = {"conn_type": "kafka", "extra": broker.config}
+    made = Airflow(
+        programs,
+        home,
+        AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection),
+        AIRFLOW_CONN_KAFKA_DEFAULT=json.dumps(kafka),
+    )
     stream, missing = 'stream="orders"', 'missing="fail"'
     for name in ("fail", "wait", "warn", "alone"):
         changes = {
             stream: f'stream="{name}"',
             missing: f'missing="{name.replace("alone", "fail")}"',
         }
-        (made.dags / f"{name}.py").write_text(dag_of_the_page(name, **changes))
+        (made.dags / f"{name}.py").write_text(dag_of_the_page("orders_hourly", name, **changes))
     changes = {stream: f"table={orders.url!r}", 'found["cut"]': 'found["version"]'}
-    (made.dags / "table.py").write_text(dag_of_the_page("table", **changes))
+    (made.dags / "table.py").write_text(dag_of_the_page("orders_hourly", "table", **changes))
+    (made.dags / "sink.py").write_text(dag_of_the_page("orders_loaded", "sink", **{stream: SINK}))
     return made
 
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from examples.trials.kafka import Broker
 from tests.support.airflow import Airflow
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
@@ -22,9 +23,13 @@ def note(controller: Served, stream: str, time: int, *writers: str) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def passed(airflow: Airflow, controller: Served, orders: Orders) -> None:
+def passed(airflow: Airflow, controller: Served, orders: Orders, broker: Broker) -> None:
     """Run each DAG until it waits; then let the streams' time go on to ten, without Lima."""
     orders.claim(TEN - HOUR_MS, 0)
+    broker.create("sink", 1)
+    broker.send("sink", [(0, "sold", TEN - 1)])
+    controller.create("sink")
+    controller.post("sink", {"writer": "oslo", "time": TEN, "position": {"0": 1}})
     streams = ("fail", "wait", "warn")
     for stream in streams:
         controller.create(stream)
@@ -71,6 +76,23 @@ def test_a_table_is_waited_for(airflow: Airflow, orders: Orders) -> None:
 
     assert eventually(partial(airflow.tasks, "table"), DONE)
     assert airflow.result("table", "complete") == {"complete_to": TEN, "version": 1}
+
+
+def test_a_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker: Broker) -> None:
+    """And the key of the partition; the triggerer asks the group, and says how far it is."""
+    airflow.begin("sink", AT_TEN)
+    before = eventually(partial(airflow.tasks, "sink"), {"complete": "deferred"})
+    wait_until(lambda: "has committed no offset" in airflow.log("sink"))
+    broker.commit("connect-orders-jdbc", "sink", {0: 1})
+
+    assert before
+    assert eventually(partial(airflow.tasks, "sink"), {"complete": "success"})
+    (event,) = airflow.call("GET", "/assets/events")["asset_events"]
+    assert (event["name"], event["partition_key"], event["extra"]) == (
+        "orders_in_the_warehouse",
+        "2013-01-01T10:00:00",
+        {"complete_to": TEN, "seq": 1, "cut": {"0": 1}},
+    )
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,14 @@ GIVEN: list[tuple[dict[str, object], object]] = [
         ),
     ),
     ({}, "ValueError: name a stream, or a table: delta:LOCATION or iceberg:CATALOG.TABLE"),
-    ({"table": "delta:t", "domain": "d"}, "ValueError: a table has no domain: leave it out"),
+    (
+        {"table": "delta:t", "group": "g"},
+        "ValueError: a table has no domain and no consumer group: leave them out",
+    ),
+    (
+        {"stream": "s", "topic": "t"},
+        "ValueError: a topic is read by a consumer group: name the group, too",
+    ),
     (
         {"stream": "s", "missing": "ignore"},
         "ValueError: missing='ignore' is none of fail, wait, warn, accept",

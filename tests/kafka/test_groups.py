@@ -16,7 +16,6 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
-    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 
@@ -34,19 +33,6 @@ from tests.support.waiting import PATIENCE_S, wait_until
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000
 SINK = Path(__file__).with_name("programs") / "sqlite_sink.py"
-
-
-def commit(broker: Broker, topic: str, offsets: dict[int, int]) -> None:
-    """Have the group of the topic's name commit these."""
-    asked = [TopicPartition(topic, each, offset) for each, offset in offsets.items()]
-    admin = AdminClient(broker.config)
-    group = ConsumerGroupTopicPartitions(topic, asked)
-
-    def is_committed() -> bool:
-        done = admin.alter_consumer_group_offsets([group])[topic].result(30)
-        return all(each.error is None for each in done.topic_partitions)
-
-    wait_until(is_committed)
 
 
 def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, int]) -> None:
@@ -75,7 +61,7 @@ def test_what_lies_behind_the_last_record_counts_as_read(
     aborted_tail(broker, topic)
     wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
     note(broker, served, topic, TEN, {0: 4})
-    commit(broker, topic, {0: 1})
+    broker.commit(topic, topic, {0: 1})
     read = committed_position(broker.config, topic, topic)
     found = complete_to(served.url, topic, read)
 
@@ -95,7 +81,7 @@ def test_a_partition_without_an_offset_holds_the_answer_back(
     words = ("complete-to", topic, "--kafka", broker.address, "--group", topic)
     broker.send(topic, [(0, "a", TEN)])
     note(broker, served, topic, TEN, {0: 1})
-    commit(broker, topic, {0: 1})
+    broker.commit(topic, topic, {0: 1})
     quiet = run(*words)
     broker.send(topic, [(1, "b", TEN)])
     note(broker, served, topic, TEN + 1000, {0: 1, 1: 1})
@@ -113,12 +99,12 @@ def test_offsets_that_cannot_be_right_are_refused(
     words = ("complete-to", topic, "--kafka", broker.address, "--group", topic)
     broker.send(topic, [(0, str(n), TEN) for n in range(9)])
     note(broker, served, topic, TEN, {0: 9})
-    commit(broker, topic, {0: 12})
+    broker.commit(topic, topic, {0: 12})
     beyond = run(*words)
-    commit(broker, topic, {0: 2})
+    broker.commit(topic, topic, {0: 2})
     broker.truncate(topic, {0: 5})
     deleted = run(*words)
-    commit(broker, topic, {0: 9})
+    broker.commit(topic, topic, {0: 9})
     whole = run(*words)
 
     assert [each.status for each in (beyond, deleted, whole)] == [1, 1, 0]
@@ -138,7 +124,7 @@ def test_a_group_that_is_none_is_named(
         *("wait", topic, str(TEN), "--timeout", "0s"),
         *("--kafka", broker.address, "--group", "nobody"),
     )
-    commit(broker, topic, {0: 1})
+    broker.commit(topic, topic, {0: 1})
     broker.create(f"{topic}-2", 1)
     with pytest.raises(NothingKnown, match=f"has committed offsets of {topic}, and none of"):
         committed_position(broker.config, topic, f"{topic}-2")
@@ -147,7 +133,7 @@ def test_a_group_that_is_none_is_named(
     with pytest.raises(Unreachable, match="no Kafka broker answers"):
         committed_position("127.0.0.1:9", topic, topic)
     broker.send(f"{topic}-2", [(0, "a", TEN)])
-    commit(broker, f"{topic}-2", {0: 1})
+    broker.commit(f"{topic}-2", f"{topic}-2", {0: 1})
     with pytest.raises(AnotherLog):
         complete_to(
             served.url, topic, committed_position(broker.config, f"{topic}-2", f"{topic}-2")
@@ -189,7 +175,7 @@ def test_wait_ends_when_the_sink_has_written_and_committed(
         process.kill()
         process.wait()
     wait_until(lambda: has_left(broker, topic))
-    commit(broker, topic, {0: 1})
+    broker.commit(topic, topic, {0: 1})
     rewound = run(*wait, "--timeout", "0s")
 
     assert (killed.status, len(written)) == (1, 1)

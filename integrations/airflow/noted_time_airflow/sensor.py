@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowNotFoundException,
     AirflowSensorTimeout,
     AirflowSkipException,
+    Asset,
     BaseSensorOperator,
     Context,
     PokeReturnValue,
@@ -25,7 +26,8 @@ from noted_time.values import time_of, unix_ms_of
 from noted_time_airflow.hook import NotedTimeHook, address_of
 from noted_time_airflow.trigger import NotedTimeTrigger
 from noted_time_airflow.waiting import Verdict, Wanted, WhileMissing, look_at_stream
-from noted_time_airflow.watching import FAILURES, judged, looked_at_table
+from noted_time_airflow.watching import FAILURES, judged, looked_at_table, offsets_of
+from reader_client.asking.reached import answering
 
 AFTER_TIMEOUT_S = 60
 """How much longer Airflow waits for the trigger, which says itself why time is up."""
@@ -38,6 +40,9 @@ class NotedTimeSensor(BaseSensorOperator):
     ``iceberg:CATALOG.TABLE``, judged by the claims in its commits. `complete_to` is an aware
     `datetime`, its text, or Unix ms.
 
+    With a `group`, it waits until what that consumer group committed of the stream's `topic` (its
+    name unless said otherwise) reaches the time; `kafka_conn_id` has the settings of librdkafka.
+
     A stream can be complete although the watermark went on without some writers. `require` names
     those that must not be missing, all by default, and `missing` says what to do if one is:
     ``fail`` the task without a retry, ``wait`` until it has noted that time itself, ``warn`` in the
@@ -46,6 +51,8 @@ class NotedTimeSensor(BaseSensorOperator):
     fails without a retry, too; a controller that is away is asked again until the `timeout`.
 
     Where it says how far to read is its XCom: the `cut` of a stream, or the `version` of a table.
+    The events of assets among its outlets have the same as `extra`, and the `partition_key` if one
+    is given (Airflow 3.3): these start DAGs only that are scheduled by partitions.
 
     `deferrable` (default: the option `default_deferrable` of Airflow's section `operators`) waits
     in the triggerer, and takes no slot of a worker.
@@ -57,6 +64,9 @@ class NotedTimeSensor(BaseSensorOperator):
         "complete_to",
         "domain",
         "require",
+        "group",
+        "topic",
+        "partition_key",
     )
     ui_color = "#d9ead3"
 
@@ -70,14 +80,20 @@ class NotedTimeSensor(BaseSensorOperator):
         require: Sequence[str] | Literal["all"] = "all",
         missing: WhileMissing = "fail",
         noted_time_conn_id: str = NotedTimeHook.default_conn_name,
+        group: str | None = None,
+        topic: str | None = None,
+        kafka_conn_id: str = "kafka_default",
+        partition_key: str | None = None,
         deferrable: bool | None = None,
         **kwargs: Any,  # noqa: ANN401 - those of any sensor
     ) -> None:
         super().__init__(**kwargs)
         if (stream is None) == (table is None):
             raise ValueError("name a stream, or a table: delta:LOCATION or iceberg:CATALOG.TABLE")
-        if table is not None and domain is not None:
-            raise ValueError("a table has no domain: leave it out")
+        if table is not None and (domain is not None or group is not None):
+            raise ValueError("a table has no domain and no consumer group: leave them out")
+        if topic is not None and group is None:
+            raise ValueError("a topic is read by a consumer group: name the group, too")
         if missing not in get_args(WhileMissing):
             raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(WhileMissing))}")
         if isinstance(require, str) and require != "all":
@@ -89,6 +105,10 @@ class NotedTimeSensor(BaseSensorOperator):
         self.require = require
         self.missing = missing
         self.noted_time_conn_id = noted_time_conn_id
+        self.group = group
+        self.topic = topic
+        self.kafka_conn_id = kafka_conn_id
+        self.partition_key = partition_key
         by_default = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = by_default if deferrable is None else deferrable
 
@@ -104,21 +124,22 @@ class NotedTimeSensor(BaseSensorOperator):
             conn_id=self.noted_time_conn_id,
             deadline=deadline,
             poke_interval=self.poke_interval,
+            kafka_conn_id=self.kafka_conn_id,
         )
         longest = timedelta(seconds=self.timeout + AFTER_TIMEOUT_S)
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
 
-    def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002 - Airflow gives it
+    def poke(self, context: Context) -> PokeReturnValue:
         """Look once."""
         try:
             found = self._look(self._wanted())
         except FAILURES as error:
             found = judged(error)
-        return self._concluded(found)
+        return self._concluded(found, context)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401, ARG002 - likewise
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - likewise
         """Go on after the trigger, with its verdict."""
-        return self._concluded(Verdict(**event)).xcom_value
+        return self._concluded(Verdict(**event), context).xcom_value
 
     def _look(self, wanted: Wanted) -> Verdict:
         if wanted.table:
@@ -127,7 +148,11 @@ class NotedTimeSensor(BaseSensorOperator):
                 address = address_of(NotedTimeHook.get_connection(self.noted_time_conn_id))
             return looked_at_table(wanted, address)
         with closing(NotedTimeHook(self.noted_time_conn_id).get_conn()) as transport:
-            return run(look_at_stream(wanted), transport.ask)
+            perform: Callable[[Any], Any] = transport.ask
+            if wanted.group:
+                kafka = NotedTimeHook.get_connection(self.kafka_conn_id)
+                perform = answering(transport.ask, offsets_of(wanted, kafka))
+            return run(look_at_stream(wanted), perform)
 
     def _wanted(self) -> Wanted:
         """Return what is wanted, once templates are rendered; raises `Rejected`."""
@@ -141,9 +166,11 @@ class NotedTimeSensor(BaseSensorOperator):
             names,
             self.require == "all",
             self.missing,
+            self.group or "",
+            self.topic or "",
         )
 
-    def _concluded(self, verdict: Verdict) -> PokeReturnValue:
+    def _concluded(self, verdict: Verdict, context: Context) -> PokeReturnValue:
         """Log it, and return whether it is complete; raises if it never will be."""
         if verdict.status in {"failed", "timed out"}:
             if self.soft_fail or self.never_fail:
@@ -153,4 +180,12 @@ class NotedTimeSensor(BaseSensorOperator):
             raise AirflowSensorTimeout(verdict.sentence)
         say = self.log.warning if verdict.is_warning else self.log.info
         say("%s", verdict.sentence)
-        return PokeReturnValue(verdict.status == "complete", verdict.found)
+        if verdict.status != "complete":
+            return PokeReturnValue(is_done=False)
+        for each in self.outlets:
+            if isinstance(each, Asset):
+                event = context["outlet_events"][each]
+                event.extra.update(verdict.found or {})
+                if self.partition_key:
+                    event.add_partitions(self.partition_key)
+        return PokeReturnValue(is_done=True, xcom_value=verdict.found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -18,7 +18,14 @@ from noted_time import Rejected
 from noted_time.client import run_async
 from noted_time_airflow.hook import address_of
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream
-from noted_time_airflow.watching import connected, judged, looked_at_table, watched
+from noted_time_airflow.watching import (
+    connected,
+    judged,
+    looked_at_table,
+    offsets_of,
+    watched,
+)
+from reader_client.asking.reached import answering
 
 
 class NotedTimeTrigger(BaseTrigger):
@@ -29,17 +36,24 @@ class NotedTimeTrigger(BaseTrigger):
     """
 
     def __init__(
-        self, *, wanted: dict[str, Any], conn_id: str, deadline: float, poke_interval: float
+        self,
+        *,
+        wanted: dict[str, Any],
+        conn_id: str,
+        deadline: float,
+        poke_interval: float,
+        kafka_conn_id: str = "",
     ) -> None:
         super().__init__()
         self.wanted = wanted
         self.conn_id = conn_id
         self.deadline = deadline
         self.poke_interval = poke_interval
+        self.kafka_conn_id = kafka_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and the arguments."""
-        given = ("wanted", "conn_id", "deadline", "poke_interval")
+        given = ("wanted", "conn_id", "deadline", "poke_interval", "kafka_conn_id")
         name = f"{type(self).__module__}.{type(self).__qualname__}"
         return name, {each: getattr(self, each) for each in given}
 
@@ -63,6 +77,11 @@ class NotedTimeTrigger(BaseTrigger):
         address = address_of(await BaseHook.aget_connection(self.conn_id))
         try:
             async with connected(*address) as controller:
-                return await watch(lambda ms: run_async(look_at_stream(wanted, ms), controller.ask))
-        except Rejected as error:  # of the URL or the token
+                perform: Callable[[Any], Awaitable[Any]] = controller.ask
+                if wanted.group:
+                    kafka = await BaseHook.aget_connection(self.kafka_conn_id)
+                    offsets = await asyncio.to_thread(offsets_of, wanted, kafka)
+                    perform = answering(controller.ask, lambda cut: asyncio.to_thread(offsets, cut))
+                return await watch(lambda ms: run_async(look_at_stream(wanted, ms), perform))
+        except (Rejected, ImportError) as error:  # of the URL or the token, or of Kafka's client
             return judged(error)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from noted_time import NotCompleteYet, UnknownWriter
 from noted_time.client import Json, Question
+from noted_time.client.waiting import NotYet
 from noted_time.tables import NoClaim, standing
 from noted_time.values import Missing, UnexpectedAnswer, shown_time
 from reader_client.asking.answers import cut_answer, stream_answer
 from reader_client.asking.questions import about_stream, about_writer, complete_to
+from reader_client.asking.reached import reaches_mark
 from reader_client.asking.required import NOT_ASKED, first_complete, objections, unasked
 
 WhileMissing = Literal["fail", "wait", "warn", "accept"]
@@ -25,8 +27,8 @@ AWAY_FOR_GOOD = ("idle", "finished")
 class Wanted:
     """A time (Unix ms) to which a stream, or else the table at a URL, has to be complete.
 
-    `missing` says what to do if it is complete without a writer that is required: those of
-    `require`, or all.
+    With a `group`, that consumer group has to have read the stream's `topic` so far. `missing` says
+    what to do if it is complete without a writer that is required: those of `require`, or all.
     """
 
     complete_to: int
@@ -36,11 +38,14 @@ class Wanted:
     require: tuple[str, ...] = ()
     require_all: bool = True
     missing: WhileMissing = "fail"
+    group: str = ""
+    topic: str = ""
 
     @property
     def shown(self) -> str:
         """What is wanted, as a sentence."""
-        return f"{self.table or self.stream} is complete to {shown_time(self.complete_to)}"
+        by = f", read by group {self.group!r}" if self.group else ""
+        return f"{self.table or self.stream} is complete to {shown_time(self.complete_to)}{by}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,11 @@ class Verdict:
     is_early: bool = False
 
 
-def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Question, Json, Verdict]:
+def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verdict]:
     """Ask once whether a stream is complete, and about the writers that are required.
 
-    The controller waits up to `wait_ms` with its answer. Errors of the answers are raised.
+    Where a group has to have read it, that is asked, too, by `UpTo`. The controller waits up to
+    `wait_ms` with its answer. Errors of the answers are raised.
     """
     stream = wanted.stream
     try:
@@ -72,6 +78,11 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Question, Json
     if cut.mark.lower < wanted.complete_to and not cut.mark.final:  # sealed: nothing more comes
         so_far, asked = shown_time(cut.mark.lower), shown_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
+    if wanted.group:
+        try:
+            yield from reaches_mark(stream, answer, wanted.complete_to, wanted.domain)
+        except NotYet as error:
+            return Verdict("waiting", f"group {wanted.group!r}: {error}")
     clauses = [wanted.shown, *(each.sentence for each in (cut.missing, cut.late) if each)]
     required = wanted.require
     objected = yield from objections(stream, cut, required, require_all=wanted.require_all)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing
+from typing import Any
 
-from noted_time import Conflict, NotedTimeError, Unreachable
+from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
 from noted_time.client.waiting import PAUSE_S, NotYet, Poll, Sleep, until_complete
+from noted_time.extras import needs_extra
+from noted_time.progress import ReadOffsets
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_table
 
 NOWHERE = "http://127.0.0.1:7464"
@@ -25,6 +29,31 @@ def judged(error: Exception) -> Verdict:
     """Return what an error means: a refusal is final, any other may pass."""
     is_passing = isinstance(error, Unreachable | Conflict)
     return Verdict("waiting" if is_passing else "failed", str(error))
+
+
+def offsets_of(
+    wanted: Wanted,
+    connection: Any,  # noqa: ANN401 - Airflow has two of them
+) -> Callable[[Mapping[int, int]], ReadOffsets]:
+    """Return what asks how far the group has read, exact only below a cut.
+
+    The connection is one of Airflow's type `kafka`, with settings of librdkafka as its extra.
+    Raises `Rejected` if it has none, as `GroupOffsets`, and `ImportError` without Kafka's client.
+    """
+    try:
+        settings = json.loads(connection.extra or "")
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        raise Rejected(
+            f"Airflow's connection {connection.conn_id!r} has no settings of Kafka's client: write "
+            'its extra as {"bootstrap.servers": "kafka:9092"}'
+        )
+    try:
+        from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise needs_extra("a consumer group", "kafka", error) from None
+    return GroupOffsets(settings, wanted.group, wanted.topic or wanted.stream)
 
 
 def looked_at_table(wanted: Wanted, address: tuple[str, str | None] | None) -> Verdict:

@@ -1,0 +1,59 @@
+"""A sensor of what a consumer group has read, without Airflow: on a real broker."""
+
+import json
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+
+from examples.trials.kafka import Broker
+from noted_time import Rejected
+from noted_time.client import run
+from noted_time.client.transport import Transport
+from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream
+from noted_time_airflow.watching import offsets_of
+from reader_client.asking.reached import answering
+from tests.support.calls import HOUR_MS
+from tests.support.claimed import TEN
+from tests.support.served import Served
+
+pytestmark = pytest.mark.acceptance
+
+
+def look(broker: Broker, served: Served, wanted: Wanted) -> Verdict:
+    """Look once, as the sensor does."""
+    with closing(Transport(served.url)) as transport:
+        kafka = SimpleNamespace(conn_id="kafka_default", extra=json.dumps(broker.config))
+        perform = answering(transport.ask, offsets_of(wanted, kafka))
+        return run(look_at_stream(wanted), perform)
+
+
+def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:
+    """Of a topic of another name; the log says how far it is."""
+    topic, wanted = "read-by-a-group", Wanted(TEN, "sold", group="loader", topic="read-by-a-group")
+    broker.create(topic, 1)
+    broker.send(topic, [(0, str(n), TEN) for n in range(2)])
+    served.make("sold")
+    for end, time in enumerate((TEN - HOUR_MS, TEN), start=1):
+        served.post("sold", {"writer": "oslo", "time": time, "position": {"0": end}})
+    seen = [look(broker, served, wanted)]
+    for offset in (1, 2):
+        broker.commit("loader", topic, {0: offset})
+        seen.append(look(broker, served, wanted))
+
+    unknown = "group 'loader' has committed no offset: correct the name, or have it commit after it"
+    so_far = "what was read reaches the mark of 2013-01-01T09:00:00Z"
+    done = "sold is complete to 2013-01-01T10:00:00Z, read by group 'loader'"
+    found = {"complete_to": TEN, "seq": 2, "cut": {"0": 2}}
+    assert seen == [
+        Verdict("waiting", f"group 'loader': {unknown} has written"),
+        Verdict("waiting", f"group 'loader': {so_far}"),
+        Verdict("complete", done, found=found),
+    ]
+
+
+@pytest.mark.parametrize("extra", [None, "", "kafka:9092", '["kafka:9092"]'])
+def test_a_connection_without_settings_is_refused(extra: str | None) -> None:
+    """With what to write."""
+    with pytest.raises(Rejected, match="'kafka_default' has no settings of Kafka's client: write"):
+        offsets_of(Wanted(TEN), SimpleNamespace(conn_id="kafka_default", extra=extra))
