@@ -22,9 +22,7 @@ FENCED_SHOWN = 100
 """Maximum number of writers with a fenced note that are shown."""
 
 MOST_RECORDED = 100
-"""Maximum number of takeovers of a stream that are recorded within an hour, beside one of each
-writer: who fights for one name fills no other writer's record.
-"""
+"""Maximum number of takeovers of a stream that are recorded within an hour."""
 
 FIGHT_MS = 60_000
 """How long a takeover is counted."""
@@ -43,7 +41,7 @@ class FencedProcess(NamedTuple):
     """The last note of a writer that was fenced: which process sent it, and which has the name.
 
     Both are named by the labels that they gave. `since` is when the younger took over and `at` when
-    the note came, in Unix ms; `token` is that with which it came.
+    the note came, in Unix ms.
     """
 
     writer: str
@@ -51,7 +49,6 @@ class FencedProcess(NamedTuple):
     by: str
     since: int
     at: int
-    token: str = ""
 
     @property
     def detail(self) -> str:
@@ -69,21 +66,19 @@ class Fences:
     def __init__(self) -> None:
         self.notes = 0
         self._last: dict[str, FencedProcess] = {}
-        self._first: dict[str, int] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
         self._taken = deque[tuple[str, int]](maxlen=MOST_WATCHED)
 
-    def refuse(self, note: Note, held: Session, at: int, token: str = "") -> None:
-        """Remember a note that was fenced; of too many the oldest of the token with most goes."""
+    def refuse(self, note: Note, held: Session, at: int) -> None:
+        """Remember a note that was fenced; of too many the oldest goes."""
         labels = {each.id: each.label for each in held.lost}
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        found = FencedProcess(note.writer, label, held.label, held.since, at, token)
+        found = FencedProcess(note.writer, label, held.label, held.since, at)
         self._last[note.writer] = found
         if len(self._last) > FENCED_SHOWN:
-            most = Counter(each.token for each in self._last.values()).most_common(1)[0][0]
-            del self._last[next(name for name, each in self._last.items() if each.token == most)]
+            del self._last[next(iter(self._last))]
 
     def shown(self, now: int) -> list[FencedProcess]:
         """Return the last fenced note of each writer within the hour, the latest first."""
@@ -106,11 +101,6 @@ class Fences:
     def take_over(self, writer: str, at: int) -> bool:
         """Remember that a live process lost a name; returns whether that may be recorded."""
         self._taken.append((writer, at))
-        while self._first and at - next(iter(self._first.values())) >= SHOWN_MS:
-            del self._first[next(iter(self._first))]
-        if writer not in self._first:
-            self._first[writer] = at
-            return True
         if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
             return False
         self._recorded.append(at)

@@ -175,11 +175,11 @@ class StreamState:
         return {domain: history.window(whole) for domain, history in self.histories.items()}
 
     def take_notes(
-        self, notes: Sequence[Note], draft: Draft, most_writers: int, token: str = ""
+        self, notes: Sequence[Note], draft: Draft, most_writers: int
     ) -> list[Accepted | Refused]:
         """Feed the notes in order; with a mark interval of 0 each may make a mark.
 
-        A new writer beyond `most_writers` is refused. They came with `token`, if with any.
+        A new writer beyond `most_writers` is refused.
         """
         crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
@@ -210,7 +210,7 @@ class StreamState:
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(each)
             elif isinstance(result, Refused) and isinstance(result.last, Session):
-                self.fences.refuse(each, result.last, draft.moment.wall, token)
+                self.fences.refuse(each, result.last, draft.moment.wall)
             results.append(result)
         draft.batch.changes += takeovers.changes(self.id, draft.moment.wall, self.fences)
         return results

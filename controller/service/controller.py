@@ -150,19 +150,15 @@ class Controller:
         """The wall clock of this controller, in Unix ms."""
         return self.now.wall
 
-    def note(
-        self, name: str, notes: Sequence[Note], token: str = ""
-    ) -> asyncio.Future[list[Accepted | Refused]]:
-        """Take the notes of a token, in order; the future has the outcome of each, durable by then.
+    def note(self, name: str, notes: Sequence[Note]) -> asyncio.Future[list[Accepted | Refused]]:
+        """Take notes in order; the future has the outcome of each, durable by then.
 
         Raises `StoreUnavailable` and `Overloaded`; the future raises `UnknownStream`, `NotOwner`
         and `StoreUnavailable`.
         """
         most_writers = self.limits.writers
         return self._committer.submit(
-            lambda streams, draft: streams.stream(name).take_notes(
-                notes, draft, most_writers, token
-            ),
+            lambda streams, draft: streams.stream(name).take_notes(notes, draft, most_writers),
             notes=len(notes),
         )
 

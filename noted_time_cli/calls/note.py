@@ -99,7 +99,7 @@ def _sentence(stream: str, said: Note, result: Accepted) -> str:
     """Return what was noted, and where the watermark is now.
 
     >>> _sentence("orders", Note("berlin", state="idle"), Accepted(None))
-    'berlin is idle: orders does not wait for it. No time of orders is complete yet.'
+    'berlin is idle: orders does not wait for it.'
     """
     who, lower = said.writer, result.lower
     if said.state != "live":
@@ -109,10 +109,8 @@ def _sentence(stream: str, said: Note, result: Accepted) -> str:
         first = f"{who} joined: {stream} waits for it, for {most} of silence at most."
     else:
         first = f"{who} noted {shown_time(said.time)}."
-    if lower is None:
-        return f"{first} No time of {stream} is complete yet."
-    if result.exclusion is None:
-        return f"{first} {stream} is complete to {shown_time(lower)}."
+    if result.exclusion is None:  # the lower is from before this note, which may be the first
+        return first if lower is None else f"{first} {stream} is complete to {shown_time(lower)}."
     why, since = REASON_WORDS[result.exclusion.reason], shown_time(result.exclusion.since)
     return (
         f"{first} But {stream} went on without it ({why} at {since}): "

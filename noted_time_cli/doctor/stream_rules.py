@@ -8,7 +8,6 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
-from controller.aggregation.shown.silence import again
 from noted_time.client import Json
 from noted_time.values import HOUR_MS, UNIX_MS, shown_duration, shown_seconds, shown_time
 from noted_time_cli.doctor.verdict import Finding, judged
@@ -100,12 +99,10 @@ def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
 
 def time_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
     """Judge a domain by its explanation."""
-    fact, *others = explained["sentences"]
-    more = f"noted-time explain {stream} --domain {domain}"
-    advances = [each for each in others if each in {again(1), again(2)}]
+    fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
     is_silent = explained.get("silence") in SILENT
     faults = (
-        (is_silent, " ".join((fact, *advances)), f"start the writers again; {more}"),
+        (is_silent, fact, f"start the writers again; {more}"),
         (explained["lower"] is None, fact, f"start the writers; {more}"),
     )
     return judged(f"domain {domain}", faults, fact)

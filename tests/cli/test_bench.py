@@ -12,7 +12,7 @@ from tests.support.served import Served
 def bench_streams(run: Commands) -> list[str]:
     """Return the streams of benches that are there."""
     streams = run("stream", "list", "--json").json["streams"]
-    return [row["stream"] for row in streams if row["stream"].startswith("bench-")]
+    return [row["name"] for row in streams if row["name"].startswith("bench-")]
 
 
 def test_it_prints_rates_and_latencies_and_leaves_nothing(run: Commands) -> None:
@@ -38,10 +38,11 @@ def test_it_prints_a_table_without_marks_that_did_not_come(run: Commands) -> Non
 def test_a_controller_that_fails_is_named_and_the_stream_is_deleted(
     run: Commands, served: Served, monkeypatch: pytest.MonkeyPatch, ends: OSError | type
 ) -> None:
-    """Whether it closed the connections, or refused notes."""
+    """Whether it closed the connections, or refused notes; even if the stream is gone by then."""
 
     def drive(*_: object) -> LoadResult:
         if isinstance(ends, OSError):
+            run("stream", "delete", *bench_streams(run), "--yes")
             raise ends
         answered = LoadResult(seconds=1.0, accepted=1)
         answered.latencies.extend((5, 7))

@@ -11,7 +11,6 @@ from time import sleep
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Producer
 from typer.testing import CliRunner
 
 from examples.trials.kafka import Broker, Record
@@ -719,20 +718,18 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
 ) -> None:
     """Before it is sent, with the limit: Kafka takes 0 for now, and fails a whole batch."""
     now = unix_ms()
-    broker.create(topic, 1, {"message.timestamp.before.max.ms": 600_000, "max.message.bytes": 3000})
+    broker.create(topic, 1, {"message.timestamp.before.max.ms": 600_000})
     producer = start()
     for time in (0, -1, 2**63):
         with pytest.raises(Rejected, match=f"event_time must be positive .*got {time}"):
             producer.produce(value="a", event_time=time)
-    refused: list[tuple[int, int, str]] = [
-        (now + 7_200_000, 1, r"ahead of this clock, .*message.timestamp.after.max.ms=3600000"),
-        (now - 700_000, 1, r"behind this clock, .*message.timestamp.before.max.ms=600000"),
-        (now, 2_000_000, r"has 2000000 bytes, .*message.max.bytes=1000000"),
-        (now, 3_000, r"takes 30\d\d bytes, .*max.message.bytes=3000"),
+    refused = [
+        (now + 7_200_000, r"ahead of this clock, .*message.timestamp.after.max.ms=3600000"),
+        (now - 700_000, r"behind this clock, .*message.timestamp.before.max.ms=600000"),
     ]
-    for time, size, says in refused:
+    for time, says in refused:
         with pytest.raises(Rejected, match=f"the event was not sent: .*{says}"):
-            producer.produce(value=b"x" * size, event_time=time)
+            producer.produce(value="a", event_time=time)
     broker.set(topic, "message.timestamp.after.max.ms", 9_000_000)
     assert eventually(lambda: took(producer, now + 7_200_000), expected=True)
     producer.note_time(now)
@@ -749,32 +746,14 @@ def took(producer: KafkaNotedProducer, time: int) -> bool:
     return True
 
 
-def test_the_largest_event_that_is_not_refused_is_delivered(
-    broker: Broker, topic: str, start: Start
-) -> None:
-    """And with one byte more the broker would refuse it: key, value and headers are counted."""
-    broker.create(topic, 1, {"max.message.bytes": 3000})
-    producer, bare = start(), Producer(broker.config)
-    errors: list[int] = []
-    several: dict[str, str | bytes | None] = {"a": b"b" * 70, "c": None}
-    for headers in (None, several):
-        size, sent = 3000, False
-        while not sent:
-            size -= 1
-            with suppress(Rejected):
-                producer.produce(value=b"x" * size, event_time=NOON, key="k" * 65, headers=headers)
-                sent = True
-        producer.flush(60)
-        bare.produce(
-            topic,
-            b"x" * (size + 1),
-            key="k" * 65,
-            headers=headers,
-            on_delivery=lambda error, _: errors.append(error.code() if error else 0),
-        )
-        bare.flush(60)
+def test_an_event_that_is_too_large_for_the_client_is_refused(start: Start) -> None:
+    """By librdkafka itself, before it is sent."""
+    producer = start()
+    with pytest.raises(Rejected, match="Message size too large"):
+        producer.produce(value=b"x" * 2_000_000, event_time=NOON)
+    producer.note_time(NOON)
 
-    assert errors == [KafkaError.MSG_SIZE_TOO_LARGE] * 2
+    assert producer.flush(60).lower == NOON
 
 
 def test_a_topic_that_stamps_its_records_itself_is_named_in_the_log(

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import traceback
 from pathlib import Path
 
 import httpx
@@ -141,37 +140,6 @@ def test_a_fenced_client_reports_by_whom_since_when_and_its_rows_without_a_note(
     assert "host-b:1017 took its name over at 2026-11-20T" in str(fenced)
     assert (client.state, len(network.posts)) == ("fenced", 2)
     assert [record.message.endswith(str(fenced)) for record in caplog.records] == [True]
-
-
-@pytest.mark.parametrize(
-    ("fault", "tracebacks"), [(None, 1), (ValueError("mine"), 3)], ids=["fenced", "own"]
-)
-def test_whoever_cleans_up_after_it_sees_it_once(fault: Exception | None, tracebacks: int) -> None:
-    """Finishing and closing in a `finally` print no further traceback, but hide no other error."""
-    client = WriterClient(URL, "s", "UA", transport=Scripted(results(FENCED)))
-    client.note_time(2, {0: 1})
-    with pytest.raises(Fenced):
-        client.flush()
-
-    def clean_up() -> None:
-        try:
-            try:
-                if fault is not None:
-                    raise fault
-                client.flush()
-            finally:
-                client.finish()
-        finally:
-            client.close()
-
-    with pytest.raises(Fenced) as raised:
-        clean_up()
-
-    printed = "".join(traceback.format_exception(raised.value))
-    assert (printed.count("Traceback"), "ValueError: mine" in printed) == (
-        tracebacks,
-        fault is not None,
-    )
 
 
 def test_a_fenced_writer_appends_nothing(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class Channel:
         config = checked(config)
         self.kafka = client_of(Producer, {"logger": log, **config})
         self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
-        self.limits = EventLimits(self._ends.topic, config)
+        self.limits = EventLimits(self._ends.topic)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._settle_in]
         self._is_transactional = "transactional.id" in config
         self.produces_in = Phase.OPEN if self._is_transactional else Phase.CLEAR

@@ -34,7 +34,6 @@ from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
 from writer_client.kafka.background import Background, ClockNotes, WaitingCalls, until_of
 from writer_client.kafka.channel import REPORTS_S, Channel, log
-from writer_client.kafka.limits import Headers, Text
 from writer_client.sending.delivery import Epoch, OnFailure, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
 from writer_client.sending.phases import Phase
@@ -46,6 +45,8 @@ POLL_EVERY = 64
 OWN_QUEUE = 100_000
 """librdkafka's own `queue.buffering.max.messages`, if it is not set."""
 
+Text = str | bytes | None
+Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
@@ -271,9 +272,9 @@ class KafkaNotedProducer(Closing):
             or self._channel.fault is not None
         ):
             self._channel.check_event()
-        limits, size = self._limits, len(value or "") + len(key or "")
-        if size > limits.light or headers or not limits.earliest <= stamp <= limits.latest:
-            limits.check(stamp, value, key, headers)
+        limits = self._limits
+        if not limits.earliest <= stamp <= limits.latest:
+            limits.check(stamp)
         asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
         if not self._waiting.is_over:
             kept = value, key, partition, asked, copy(headers), stamp, event_times
@@ -634,7 +635,7 @@ class KafkaNotedProducer(Closing):
         """
         value, key, partition, asked, headers, stamp, _ = event
         try:
-            self._limits.check(stamp, value, key, headers)
+            self._limits.check(stamp)
             self._send(*event, is_now=is_now)
         except Exception as error:  # noqa: BLE001 - it was accepted
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
@@ -642,8 +643,7 @@ class KafkaNotedProducer(Closing):
                 self._produced().failed(error)
             if asked is not None:
                 sent = {"key": _encoded(key), "value": _encoded(value), "headers": headers}
-                is_timely = self._limits.earliest <= stamp <= self._limits.latest
-                why = _as_kafkas(error, is_timely=is_timely)
+                why = _as_kafkas(error)
                 _report(asked, why, Message(self.topic, partition, error=why, **sent))
 
     def _note_kept(self, time: int, domain: str | None) -> None:
@@ -681,14 +681,13 @@ def _report(asked: OnDelivery, error: KafkaError | None, message: Message) -> No
         log.exception("on_delivery failed")
 
 
-def _as_kafkas(error: Exception, *, is_timely: bool) -> KafkaError:
+def _as_kafkas(error: Exception) -> KafkaError:
     """Return the error by which Kafka would have reported what was refused before it was sent."""
     if isinstance(error.__cause__, KafkaException):
         found: KafkaError = error.__cause__.args[0]
         return found
-    if not isinstance(error, Rejected):
-        return KafkaError(KafkaError.INVALID_RECORD, str(error))
-    code = KafkaError.MSG_SIZE_TOO_LARGE if is_timely else KafkaError.INVALID_TIMESTAMP
+    is_of_time = isinstance(error, Rejected)
+    code = KafkaError.INVALID_TIMESTAMP if is_of_time else KafkaError.INVALID_RECORD
     return KafkaError(code, str(error))
 
 

@@ -6,7 +6,6 @@ The thread or task that posts asks `wait_s`, and calls `settle` with each outcom
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +13,6 @@ from noted_time.client import Backoff, delay_s, own_chance
 from noted_time.values import (
     Accepted,
     ClientFailed,
-    Fenced,
     NotAllowed,
     NotedTimeError,
     Rejected,
@@ -246,11 +244,6 @@ class Posting:
         """Raise `ClientFailed` if the sender failed, `Fenced` if the name was taken over."""
         fenced = self.outbox.fenced
         if fenced is not None:
-            # who finishes and closes after it, in a `finally`, sees it once; other errors all show
-            before = sys.exception()
-            fenced.__suppress_context__ = isinstance(before, Fenced) and (
-                before.__suppress_context__ or before.__context__ is None
-            )
             raise fenced
         if self.fault is not None:
             message = (

@@ -74,17 +74,8 @@ def remedies(stream: StreamState, silence: Silence) -> Iterator[str]:
     """Yield that nothing is late, if so, and what advances a silent stream."""
     if silence != "missing" and all(map(_timed_out, excluded(stream))):
         yield NOTHING_LATE
-    yield again(stream.aggregator.domains.census.members["excluded"])
-
-
-def again(number: int) -> str:
-    """Return what moves a stream on whose so many writers are out.
-
-    >>> again(1)
-    'It advances when that writer notes a later time.'
-    """
-    who = "that writer" if number == 1 else "one of them"
-    return f"It advances when {who} notes a later time."
+    is_one = stream.aggregator.domains.census.members["excluded"] == 1
+    yield f"It advances when {'that writer' if is_one else 'one of them'} notes a later time."
 
 
 def _timed_out(member: Member) -> bool:

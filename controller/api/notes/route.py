@@ -47,7 +47,7 @@ def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Resu
     try:
         notes = decode(body)
         _check_writers(call, notes)
-        return controller.note(call.stream, notes, call.holder.token_id)
+        return controller.note(call.stream, notes)
     except FAILURES as failure:
         return _refusal(failure)
 
