@@ -41,6 +41,7 @@ SUITES = (
         tests="tests/tables",
     ),
     Suite("--dbt", "the guide of dbt, with dbt"),
+    Suite("--sqlmesh", "the guide of SQLMesh, with SQLMesh"),
     Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
     Suite("--airflow", "the provider for Airflow, with Airflow"),
     Suite("--packages", "what ./run release builds"),

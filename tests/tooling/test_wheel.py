@@ -271,11 +271,11 @@ def test_a_build_checks_even_what_fails_its_tests(
     """One build reports everything that is wrong, and is red if anything is.
 
     It tests with the newest Spark, the site of the pages, the oldest Spark, one that writes
-    tables, with dbt, an image, with Airflow, the packages, and an upgrade.
+    tables, with dbt, SQLMesh, an image, with Airflow, the packages, and an upgrade.
     """
     code, said = built(tmp_path, root, test=test, check=check)
 
-    assert (bool(code), said) == (bool(expected), "test\n" * 9 + "check\n")
+    assert (bool(code), said) == (bool(expected), "test\n" * 10 + "check\n")
 
 
 def test_an_image_is_built_from_all_that_the_wheel_has(root: Path) -> None:

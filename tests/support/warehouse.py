@@ -1,0 +1,84 @@
+"""A DuckDB with orders of two shops, beside the project of a program that makes a model of them."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from tests.support.calls import HOUR_MS
+from tests.support.processes import environment
+from tests.support.served import Served
+
+NOW = int(datetime.now(UTC).timestamp() * 1000)
+HOUR = NOW - NOW % HOUR_MS
+"""The present hour, in Unix ms: the default end of a model is now."""
+
+BEGIN = f"{datetime.fromtimestamp((HOUR - 6 * HOUR_MS) / 1000, UTC):%Y-%m-%dT%H:%M:%S}"
+"""Six hours ago, where the model begins."""
+
+FILE = "warehouse.duckdb"
+
+
+class Warehouse:
+    """Its orders, and the stream in which Oslo and Lima say what is loaded.
+
+    Lima's order of five hours ago is not loaded yet. `tool` is the program, with a Python beside it
+    that has DuckDB, and `table` its model.
+    """
+
+    def __init__(self, directory: Path, tool: Path, table: str, served: Served) -> None:
+        self.directory, self._tool, self._table, self.served = directory, tool, table, served
+        self.stream = uuid4().hex
+        served.create(self.stream)
+        self.query("create table orders (ordered_at timestamptz, id integer)")
+        self.note(oslo=6, lima=6)
+        self.note(oslo=0, lima=5)
+        for number, hours_ago in enumerate((6, 5, 3, 1), start=1):
+            self.order(number, hours_ago)
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write the project, about this stream and from six hours ago on."""
+        for name, text in files.items():
+            (self.directory / name).parent.mkdir(exist_ok=True)
+            (self.directory / name).write_text(self._of_this(text))
+
+    def _of_this(self, text: str) -> str:
+        text = text.replace("'orders'", f"'{self.stream}'").replace(
+            "orders --", f"{self.stream} --"
+        )
+        return text.replace("2013-01-01T00:00:00", BEGIN).replace("2013-01-01", BEGIN)
+
+    def query(self, sql: str) -> str:
+        """Return the rows as text, by the database that the program runs on."""
+        program = f"import duckdb; print(duckdb.connect({FILE!r}).execute({sql!r}).fetchall())"
+        words = [str(self._tool.with_name("python")), "-c", program]
+        return subprocess.check_output(words, cwd=self.directory, text=True).strip()
+
+    def order(self, number: int, hours_ago: int) -> None:
+        """Load an order of that many full hours before the present one."""
+        at = HOUR - hours_ago * HOUR_MS + 60_000
+        self.query(f"insert into orders values (to_timestamp({at // 1000}), {number})")  # noqa: S608 - integers
+
+    def note(self, **hours_ago: int) -> None:
+        """Have each shop note that all before that hour is loaded."""
+        for writer, hours in hours_ago.items():
+            self.served.post(self.stream, {"writer": writer, "time": HOUR - hours * HOUR_MS})
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run a shell script about this stream, with the program and `noted-time` on its path."""
+        path = os.pathsep.join([str(self._tool.parent), os.environ["PATH"]])
+        return subprocess.run(
+            ["sh", "-c", self._of_this(script)],
+            cwd=self.directory,
+            env=environment(PATH=path, NOTED_TIME_URL=self.served.url, DO_NOT_TRACK="1"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def orders(self) -> str:
+        """The numbers of the orders in the model's table."""
+        return self.query(f"select list(id order by id) from {self._table}")  # noqa: S608 - a name
