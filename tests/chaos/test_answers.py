@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from tests.chaos.administering import Administering
 from tests.chaos.calls import Caller
 from tests.chaos.history import History, Journal
 from tests.chaos.reading import Reading
-from tests.chaos.scaling import UNNUMBERED, ScaledStream
+from tests.chaos.scaling import ScaledStream
 from tests.chaos.writing import Writing
 
 if TYPE_CHECKING:
@@ -40,26 +39,6 @@ def stream() -> tuple[History, ScaledStream]:
     return History({"s": made}), made
 
 
-async def test_a_caller_continues_to_the_next_replica_until_one_answers() -> None:
-    """Whether no replica is there, it is a standby, or the answer is lost."""
-    history, _ = stream()
-    asked: list[str] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.host)
-        if len(asked) == 1:
-            raise httpx.ConnectError("away")
-        standby = httpx.Response(503, json={"code": "standby"})
-        return standby if len(asked) == 2 else httpx.Response(200, json={"fine": True})
-
-    client = caller(answer, history)
-    body = await client.call("GET", "/x")
-
-    assert (body, history.violations) == ({"fine": True}, [])
-    assert [each.what for each in client.tries] == ["ConnectError", "503 standby"]
-    assert asked[0] != asked[1] != asked[2]
-
-
 @pytest.mark.parametrize("status", [404, 422, 500])
 async def test_an_answer_that_the_api_never_gives_is_reported(status: int) -> None:
     """Of a stream that is there, asked as it should be."""
@@ -68,43 +47,6 @@ async def test_an_answer_that_the_api_never_gives_is_reported(status: int) -> No
     await caller(lambda _: next(answers), history).call("GET", "/x")
 
     assert [violation.law for violation in history.violations] == ["answers"]
-
-
-async def tries(name: str, tmp_path: Path) -> list[object]:
-    """Have a writer of the stream note once, by the second try; returns the numbers of both."""
-    written = ScaledStream(name)
-    written.writer(random.Random(1)).state = "live"
-    asked: list[object] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(json.loads(request.content)["notes"][0].get("sequence"))
-        return httpx.Response(200, json=ACCEPTED) if len(asked) == 2 else httpx.Response(503)
-
-    history = History({name: written})
-    with Journal(tmp_path) as journal:
-        writing = Writing(history, journal, asyncio.Event())
-        await writing.finish(caller(answer, history), written, 5)
-    return asked
-
-
-async def test_each_try_has_a_number_of_its_own(tmp_path: Path) -> None:
-    """But in the stream whose writers give none."""
-    assert (await tries("s", tmp_path), await tries(UNNUMBERED, tmp_path)) == (
-        [1, 2],
-        [None, None],
-    )
-
-
-@pytest.mark.parametrize(("state", "says"), [("live", ["live"]), ("idle", [])])
-def test_a_writer_stays_what_it_is_while_an_older_request_is_under_way(
-    state: str, says: list[str]
-) -> None:
-    """However much it would rest, or come back: what it gave up could undo that."""
-    written = ScaledStream("s", rests=1.0)
-    writer = written.writer(random.Random(1))
-    writer.state, writer.is_settled = state, False
-
-    assert [note["state"] for note in writer.next_notes()] == says
 
 
 async def finished(result: dict[str, Any], tmp_path: Path, seen: int | None = None) -> list[str]:

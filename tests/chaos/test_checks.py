@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +12,7 @@ from rich.console import Console
 from tests.chaos.checks import late
 from tests.chaos.collecting import Said
 from tests.chaos.history import Chain, History, Violation, WindowSeen
-from tests.chaos.pulse import STARVED_S, Pulse, Share
+from tests.chaos.pulse import STARVED_S, Share
 from tests.chaos.scaling import ExcludingStream, ScaledStream, Scaling
 from tests.chaos.verdict import Verdict, judge, tables
 from tests.support.load import LoadWriter
@@ -100,65 +96,30 @@ def _mark_a_part(history: History, said: Said) -> None:
 
 SPOILT: dict[str, tuple[set[str], Spoil]] = {
     "no split": ({"scalings last"}, lambda _, said: said.scale_events.clear()),
-    "split twice": ({"scalings last"}, lambda _, said: said.scale_events.append(SPLIT.wire())),
     "split elsewhere": ({"scalings last"}, _scaled(sealed={"0": 1})),
     "part of a cut": ({"cuts are complete"}, _mark_a_part),
     "part of a position": ({"notes last"}, _noted(s0=1, s1=1)),
-    "too much": ({"notes last"}, _noted(s0=3, s1=1)),
     "not truncated": (
         {"marks begin"},
         lambda history, said: said.marks[KEY].insert(0, dict(history.chains["s", KEY].seen[1])),
     ),
-    "one too few": ({"marks begin"}, lambda _, said: said.marks[KEY].pop(0)),
     "no last mark": (
         {"marks begin", "windows are true", "marks stay"},
         lambda _, said: said.marks[KEY].clear(),
     ),
     "excluded": ({"no writer is excluded"}, lambda history, said: _exclude(history, said, 3)),
-    "excluded twice": (
-        {"no writer is excluded"},
-        lambda history, said: _exclude(history, said, 2, 3, absences=1),
-    ),
     "sealed and written": (
         {"marks are sound", "windows are true"},
         lambda history, _: history.streams["s"].append(0, {KEY: 29}),
     ),
-    "changed": (
-        {"marks stay", "windows are true"},
-        lambda _, said: said.marks[KEY][0].update(lower=19),
-    ),
     "gap": ({"chains"}, lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1))),
     "lost note": ({"notes last"}, lambda _, said: said.writers["w0"].update(times={KEY: 20})),
-    "lost writer": (
-        {"notes last", "no writer is excluded"},
-        lambda _, said: said.writers.clear(),
-    ),
-    "made up": ({"notes last"}, lambda _, said: said.writers["w0"].update(times={KEY: 35})),
     "back again": ({"no writer is excluded"}, lambda history, _: _finish(history)),
-    "out": (
-        {"no writer is excluded"},
-        lambda _, said: said.writers["w0"].update(state="excluded"),
-    ),
     "none out": ({"no writer is excluded"}, lambda history, _: history.silent.update(s="w9")),
     "time back": ({"chains"}, lambda _, said: said.marks[KEY].append(mark(4, 30, s0=2, s1=1))),
-    "cut back": (
-        {"chains", "marks are sound"},
-        lambda _, said: said.marks[KEY].append(mark(4, 35, s0=2)),
-    ),
-    "rewritten": ({"marks stay"}, lambda _, said: said.marks[KEY][0].update(written_at=1)),
-    "lost mark": ({"marks stay", "windows are true"}, lambda _, said: said.marks[KEY].pop()),
-    "missed": (
-        {"marks are sound", "windows are true"},
-        lambda history, _: history.streams["s"].append(1, {KEY: 29}),
-    ),
-    "new segment": (
-        {"marks are sound", "windows are true"},
-        lambda history, _: history.streams["s"].append(7, {KEY: 9}),
-    ),
     "above": ({"uppers are true"}, lambda history, _: _put_the_last_event_at(history, 41)),
     "no mark's": ({"lowers"}, lambda history, _: history.chains["s", KEY].reported.add(15)),
     "lost report": ({"reports last"}, lambda _, said: said.readers.update({1: 0})),
-    "report made up": ({"reports last"}, lambda _, said: said.readers.update({1: 2})),
 }
 """The laws that are broken, and by what."""
 
@@ -173,8 +134,8 @@ def _put_the_last_event_at(history: History, time: int) -> None:
     history.streams["s"].append(event.segment, {KEY: time})
 
 
-def _exclude(history: History, said: Said, *seqs: int, absences: int = 0) -> None:
-    history.absences["s"] = Counter(w0=absences)
+def _exclude(history: History, said: Said, *seqs: int) -> None:
+    history.absences["s"] = Counter(w0=0)
     for seq in seqs:
         history.chains["s", KEY].seen[seq]["excluded"] = ["w0"]
         said.marks[KEY][seq - 2]["excluded"] = ["w0"]
@@ -277,27 +238,3 @@ def test_what_a_busy_machine_may_have_done_is_distinguished_from_a_violation(
         console.print(tables(verdict))
 
     assert (verdict.is_inconclusive, "Inconclusive: " in capture.get()) == (inconclusive,) * 2
-
-
-def test_a_pulse_keeps_the_longest_time_in_which_it_was_not_run() -> None:
-    """Less the time that it rests by itself."""
-    times = iter([0.0, 0.1, 4.2, 4.3])
-    pulse = Pulse(lambda: next(times))
-    for _ in range(3):
-        pulse.beat()
-
-    assert pulse.share.longest_s == pytest.approx(4.0)
-
-
-@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not tell")
-def test_a_pulse_measures_for_how_long_processes_ran_and_waited_for_a_processor() -> None:
-    """A process that rests does neither, and its times are kept after it has ended."""
-    pulse, here = Pulse(), os.getpid()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        pulse.look([here, other.pid])
-        before = pulse.share.ran_s
-        other.communicate(b"\n")
-    _ = sum(range(10**7))
-    pulse.look([here, other.pid])
-
-    assert pulse.share.ran_s > before > 0

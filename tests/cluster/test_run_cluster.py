@@ -13,7 +13,7 @@ import pytest
 from examples.ports import listens
 from examples.trials.cluster import Cluster, free_ports
 from examples.trials.kafka import Broker
-from examples.trials.run_cluster import PORTS, available_mb, count_flights, refuse
+from examples.trials.run_cluster import PORTS, count_flights, refuse
 from noted_time import Rejected
 from tests.support.processes import ROOT, environment
 from tests.support.served import Served
@@ -71,10 +71,3 @@ def test_what_would_not_start_is_refused_with_what_to_change() -> None:
         refuse(port, 0, None)
     with pytest.raises(Rejected, match="no 5 ports from 65535 on: choose another --port"):
         refuse(65_535, 2, None)
-
-
-def test_the_memory_that_is_free_is_read_if_the_system_says_it(tmp_path: Path) -> None:
-    """In MB."""
-    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    4096 kB\n")
-
-    assert (available_mb(tmp_path / "meminfo"), available_mb(tmp_path / "none")) == (4, None)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from controller.store.migrate import migrate
-from examples.flights import cli, demo, report, tables
+from examples.flights import cli, demo, report
 from examples.flights.data import HOUR_MS, Flights
 from examples.flights.demo import Findings
 from examples.flights.measurement import Outcome
@@ -105,15 +105,6 @@ def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert answers == [{"streams": [], "next": None}]
 
 
-def test_an_option_of_the_comparison_is_refused_beside_a_story(tmp_path: Path) -> None:
-    """It would change nothing there."""
-    arguments = ["--story", "observers", "--delay", "3", "--out", str(tmp_path)]
-    result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"})
-
-    message = "--delay belongs to the comparison, not to --story observers" in result.output
-    assert (result.exit_code, message) == (2, True), result.output
-
-
 def test_the_table_is_played_on_files_alone(tmp_path: Path) -> None:
     """A story of Kafka is another."""
     arguments = ["--tables", "--kafka", "--out", str(tmp_path)]
@@ -121,26 +112,6 @@ def test_the_table_is_played_on_files_alone(tmp_path: Path) -> None:
 
     message = "--tables plays on files: leave out --story, --kafka, --bootstrap" in result.output
     assert (result.exit_code, message) == (2, True), result.output
-
-
-@pytest.mark.parametrize(
-    ("given", "played"),
-    [([], (1, tables.DAYS)), (["--months", "2"], (2, None)), (["--days", "9"], (1, 9))],
-)
-def test_the_table_has_some_days_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: list[str], played: tuple[int, int]
-) -> None:
-    """A month takes Spark longer than a first look should."""
-
-    def read(*size: int) -> Flights:
-        asked.append(size)
-        raise SurroundingsError
-
-    asked: list[tuple[int, ...]] = []
-    monkeypatch.setattr(cli, "read_flights", read)
-    CliRunner().invoke(cli.app, ["--tables", "--out", str(tmp_path), *given])
-
-    assert asked == [played]
 
 
 def test_what_was_kept_before_is_not_overwritten(
@@ -164,22 +135,6 @@ def test_what_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pa
     result = CliRunner().invoke(cli.app, ["--days", "1", "--out", str(tmp_path)])
 
     assert (result.exit_code, "noted-time: Spark needs Java" in result.output) == (2, True)
-
-
-def test_a_controller_is_gone_when_its_block_ends(tmp_path: Path) -> None:
-    """Also if the block ends in an error."""
-
-    def fail() -> None:
-        with controller(tmp_path / "noted-time.db", tmp_path) as url:
-            urls.append(url)
-            raise LookupError
-
-    urls: list[str] = []
-    with pytest.raises(LookupError):
-        fail()
-
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{urls[0]}/readyz", trust_env=False)
 
 
 def test_a_controller_that_cannot_start_is_quoted(tmp_path: Path) -> None:

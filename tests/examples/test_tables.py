@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from rich.console import Console
 
-from examples.flights import claimed, others, tables
+from examples.flights import others, tables
 from examples.flights.data import HOUR_MS, Flight
-from examples.flights.judge import FOREIGN, Look, Seen, judged, seen
+from examples.flights.judge import Look, Seen, seen
 from examples.flights.replay import table
 from examples.flights.stage import Stage
 from tests.examples.flown import flight, flown, minutes
@@ -30,28 +28,6 @@ def write(path: Path, *flights: Flight, overwrite: bool = False) -> None:
     write_deltalake(path, table(flights), mode="overwrite" if overwrite else "append")
 
 
-def test_a_table_is_complete_to_the_earliest_departure_that_comes_later(tmp_path: Path) -> None:
-    """And at most to the clock."""
-    write(tmp_path, EARLY)
-    write(tmp_path, LATE)
-    write(tmp_path, LATER)
-
-    truths = [each.truth for each in looked_at(tmp_path, 0, 1, 2)]
-
-    assert truths == [LATE.departure, LATER.departure, 4 * HOUR_MS]
-
-
-def test_rows_of_others_are_no_flights_but_raise_the_maximum(tmp_path: Path) -> None:
-    """Their time is nobody's promise."""
-    write(tmp_path, EARLY, LATE)
-    write(tmp_path, flight(9000, 80, FOREIGN))
-
-    before, after = looked_at(tmp_path, 0, 1)
-
-    assert (before.truth, after.truth) == (2 * HOUR_MS, 3 * HOUR_MS)
-    assert (before.newest, after.newest) == minutes(10, 9000)
-
-
 def test_flights_that_an_overwrite_removes_are_missing_until_they_are_back(tmp_path: Path) -> None:
     """Compaction removes none."""
     write(tmp_path, EARLY)
@@ -66,29 +42,11 @@ def test_flights_that_an_overwrite_removes_are_missing_until_they_are_back(tmp_p
     assert found[2].truth == LATE.departure
 
 
-def test_who_goes_on_calling_an_hour_complete_after_its_rows_were_removed_is_wrong() -> None:
-    """Also if it was right at first."""
-    looks = [Seen(7, 7, 7, 9, {}), Seen(8, 4, None, 9, {6: 3}), Seen(9, 9, 9, 9, {})]
-
-    claim = judged("claim", looks, [6], lambda look: look.claim)
-    newest = judged("newest", looks, [6], lambda look: look.newest)
-
-    assert (claim.wrong, newest.wrong) == (0, 1)
-
-
 def test_the_replay_stops_until_all_have_landed_and_all_hours_have_ended() -> None:
     """The last flight lands before its hour ends here."""
     stops = tables.stops_of(flown(EARLY, flight(125, 150)))
 
     assert [stop.clock for stop in stops] == list(minutes(120, 180))[:2] + list(minutes(240))
-
-
-def test_many_hours_have_as_many_stops_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a year takes not much longer than some days."""
-    monkeypatch.setattr(tables, "MOST_STOPS", 10)
-    year = flown(EARLY, flight(500_000, 500_100))
-
-    assert len(tables.stops_of(year)) <= tables.MOST_STOPS + 1
 
 
 @pytest.mark.spark
@@ -110,13 +68,3 @@ def test_the_claim_is_never_wrong_and_the_maximum_is(
     assert result.figures["why"].startswith("flights: ended by WRITE (Overwrite) in version")
     assert "flights is complete to" in result.figures["accepted"]
     assert any("are written without a claim" in sentence for sentence in result.meaning)
-
-
-def test_the_claim_stands_out_in_the_table() -> None:
-    """A row for each method."""
-    looks = [Seen(7, 7, 7, 9, {}), Seen(9, 9, 9, 9, {})]
-    shown = StringIO()
-
-    Console(file=shown, width=120).print(claimed.table(tables.verdicts_of(looks, [6])))
-
-    assert "│ the claim               │ 1 of 1 │       0 │" in shown.getvalue()

@@ -16,12 +16,11 @@ import pytest
 
 from examples.ports import free_port
 from examples.trials import kafka, maven
-from examples.trials.kafka import Broker, Record
+from examples.trials.kafka import Record
 from noted_time import NotedTimeError
 from noted_time.kafka.topic import Topic
-from tests.support.kafka_judge import Violation, judged, violations
+from tests.support.kafka_judge import violations
 from tests.support.processes import ROOT, environment
-from tests.support.served import Served
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -154,22 +153,6 @@ def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
 
 
 # What the tests of Kafka stand on: the broker, its topics, and the judge of marks
-
-
-def test_a_planted_violation_is_found_in_a_topic(broker: Broker, served: Served) -> None:
-    """A note that leaves one record out, of a partition that was added before it."""
-    broker.create("planted", 1)
-    broker.grow("planted", 2)
-    broker.send("planted", [(0, "a", 1000), (1, "late", 1999), (1, "b", 2000)])
-    served.create("planted", max_time_ahead_ms=None)
-    served.note("planted", 1000, {"0": 0})
-    served.note("planted", 2000, {"0": 1})
-
-    verdict = judged(broker, "planted", controller=served)
-
-    late = Record(1, 0, 1999, None, b"late")
-    assert (verdict.marks, verdict.records) == (2, 3)
-    assert verdict.violations == (Violation(late, 2000, 0),)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -6,30 +6,7 @@ import pytest
 
 from noted_time import Rejected
 from tests.packages import building, maven, pythons
-from tests.packages.__main__ import chosen_pythons, require_commit
-
-HERE = {release: Path(f"/opt/{release}") for release in ("3.11", "3.12", "3.13", "3.15")}
-
-
-def test_a_python_that_is_not_here_stops_the_release() -> None:
-    """The sentence says how to go on without it."""
-    here = {"3.12": HERE["3.12"]}
-
-    with pytest.raises(Rejected, match=r"Python 3\.11, 3\.13 is .*--without 3\.11 --without 3\.13"):
-        chosen_pythons(here, frozenset())
-
-
-def test_a_python_is_left_out_by_its_name() -> None:
-    """Whether it is here or not."""
-    here = {release: HERE[release] for release in ("3.11", "3.12")}
-
-    assert chosen_pythons(here, frozenset({"3.12", "3.13", "java"})) == {"3.11": HERE["3.11"]}
-
-
-def test_a_name_that_nothing_has_is_refused() -> None:
-    """A slip would leave out nothing."""
-    with pytest.raises(Rejected, match=r"--without 3\.21: name java, or one of 3\.11, 3\.12"):
-        chosen_pythons(HERE, frozenset({"3.21"}))
+from tests.packages.__main__ import require_commit
 
 
 def test_a_release_is_of_a_commit() -> None:

@@ -102,19 +102,6 @@ def test_every_reference_leads_to_a_definition(root: Path, page: str) -> None:
     assert missing(root, references(page)) == []
 
 
-def test_a_reference_to_nothing_is_found(root: Path) -> None:
-    """Be it the file, the function, the method or the class that is not there."""
-    wrong = "`controller/api/nowhere.py` `controller/api/notes/route.py::answer_noted` "
-    wrong += "`controller/service/committer.py::Committer.commit` `noted_time/values/cut.py::Marks`"
-
-    assert missing(root, references(wrong)) == [
-        "controller/api/notes/route.py::answer_noted",
-        "controller/api/nowhere.py",
-        "controller/service/committer.py::Committer.commit",
-        "noted_time/values/cut.py::Marks",
-    ]
-
-
 def test_no_reference_is_written_in_another_form(page: str) -> None:
     """One that the pattern does not know would not be checked."""
     other = [each for each in CODE.findall(page) if not REFERENCE.fullmatch(f"`{each}`")]

@@ -59,28 +59,6 @@ def test_a_public_class_has_what_it_inherits_from_internal_ones(pages: dict[str,
     assert [f'id="{name}"' in pages["writer_client.html"] for name in inherited] == [True] * 3
 
 
-@pytest.mark.parametrize(
-    "loading",
-    [
-        '<script async src="https://cdn.example/a"></script>',
-        "<link rel=stylesheet href=//cdn.example/a>",
-        "@font-face { src: url('https://cdn.example/a') }",
-        '@import "https://cdn.example/a";',
-        'import("https://cdn.example/a")',
-    ],
-)
-def test_what_a_page_loads_is_found(reference: ModuleType, loading: str) -> None:
-    """A script, a style sheet, a font or a module of another host."""
-    (address,) = reference.loaded_from_elsewhere(f"<p>{loading}</p>")
-
-    assert address.removeprefix("https:") == "//cdn.example/a"
-
-
-def test_a_link_is_not_loaded(reference: ModuleType) -> None:
-    """The reader decides to follow it."""
-    assert reference.loaded_from_elsewhere('<a href="https://pdoc.dev">pdoc</a>') == []
-
-
 # The links of the pages lead to files of this tree, and to headings that are there
 
 

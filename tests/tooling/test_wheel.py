@@ -349,13 +349,6 @@ class Start(NamedTuple):
         return said
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel, as pip does it, beside the packages of this environment."""
-    directory = tmp_path_factory.mktemp("installed")
-    return install(build(directory), directory / "own")
-
-
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     """Create a directory with a package of that name, which cannot be imported."""
@@ -366,9 +359,10 @@ def foreign(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=STARTS)
-def start(request: pytest.FixtureRequest, own: Path, foreign: Path) -> Start:
+def start(request: pytest.FixtureRequest, installed: Installed, foreign: Path) -> Start:
     """Start it with the foreign directory first on the path, or as the current one."""
     by_module, on_path = STARTS[request.param]
+    own = installed.command
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
     path = [str(foreign)] * on_path + [str(own.parents[1])]
     words = ["-m", "noted_time"] if by_module else [str(own)]
