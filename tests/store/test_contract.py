@@ -29,29 +29,6 @@ def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
     assert found == (0, [], Kept([], [], {"default": []}, []))
 
 
-def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
-    """Every kind of record comes back equal to what was committed."""
-    written = Kept(
-        scales=[ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), ScaleEvent({2: 5, 3: 6}, {4: (2, 3)})],
-        members=[member("DL"), member("UA")],
-        marks={"default": [mark(1), mark(2)], "ship_time": [mark(1, domain="ship_time")]},
-        readers=[ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 2: 0})],
-    )
-
-    store.commit(
-        Transaction(
-            {0: 7},
-            streams=[stream()],
-            scales=[("id-1", seq, event) for seq, event in enumerate(written.scales, 1)],
-            members=records(*written.members),
-            marks=[*written.marks["default"], *written.marks["ship_time"]],
-            readers=written.readers,
-        )
-    )
-
-    assert kept(store, domains=("default", "ship_time")) == written
-
-
 def test_the_service_clock_is_that_of_the_last_commit(store: Store) -> None:
     """A batch of nothing else still moves the clock."""
     store.commit(Transaction({0: 7}))
@@ -87,13 +64,6 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
     ]
 
 
-def test_no_stream_is_summarised_if_none_is_named(store: Store) -> None:
-    """Whatever there is."""
-    store.commit(of_one_stream(upto=1))
-
-    assert store.summaries([]) == []
-
-
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
     """Changing settings deletes nothing: what belongs to the stream stays."""
     store.commit(replace(of_one_stream(upto=2), members=records(member())))
@@ -123,26 +93,6 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
     assert (summary.record, summary.last_marks) == (sealed, {"default": last.mark})
 
 
-def test_members_come_in_the_order_of_their_names(store: Store) -> None:
-    """The order is that of the names, in one batch or several."""
-    store.commit(replace(of_one_stream(), members=records(*(member(w) for w in ("b", "C", "a")))))
-    store.commit(Transaction({0: 1}, members=records(member("B"))))
-
-    assert [record.writer for record in store.members("id-1")] == ["B", "C", "a", "b"]
-
-
-def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
-    """No domain of a time and no segment of a position is left over from before."""
-    store.commit(replace(of_one_stream(), members=records(member())))
-    later = member()._replace(
-        state="finished", position={9: 1}, times={}, max_times={"ship_time": 4}
-    )
-
-    store.commit(Transaction({0: 2}, members=records(later)))
-
-    assert list(store.members("id-1")) == [later]
-
-
 def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
     """Writers are forgotten by stream and name; an unknown one counts as forgotten."""
     both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
@@ -167,58 +117,6 @@ def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> No
     )
 
     assert list(store.members("id-1")) == [member(time=5)]
-
-
-@pytest.mark.parametrize("ahead", [None, 0])
-def test_a_setting_that_is_off_is_not_one_that_is_zero(store: Store, ahead: int | None) -> None:
-    """No bound on how far ahead time may be differs from a bound at the wall clock."""
-    settings = replace(stream().settings, max_time_ahead_ms=ahead)
-
-    store.commit(Transaction({0: 1}, streams=[replace(stream(), settings=settings)]))
-
-    assert [record.settings for record in store.streams()] == [settings]
-
-
-def test_numbers_are_int64(store: Store) -> None:
-    """The ends of the range of int64 come back as they went in."""
-    ends = {"default": MIN_INT64, "ship_time": MAX_INT64}
-    extreme = member()._replace(
-        position={MAX_INT64: MAX_INT64, 0: 0},
-        times=ends,
-        max_times=ends,
-        noted_at=MAX_INT64,
-        since=MAX_INT64,
-        sequence=MAX_INT64,
-    )
-    wide = replace(mark(1), mark=replace(mark(1).mark, lower=MIN_INT64, upper=MAX_INT64))
-
-    store.commit(
-        Transaction({0: MAX_INT64}, streams=[stream()], members=records(extreme), marks=[wide])
-    )
-
-    assert (store.clocks()[0], kept(store)) == (
-        MAX_INT64,
-        Kept([], [extreme], {"default": [wide]}, []),
-    )
-
-
-def test_streams_do_not_see_each_other(store: Store) -> None:
-    """Equal names of writers, domains and readers in two streams are different records."""
-    other = stream("id-2", "ships")
-
-    store.commit(
-        Transaction(
-            {0: 1},
-            streams=[stream(), other],
-            members=[*records(member(time=1)), *records(member(time=2), of="id-2")],
-            marks=[mark(1), mark(1, "id-2"), mark(2, "id-2")],
-        )
-    )
-
-    assert (kept(store), kept(store, "id-2")) == (
-        Kept([], [member(time=1)], {"default": [mark(1)]}, []),
-        Kept([], [member(time=2)], {"default": [mark(1, "id-2"), mark(2, "id-2")]}, []),
-    )
 
 
 def test_marks_continue_in_the_next_batch(store: Store) -> None:

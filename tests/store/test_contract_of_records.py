@@ -6,8 +6,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from controller.store.port import (
     BacklogRecord,
     Change,
@@ -19,7 +17,7 @@ from controller.store.port import (
 )
 from controller.store.sqlite import SqliteStore
 from noted_time import BacklogPolicy, ScaleEvent
-from noted_time.values import HOUR_MS, MAX_INT64, LateReport
+from noted_time.values import LateReport
 from tests.support.stored import (
     Kept,
     change,
@@ -40,29 +38,6 @@ def numbers(store: Store, stream_id: str = "id-1") -> list[int]:
     return [number for number, _ in store.changes(stream_id, before=None, limit=1000)]
 
 
-def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
-    """A reader that went offline keeps only the segments that it was the last to report."""
-    online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
-    other = ReaderRecord("id-1", "h", "a", online=True, position={})
-    store.commit(replace(of_one_stream(), readers=[other, online]))
-
-    store.commit(Transaction({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
-
-    assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
-
-
-def test_backlogs_come_back_as_they_were_by_group(store: Store) -> None:
-    """With a policy or without, looked at or not yet; those of another stream are its own."""
-    written = [
-        BacklogRecord("id-1", "b"),
-        BacklogRecord("id-1", "a", POLICY, backlog=True, since=5, caught_up=("default", "ship")),
-    ]
-    streams = [stream(), stream("id-2", "ships")]
-    store.commit(Transaction({0: 1}, streams=streams, backlogs=written))
-
-    assert (store.backlogs("id-1"), store.backlogs("id-2")) == (written[::-1], [])
-
-
 def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
     """The last one of a batch counts, and one that is forgotten in it first is written."""
     record = BacklogRecord("id-1", "g", POLICY)
@@ -80,15 +55,6 @@ def test_a_forgotten_backlog_is_gone(store: Store) -> None:
     store.commit(Transaction({0: 2}, forgotten_backlogs=[("id-1", "a"), ("id-1", "c")]))
 
     assert store.backlogs("id-1") == records[1:]
-
-
-@pytest.mark.parametrize("said", [None, True, False])
-def test_a_readers_own_backlog_is_stored(store: Store, *, said: bool | None) -> None:
-    """An unknown backlog differs from having none."""
-    reader = ReaderRecord("id-1", "g", "a", online=True, position={}, backlog=said)
-    store.commit(replace(of_one_stream(), readers=[reader]))
-
-    assert [each.backlog for each in store.readers("id-1")] == [said]
 
 
 def test_the_ledger_is_read_from_either_end(store: Store) -> None:
@@ -112,17 +78,6 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
 def late(writer: str, least: int, rows: int = 1, of: str = "id-1") -> LateRecord:
     """Return late rows of one time that were reported once."""
     return LateRecord(of, "default", LateReport(writer, rows, least, least, 7, 7))
-
-
-def test_late_rows_come_back_in_the_order_of_their_keys(store: Store) -> None:
-    """One record for each place: the last one written; those of another stream are its own."""
-    written = [late("b", 5), late("B", HOUR_MS), late("b", -MAX_INT64), late("b", 6, rows=3)]
-    other = late("b", 5, of="id-2")
-    streams = [stream(), stream("id-2", "ships")]
-    store.commit(Transaction({0: 1}, streams=streams, late=[other, *written]))
-
-    assert store.late("id-1") == [written[1], written[2], written[3]]
-    assert store.late("id-2") == [other]
 
 
 def test_forgotten_late_rows_are_gone(store: Store) -> None:
