@@ -228,10 +228,10 @@ class Broker:
         found = self.admin.list_topics(timeout=PATIENCE_S).topics
         return {name: len(each.partitions) for name, each in found.items() if name[:2] != "__"}
 
-    def hide(self, topic: str) -> None:
-        """Take the right to describe a topic from all clients; deleting it gives that back."""
+    def hide(self, name: str, kind: ResourceType = ResourceType.TOPIC) -> None:
+        """Take the right to describe it from all clients; deleting a topic gives that back."""
         everyone = ("User:*", "*", AclOperation.DESCRIBE, AclPermissionType.DENY)
-        hidden = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, *everyone)
+        hidden = AclBinding(kind, name, ResourcePatternType.LITERAL, *everyone)
         self.change(lambda admin: admin.create_acls([hidden]))
 
     def grow(self, topic: str, partitions: int) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from confluent_kafka import (
     KafkaException,
     Producer,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ResourceType
 
 from examples.trials.kafka import Broker
 from noted_time import AnotherLog, Rejected, Unreachable
@@ -174,7 +174,7 @@ def test_wait_ends_when_the_sink_has_written_and_committed(
     finally:
         process.kill()
         process.wait()
-    wait_until(lambda: has_left(broker, topic))
+    wait_until(lambda: not shares(broker, topic))
     broker.commit(topic, topic, {0: 1})
     rewound = run(*wait, "--timeout", "0s")
 
@@ -184,10 +184,78 @@ def test_wait_ends_when_the_sink_has_written_and_committed(
     assert rewound.status == 124
 
 
-def has_left(broker: Broker, topic: str) -> bool:
-    """Whether the group has no members, so that others may set its offsets."""
+def test_wait_holds_while_a_group_is_rebalanced(
+    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
+) -> None:
+    """A second sink joins, the first is killed: the answer comes, and never before the rows."""
+    database, found = tmp_path / "sink.db", []
+    wait = ("--kafka", broker.address, "--group", topic, "--timeout", "120s")
+    with ExitStack() as sinks:
+
+        def join() -> subprocess.Popen[bytes]:
+            process = sink(broker, topic, database)
+            sinks.callback(process.wait)
+            sinks.callback(process.kill)
+            return process
+
+        def read(step: int) -> None:
+            broker.send(topic, [(p, f"{p}.{step}.{n}", TEN) for n in range(50) for p in range(2)])
+            note(broker, served, topic, TEN + step, dict.fromkeys(range(2), 50 * step))
+            waited = run("wait", topic, str(TEN + step), *wait)
+            found.append((waited.status, len(rows(database))))
+
+        first = join()
+        read(1)
+        join()
+        wait_until(lambda: shares(broker, topic) == [1, 1])
+        read(2)
+        first.kill()
+        read(3)
+
+    assert found == [(0, 100), (0, 200), (0, 300)]
+
+
+def test_a_group_that_may_not_be_described_is_refused(
+    broker: Broker, served: Served, topic: str, run: Commands
+) -> None:
+    """With the right that is missing."""
+    broker.send(topic, [(0, "a", TEN)])
+    note(broker, served, topic, TEN, {0: 1})
+    broker.commit(topic, topic, {0: 1})
+    broker.hide(topic, ResourceType.GROUP)
+    found = run("complete-to", topic, "--kafka", broker.address, "--group", topic)
+
+    assert (found.status, found.out) == (1, "")
+    assert f"group '{topic}': grant it the operation DESCRIBE on the group" in found.err
+
+
+def test_a_leader_that_is_away_is_named(
+    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
+) -> None:
+    """It may come back, so the status is not that of a refusal; then there is an answer."""
+    words = ("complete-to", topic, "--kafka", broker.address, "--group", topic)
+    broker.send(topic, [(0, "a", TEN)])
+    broker.commit(topic, topic, {0: 1})
+    with Broker(tmp_path, beside=broker) as second:
+        broker.create(topic, leaders=(1, 2))
+        broker.send(topic, [(p, "a", TEN) for p in range(2)])
+        note(broker, served, topic, TEN, {0: 1, 1: 1})
+        broker.commit(topic, topic, {0: 1, 1: 1})
+        second.kill()
+        away = run(*words)
+        second.start()
+        wait_until(lambda: run(*words).status == 0)
+    broker.delete(topic)
+
+    says = f"noted-time: Kafka topic '{topic}' has no leader for partitions [1]\n"
+    assert away == (69, "", says)
+
+
+def shares(broker: Broker, topic: str) -> list[int]:
+    """Return how many partitions each member of the group has."""
     admin = AdminClient(broker.config)  # its calls end with it
-    return not admin.describe_consumer_groups([topic])[topic].result(30).members
+    members = admin.describe_consumer_groups([topic])[topic].result(30).members
+    return [len(each.assignment.topic_partitions) for each in members]
 
 
 @pytest.fixture
@@ -214,7 +282,6 @@ class Refusing:
 @pytest.mark.parametrize(
     ("code", "kind", "says"),
     [
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, Rejected, "grant it the operation DESCRIBE on the"),
         (KafkaError.GROUP_ID_NOT_FOUND, NothingKnown, "has committed no offset: correct the name"),
         (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, Unreachable, "the offsets of group 'g': "),
     ],

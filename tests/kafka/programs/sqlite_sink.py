@@ -3,8 +3,9 @@
 import os
 import sqlite3
 import sys
+from contextlib import suppress
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 
 
 def main(address: str, topic: str, database: str, fault: str) -> None:
@@ -32,7 +33,8 @@ def main(address: str, topic: str, database: str, fault: str) -> None:
         sink.commit()
         if fault:
             os._exit(9)
-        consumer.commit(message=message, asynchronous=False)
+        with suppress(KafkaException):  # the partition went to another, which reads it again
+            consumer.commit(message=message, asynchronous=False)
 
 
 if __name__ == "__main__":
