@@ -1,15 +1,19 @@
 """The pages whose examples need nothing but a controller, run as they are printed."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from examples.flights import as_files
 from examples.trials.kafka import HOME, Broker
+from noted_time.client import Json
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.support.page import Example, Runner, agrees, examples
 from tests.support.processes import ServeProcess
 
+NINE_MS, TWENTY_TO_TWELVE, PAST_TWELVE = 1_357_030_800_000, 1_357_040_400_000, 1_357_041_900_000
+HALF, WHOLE = {"0": 25, "1": 12}, {"0": 30, "1": 14}
 NINE = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
 
@@ -72,6 +76,28 @@ def test_the_readme_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
         *_, spark = runner.run_page("README.md", "Use it")
 
     assert hours(spark) == [[NINE, "2"]]
+
+
+def test_what_sinks_have_read_is_printed(broker: Broker, tmp_path: Path) -> None:
+    """By a group that read all, offsets, and a query that read as far as the first mark."""
+    ends = {int(partition): end for partition, end in WHOLE.items()}
+    broker.create("orders")
+    broker.send("orders", [(p, "sold", 1) for p, end in ends.items() for _ in range(end)])
+    broker.commit("connect-orders-jdbc", "orders", ends)
+    checkpoint = tmp_path / "checkpoint"
+    planned = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+    logs: dict[str, list[Json]] = {"commits": [{}], "offsets": [planned, {"orders": HALF}]}
+    for kind, lines in logs.items():
+        (checkpoint / kind).mkdir(parents=True)
+        text = "\n".join(["v1", *map(json.dumps, lines)])
+        (checkpoint / kind / "0").write_text(text)
+    (checkpoint / "metadata").write_text(json.dumps({"id": "query"}))
+    elsewhere = on_kafka(broker) | {"s3a://lake/checkpoints/orders": str(checkpoint)}
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.create("orders")
+        for time, position in ((NINE_MS, {}), (TWENTY_TO_TWELVE, HALF), (PAST_TWELVE, WHOLE)):
+            controller.note("orders", time, position)
+        assert Runner(tmp_path, controller.url, elsewhere).run_page("docs/guides/sinks.md")
 
 
 def on_kafka(broker: Broker) -> dict[str, str]:
