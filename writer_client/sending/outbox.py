@@ -38,7 +38,6 @@ from noted_time.values import (
     Session,
     State,
     checked_name,
-    gained_by,
 )
 from writer_client.sending.answers import (
     Answered,
@@ -134,10 +133,9 @@ class Outbox:
         vouched.check_time(time, domain)
         if max_time is not None:
             check_int64("max_time", max_time)
-        known = vouched.position
         vouched.move(position)
         if max_time is not None:
-            vouched.declare(domain, max_time, gained_by(position, known))
+            vouched.declare(domain, max_time)
         vouched.note(time, domain)
         self.state, self._lives = "live", True
         self.calls = made = self.calls + 1
@@ -180,10 +178,9 @@ class Outbox:
 
         This makes a writer that is not live join: time has to wait for what it writes next.
         """
-        vouched, known = self.vouched, self.vouched.position
-        vouched.reach(position)
+        self.vouched.reach(position)
         if event_time is not None:
-            vouched.declare(domain, event_time, gained_by(position, known))
+            self.vouched.declare(domain, event_time)
         if self.state != "live":
             self.join({})
 
