@@ -5,7 +5,6 @@ Needs numpy, which comes with the extra `analyse`.
 
 from __future__ import annotations
 
-from noted_time.analysis.behind import Behind, behind
-from noted_time.analysis.curves import Analysis, Curve, WindowWaits, analyse, rows_of_each
+from noted_time.analysis.curves import Analysis, Behind, Curve, WindowWaits, analyse, rows_of_each
 
-__all__ = ["Analysis", "Behind", "Curve", "WindowWaits", "analyse", "behind", "rows_of_each"]
+__all__ = ["Analysis", "Behind", "Curve", "WindowWaits", "analyse", "rows_of_each"]

@@ -8,7 +8,7 @@ the least of the partitions' largest (Flink without idleness; none before each h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -87,17 +87,47 @@ class Curve:
         return _waits(self.largest, self.arrivals, self.ends[self.opens <= delay_ms], delay_ms)
 
 
+class Behind(NamedTuple):
+    """The rows of one partition, key or writer that are behind: how many, and by how many ms."""
+
+    name: str
+    rows: int
+    median_ms: float
+    worst_ms: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
     """The curves of Spark's and Flink's watermark, and the waits of the perfect one.
 
     The perfect watermark is, at each moment, the least event time still to come: it loses no row,
     and no other that loses none is above it. No window has its result before its end.
+
+    `late` are the numbers of the rows with a smaller event time than one before them, and `late_by`
+    by how many ms.
     """
 
     spark: Curve
     flink: Curve
     perfect: WindowWaits
+    late: NDArray[np.int64]
+    late_by: Times
+
+    def behind(self, names: ArrayLike, most: int = 10) -> list[Behind]:
+        """Return whose rows are behind the largest event time before them, the worst first.
+
+        `names` says whose each row is, in the order that was analysed.
+
+        >>> analyse([0, 1, 2], [5, 3, 6]).behind(["a", "b", "a"])
+        [Behind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
+        """
+        whose = np.asarray(names)[self.late]
+        found = []
+        for rows in rows_of_each(whose) if len(whose) else ():
+            ms = self.late_by[rows]
+            median, worst = float(np.median(ms)), int(ms.max())
+            found.append(Behind(str(whose[rows[0]]), len(ms), median, worst))
+        return sorted(found, key=lambda each: (-each.worst_ms, each.name))[:most]
 
 
 def analyse(
@@ -121,6 +151,7 @@ def analyse(
             f"window of {window_ms} ms: each row needs one of each, there has to be a row, and a "
             "window is 0 or longer"
         )
+    order = None
     if np.any(came[1:] < came[:-1]):
         order = np.argsort(came, kind="stable")
         came, of_event, parts = came[order], of_event[order], parts[order]
@@ -133,11 +164,14 @@ def analyse(
         opens = np.maximum(needed[firsts], 0)
         return Curve(len(ends), came, largest, np.sort(needed[needed > 0]), windows, opens)
 
-    spark = curve(np.maximum.accumulate(of_event))
+    largest = np.maximum.accumulate(of_event)
+    spark, late = curve(largest), np.flatnonzero(of_event < largest)
     return Analysis(
         spark,
         spark if np.all(parts == parts[0]) else curve(_least_of_largest(of_event, parts)),
         _perfect(of_event, came, windows, beyond=int(window_ms == 0)),
+        late if order is None else order[late],
+        (largest - of_event)[late],
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noted_time.analysis import Analysis, Behind, analyse, behind
+from noted_time.analysis import Analysis, Behind, analyse
 from noted_time.values import UNITS_MS, counted, shown_duration, shown_time
 from noted_time_cli.analyse.rows import AS_REPLAY, ASSUMED, Rows
 from noted_time_cli.terminal.output import print_table, say
@@ -99,9 +99,9 @@ def costs_of(
         found.flink.least_delay_ms(),
         [figures(d, spark.lost(d), found.flink.lost(d), spark.waits(d)) for d in shown],
         None if assumed else figures(None, 0, 0, found.perfect),
-        behind(arrivals, rows.times, rows.partitions),
+        found.behind(rows.partitions),
         rows.who,
-        [] if rows.whose is None else behind(arrivals, rows.times, rows.whose),
+        [] if rows.whose is None else found.behind(rows.whose),
     )
     return costs, found
 

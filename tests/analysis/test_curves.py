@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.analysis import Analysis, analyse, behind
+from noted_time.analysis import Analysis, analyse
 
 MANY = 17 * settings().max_examples
 """A thousand histories, and a hundred thousand with the deep profile."""
@@ -133,8 +133,9 @@ def test_the_order_of_the_rows_is_that_of_their_arrival(log: Log, mixed: Random)
     mixed.shuffle(rows)
     arrivals, times, partitions = zip(*rows, strict=True)
 
-    found = analyse(arrivals, times, partitions, log.window).flink
-    assert found.needed.tolist() == apart.analysis.flink.needed.tolist()
+    found, expected = analyse(arrivals, times, partitions, log.window), apart.analysis
+    assert found.flink.needed.tolist() == expected.flink.needed.tolist()
+    assert found.behind(partitions) == expected.behind(apart.partitions)
 
 
 @given(logs())
@@ -146,7 +147,7 @@ def test_whose_rows_are_behind(log: Log) -> None:
         if time < largest:
             late.setdefault(str(partition), []).append(largest - time)
 
-    found = behind(log.arrivals, log.times, log.partitions)
+    found = log.analysis.behind(log.partitions)
     expected = {name: (len(ms), median(ms), max(ms)) for name, ms in late.items()}
     assert {each.name: each[1:] for each in found} == expected
     assert [each.worst_ms for each in found] == sorted(
@@ -169,7 +170,7 @@ def test_what_one_row_tells() -> None:
 
     assert (one.spark.lost(0), one.spark.least_delay_ms(), one.perfect.still_open) == (0, 0, 1)
     assert (one.spark.waits(0).median_ms, one.spark.waits(0).longest_ms) == (None, None)
-    assert behind([5], [3], ["a"]) == []
+    assert one.behind(["a"]) == []
 
 
 @pytest.mark.parametrize(
