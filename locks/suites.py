@@ -33,12 +33,12 @@ SUITES = (
     Suite(
         "--spark 3.5",
         "Spark, as far as this PySpark has it, in .venv-spark-3.5: 320 to 460 MB",
-        tests="tests/spark/test_topic_marks.py",
+        tests="tests/spark/test_topic_marks.py tests/cluster/test_rented.py",
     ),
     Suite(
         "--spark 4.1",
         "likewise, and with 4.0: tables of Delta and Iceberg, too, 57 MB for the connectors",
-        tests="tests/tables",
+        tests="tests/tables tests/cluster/test_rented.py",
     ),
     Suite("--dbt", "the guide of dbt, with dbt"),
     Suite("--sqlmesh", "the guide of SQLMesh, with SQLMesh"),

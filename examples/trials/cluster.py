@@ -75,8 +75,8 @@ class Cluster:
         self.master = f"spark://{LOOPBACK}:{master}"
         self.page = f"http://{LOOPBACK}:{page}"
         self._ports = ("--port", str(master), "--webui-port", str(page))
-        self._workers: list[_Daemon | None] = [None] * workers
-        self._server: _Daemon | None = None
+        self._workers: list[Daemon | None] = [None] * workers
+        self._server: Daemon | None = None
         self._submitted = 0
         self._ending = ExitStack()
         cores = {"spark.master": self.master, "spark.cores.max": str(workers)}
@@ -196,15 +196,15 @@ class Cluster:
         except (httpx.TransportError, ValueError):  # at first its page answers for all paths
             return None
 
-    def _daemon(self, name: str, words: Sequence[str], **variables: str) -> _Daemon:
+    def _daemon(self, name: str, words: Sequence[str], **variables: str) -> Daemon:
         own = {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, **environment(), **variables}
         own |= {"SPARK_DAEMON_JAVA_OPTS": classes.read(classes.SPARK)}
         own |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(self.directory / "local")}
         del own["PYTHONPATH"]  # executors have what their own Python has
-        return _Daemon(words, self.directory / f"{name}.log", own)
+        return Daemon(words, self.directory / f"{name}.log", own)
 
 
-class _Daemon:
+class Daemon:
     """A process that runs until it is ended, with all that it has started."""
 
     def __init__(self, command: Sequence[str], log: Path, variables: Mapping[str, str]) -> None:

@@ -108,9 +108,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _fetch_all(ivy_settings: Path | None) -> None:
     """Fetch what tests need: also Kafka Connect, other clients, and connectors of Spark."""
-    from examples.trials import kafka, tables  # noqa: PLC0415 - these load Spark
+    from examples.trials import connect_server, kafka, tables  # noqa: PLC0415 - these load Spark
 
-    for each in (kafka, tables):
+    for each in (kafka, tables, connect_server):
         each.install(ivy_settings=ivy_settings)
 
 

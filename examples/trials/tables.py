@@ -22,6 +22,28 @@ STORAGE = Jar(
 )
 
 CONNECTORS: dict[tuple[Release, str], tuple[Jar, ...]] = {
+    ((3, 5), DELTA): (
+        Jar(
+            DELTA,
+            "delta-spark_2.12",
+            "3.3.2",
+            "4e92085d5d794cf949c50bb665b91384857cad58680c2d0bfc9c7ad353e98e85",
+        ),
+        Jar(
+            DELTA,
+            "delta-storage",
+            "3.3.2",
+            "c096975a2ca97ccc9b4005aa5cce16c9ac3903139d340da6665b66ace67d7c36",
+        ),
+    ),
+    ((3, 5), ICEBERG): (
+        Jar(
+            ICEBERG,
+            "iceberg-spark-runtime-3.5_2.12",
+            "1.11.0",
+            "94b8e36fc329f0293d44ba9e01b784a56e9501affec1842d898144c51f6e486a",
+        ),
+    ),
     ((4, 0), DELTA): (
         Jar(
             DELTA,

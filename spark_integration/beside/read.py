@@ -104,7 +104,8 @@ def events_under(
     for each in marks:
         timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
         sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
-    union = reduce(DataFrame.union, [*sides, events.withColumn(IS_MARK, F.lit(col=False))])
+    sides.append(events.withColumn(IS_MARK, F.lit(col=False)))
+    union = reduce(lambda one, other: one.union(other), sides)  # of Connect's class in Spark 3.5
     return events_of_union(union, event_time, policy.dedup_retention_ms)
 
 

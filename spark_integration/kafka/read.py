@@ -44,6 +44,7 @@ from spark_integration.marks.arguments import (
 )
 from spark_integration.marks.feed import check_known
 from spark_integration.session.jars import check_connector
+from spark_integration.session.settings import setting
 from spark_integration.session.versions import require
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         backlog=catch_up.policy if catch_up else None,
     )
     config = client_config(records.bootstrap, chosen, records.client)
-    ids = _ids(spark, streams, config)
+    ids = {} if _is_remote(spark) else _ids(streams, config)  # the server asks for them
     _logs(_known(spark, streams, (domain, event_time), noted), ids)
     if catch_up is not None:
         chosen = _limited(spark, catch_up, chosen, query, (noted.token, config))
@@ -227,7 +228,7 @@ def _limited(
     if usual is None:
         return options
     catch_up.check_above(int(usual), f"option {MOST_ROWS}")
-    if not isinstance(spark, SparkSession):
+    if _is_remote(spark):
         raise Rejected(
             f"CatchUp chooses {MOST_ROWS} by the checkpoint, which the server has with Spark "
             "Connect: leave one of the two out"
@@ -311,20 +312,18 @@ def _position_of(topic: str, *, several: bool) -> PositionOf:
 def _limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
     """Return what prevents marks ahead of what is read, `None` if nothing does."""
     name, _, _ = AheadLimit.AT_ONCE.partition("=")
-    if str(spark.conf.get(name, "true")).lower() == "false":
+    if setting(spark, name, "true").lower() == "false":
         return AheadLimit.AT_ONCE
     return next((limit for limit in AheadLimit if limit in options), None)
 
 
-def _ids(
-    spark: SparkSession, topics: Mapping[str, str], config: Mapping[str, str]
-) -> dict[str, str | None]:
-    """Return the id of the topic of each stream; raises if the broker has no such topic.
+def _is_remote(spark: object) -> bool:
+    """Whether a session is a client of Spark Connect."""
+    return not isinstance(spark, SparkSession)
 
-    With Spark Connect the broker is not asked.
-    """
-    if not isinstance(spark, SparkSession):
-        return {}
+
+def _ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the id of the topic of each stream; raises if the broker has no such topic."""
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     return {stream: Topic(config, topic).look().id for stream, topic in topics.items()}
@@ -336,9 +335,14 @@ def _ids_if_known(
     options: Mapping[str, Any],
     topics: Mapping[str, str],
 ) -> dict[str, str | None]:
-    """Return the ids, none if this process cannot ask the broker: Spark alone has to."""
+    """Return the ids; none, after a warning, if this process cannot ask the broker.
+
+    A client of Spark Connect may reach another broker at the server's address, or none.
+    """
     try:
-        return _ids(spark, topics, client_config(records.bootstrap, options, records.client))
+        if records.client is None and _is_remote(spark):
+            raise Rejected("with Spark Connect, only a client= has this process ask the broker")
+        return _ids(topics, client_config(records.bootstrap, options, records.client))
     except (ImportError, NotedTimeError) as error:
         log.warning("whether marks are of another topic is not known: %s", error)
         return {}
@@ -351,7 +355,7 @@ def _known(
 
     Raises if the controller knows no such stream or domain; with Spark Connect it is not asked.
     """
-    if not noted.url or not isinstance(spark, SparkSession):
+    if not noted.url or _is_remote(spark):
         return dict.fromkeys(streams)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         return {stream: check_known(transport, stream, *asked) for stream in streams}

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Rejected, StreamSettings
 from noted_time.kafka.noted_topic import noted_topic_of
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE, unmoved
+from spark_integration.session.settings import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -144,14 +145,14 @@ def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimi
             f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing would '
             'notice that a mark covers them: leave it out, or read with marks="committed"'
         )
-    if str(spark.conf.get(OLD_LOOKS, "false")).lower() == "true":
+    if setting(spark, OLD_LOOKS, "false").lower() == "true":
         raise Rejected(f"under {OLD_LOOKS}=true Spark would not see new partitions for minutes")
     if len(topics) > MOST:
         raise Rejected(
             f'marks="topic" reads {MOST} topics at most, not {len(topics)}: of more sources Spark '
             'may not ask for the marks first; read them with marks="ahead"'
         )
-    if len(topics) > 1 and str(spark.conf.get(MULTIPLE, "min")).lower() == "max":
+    if len(topics) > 1 and setting(spark, MULTIPLE, "min").lower() == "max":
         raise Rejected(f"{MULTIPLE}=max makes rows late of each topic but the most advanced one")
 
 

@@ -23,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected, Unreachable
+from spark_integration.session.settings import setting
 from spark_integration.session.versions import OLDEST, release_of
 
 DOWNLOAD_S = 300.0
@@ -144,7 +145,7 @@ def check_connector(spark: SparkSession) -> None:
         f"which takes four jars: {', '.join(jar.file for jar in jars)}; fetch them by `noted-time "
         "spark-jars`, and start the session with `spark.jars` as it prints"
     )
-    settings = [spark.conf.get(f"spark.jars{which}", "") for which in ("", ".packages")]
+    settings = [setting(spark, f"spark.jars{which}", "") for which in ("", ".packages")]
     for found in GIVEN.finditer(f"{settings}"):
         if release_of(found[1]) not in {release_of(spark.version), release_of(jars[0].version)}:
             raise Rejected(f"{found[0]} does not fit Spark {spark.version}, {takes}")

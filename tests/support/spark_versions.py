@@ -32,6 +32,7 @@ FEATURES = {
     "NotedLogSink": "`NotedLogSink`",
     "PositionListener": "`PositionListener`",
     "Spark Connect": "all of these over Spark Connect",
+    "rented Spark": "[managed Spark](../guides/managed-spark.md)",
 }
 """What the mark `shows` of a test may name, and how the table has it."""
 

@@ -19,8 +19,9 @@ from noted_time.tables.opened import iceberg_history
 from noted_time.values import VALID_THROUGH
 from spark_integration import NotedTable, TableClaims
 from tests.support.spark_sessions import wait_for_end
+from tests.support.spark_versions import RUNNING
 
-pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
+pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 
 Opened = Callable[[str], StaticTable]
 
@@ -193,6 +194,8 @@ def test_a_merge_keeps_the_claim_only_if_it_is_marked(query: Query, *, is_marked
     """Others merge, too."""
     claims, target = query.claims(), name_of(query)
     using = "delta" if query.table.startswith("delta") else "iceberg"
+    if using == "iceberg" and is_marked and RUNNING < (4, 0):
+        pytest.skip("Iceberg for Spark 3.5 ignores snapshot properties in MERGE")
     if using == "iceberg":
         query.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
     query.spark.sql(f"CREATE TABLE {target} (time TIMESTAMP, number INT) USING {using}")

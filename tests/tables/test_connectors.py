@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
+pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 
 
 def test_delta_appends_a_transaction_once_and_keeps_its_metadata(

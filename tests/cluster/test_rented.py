@@ -1,0 +1,148 @@
+"""Spark that is rented: a Connect server without this package, and a client that may do little."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from examples.trials.connect_server import connect_server, plain_python
+from examples.trials.kafka import Broker
+from examples.trials.spark_programs import SparkProgram
+from noted_time import Mark, StreamCut
+from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from tests.support.served import Served
+
+pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("rented Spark")]
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "managed-spark.md"
+
+PLAIN = ("confluent_kafka", "obstore")
+"""What a client with this package alone cannot import."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Give the address of the tests' server."""
+    with connect_server(tmp_path_factory.mktemp("rented")) as remote:
+        yield remote
+
+
+class Rented:
+    """A topic of two partitions with the topic of its marks, and clients that count it."""
+
+    def __init__(self, broker: Broker, remote: str, directory: Path) -> None:
+        self.broker, self._directory = broker, directory
+        self.topic = f"clock-{uuid4().hex[:8]}"
+        self._asked = {
+            "remote": remote,
+            "topic": self.topic,
+            "bootstrap": broker.address,
+            "checkpoint": str(directory / "checkpoint"),
+            "output": str(directory / "output"),
+        }
+        self._clients = 0
+        self.ends = {0: 0, 1: 0}
+        broker.create(self.topic)
+        broker.create(noted_topic_of(self.topic), 1)
+
+    def write(self, *seconds: int) -> None:
+        """Write a record of each second to both partitions."""
+        self.broker.send(self.topic, [(p, "x", 1000 * each) for each in seconds for p in self.ends])
+        self.ends = {partition: end + len(seconds) for partition, end in self.ends.items()}
+
+    def mark(self, second: int, *, final: bool = False, stream: str = "", of: str = "") -> None:
+        """Write a mark of all that is written, as a relay would; perhaps `of` another topic."""
+        lower = 1000 * second
+        mark = Mark(1, lower, lower, StreamCut(self.ends), 0, final=final)
+        record = NotedRecord(stream or self.topic, "9f", "default", of or None, mark)
+        self.broker.send(noted_topic_of(self.topic), [(0, record.value, 0)], "default")
+
+    def count(self, how: str = "marked", lacking: tuple[str, ...] = PLAIN, **asked: Any) -> Any:  # noqa: ANN401
+        """Return what a client of its own has counted so far, or its error."""
+        self._clients += 1
+        log = self._directory / f"client-{self._clients}.log"
+        asked = {**self._asked, "count": how, "lacking": lacking, **asked}
+        self.client = SparkProgram("rented", asked, log)
+        return json.loads(self.client.finish())
+
+
+@pytest.fixture
+def rented(broker: Broker, server: str, tmp_path: Path) -> Rented:
+    """Return a topic without a record."""
+    return Rented(broker, server, tmp_path)
+
+
+def test_the_server_has_nothing_of_this_package() -> None:
+    """Its Python cannot import it."""
+    code = "import noted_time"
+    tried = subprocess.run([plain_python(), "-I", "-c", code], capture_output=True, check=False)
+
+    assert b"No module named 'noted_time'" in tried.stderr
+
+
+def test_windows_are_counted_by_their_marks_and_after_a_restart(rented: Rented) -> None:
+    """With the client's package alone; which topic marks are of is not known, and it says so."""
+    rented.write(1, 2)
+    rented.mark(2)
+    first = rented.count()
+    rented.write(2, 3)
+    rented.mark(3)
+
+    assert (first, rented.count()) == ([[1, 2]], [[1, 2], [2, 4]])
+    assert rented.client.has_said("whether marks are of another topic is not known")
+
+
+def test_a_seal_closes_the_last_window(rented: Rented) -> None:
+    """Nothing follows it."""
+    rented.write(1)
+    rented.mark(1, final=True)
+
+    assert rented.count() == [[1, 2]]
+
+
+def test_a_mark_of_another_stream_fails_the_query(rented: Rented) -> None:
+    """Before a row is judged by it."""
+    rented.write(1)
+    rented.mark(2, stream="trains")
+
+    assert "is of stream trains" in rented.count()
+
+
+def test_a_mark_of_another_topic_fails_a_query_whose_client_asks_the_broker(rented: Rented) -> None:
+    """The broker knows the topic's id, and the mark has another."""
+    rented.write(1)
+    rented.mark(2, of="a-b")
+
+    assert "is of a topic with the id a-b" in rented.count(lacking=(), client={})
+
+
+def test_the_pages_lines_count_without_the_package(rented: Rented) -> None:
+    """As printed; and a record that is no mark of the stream fails the query."""
+    code = PAGE.read_text().rpartition("```python\n")[2].partition("```")[0]
+    lacking = ("noted_time", "spark_integration")
+    rented.write(1, 2)
+    rented.mark(2)
+    counted = rented.count("printed", lacking, code=code)
+    rented.mark(3, stream="trains")
+
+    assert counted == [[1, 2]]
+    assert f"has no mark of {rented.topic} at offset 1" in rented.count(
+        "printed", lacking, code=code
+    )
+
+
+def test_a_complete_window_is_read_over_connect(rented: Rented, guarded: Served) -> None:
+    """The client asks broker and controller, so it needs the Kafka client."""
+    rented.write(1, 2)
+    guarded.stream(rented.topic).note("w", 2000, rented.ends)
+
+    window = [1000, 2000]
+    found = rented.count("complete", (), url=guarded.url, token=guarded.token, window=window)
+
+    assert found == [[1, 2]]

@@ -1,0 +1,109 @@
+"""A client of rented Spark, under the rules of such platforms: it prints what it counted as JSON.
+
+It cannot import what is `lacking`, has no variables and a session that refuses settings, and its
+queries end with what there is. The function of `count` of its name gives the seconds that are over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+REFUSED = ("spark.jars", "spark.executorEnv.", "spark.sql.streaming.")
+"""How the settings begin that can neither be read nor set: PySpark itself reads others."""
+
+Asked = Mapping[str, Any]
+
+
+def impose(spark: SparkSession, asked: Asked) -> None:
+    """Refuse imports and settings, as Databricks' standard and serverless compute do."""
+    for name in [name for name in os.environ if name.startswith("NOTED_TIME_")]:
+        del os.environ[name]
+    for name in asked["lacking"]:
+        sys.modules[name] = None  # type: ignore[assignment]
+    conf = type(spark.conf)
+    conf.get, conf.set = _refusing(conf.get), _refusing(conf.set)  # type: ignore[method-assign]
+
+
+def _refusing(method: Callable[..., Any]) -> Callable[..., Any]:
+    def call(conf: Any, key: str, *given: Any) -> Any:  # noqa: ANN401 - as Spark's
+        if key.startswith(REFUSED):
+            raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] Configuration {key} is not available.")
+        return method(conf, key, *given)
+
+    return call
+
+
+def marked(spark: SparkSession, asked: Asked) -> DataFrame:
+    """Count a topic under the marks beside it, and return what the query has given out so far."""
+    from spark_integration import KafkaRecords, WatermarkPolicy, read_noted_kafka  # noqa: PLC0415
+
+    events = read_noted_kafka(
+        spark,
+        KafkaRecords(asked["topic"], asked["bootstrap"], client=asked.get("client")),
+        event_time="timestamp",
+        marks="topic",
+        policy=WatermarkPolicy(strict=False),
+    )
+    return given_out(spark, per_second(events), asked)
+
+
+def complete(spark: SparkSession, asked: Asked) -> DataFrame:
+    """Count a window of time of a topic, once it is complete."""
+    from spark_integration import KafkaRecords, Noted, read_complete_kafka  # noqa: PLC0415
+
+    return per_second(
+        read_complete_kafka(
+            spark,
+            KafkaRecords(asked["topic"], asked["bootstrap"]),
+            Noted(asked["url"], token=asked["token"]),
+            *asked["window"],
+            event_time="timestamp",
+        )
+    )
+
+
+def printed(spark: SparkSession, asked: Asked) -> DataFrame:
+    """Count a topic by what a page prints, without this package."""
+    names = {"spark": spark, "bootstrap": asked["bootstrap"], "topic": asked["topic"]}
+    exec(asked["code"], names)  # noqa: S102 - what the page prints
+    return given_out(spark, per_second(names["events"]), asked)
+
+
+def per_second(events: DataFrame) -> DataFrame:
+    """Return (start of the second, count)."""
+    counts = events.groupBy(F.window("timestamp", "1 second")).count()
+    return counts.select(F.unix_seconds("window.start").alias("second"), "count")
+
+
+def given_out(spark: SparkSession, counts: DataFrame, asked: Asked) -> DataFrame:
+    """Have a query read what there is, and return all that it has written."""
+    writer = counts.writeStream.format("parquet").option("checkpointLocation", asked["checkpoint"])
+    query = writer.trigger(availableNow=True).start(asked["output"])
+    query.awaitTermination()
+    return spark.read.schema("second LONG, count LONG").parquet(asked["output"])
+
+
+def main(asked: Asked) -> None:
+    """Count, and print the seconds and their counts, or the error."""
+    spark = SparkSession.builder.remote(asked["remote"]).getOrCreate()
+    impose(spark, asked)
+    count = {"marked": marked, "complete": complete, "printed": printed}[asked["count"]]
+    try:
+        found: Any = sorted(map(tuple, count(spark, asked).collect()))
+    except Exception as error:  # noqa: BLE001 - whatever a test expects
+        traceback.print_exc()
+        found = str(error)
+    sys.stdout.write(f"{json.dumps(found)}\n")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
