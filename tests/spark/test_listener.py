@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from pyspark.sql.streaming.listener import QueryTerminatedEvent
+from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent
 
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
@@ -52,6 +52,19 @@ def test_a_topic_counts_though_the_source_reads_others_too(
     offset = '{"flights": {"0": 3}, "landings": {"0": 9}}'
 
     assert _position([offset], listener._position_of) == {0: 3}
+
+
+def test_only_the_query_of_the_name_is_reported(controller: Served) -> None:
+    """A session has others that read the stream."""
+    controller.create("flights")
+    listener = PositionListener(controller.url, "flights", "g", "r", query_name="loader")
+    for name, end in ("loader", 3), ("other", 9):
+        source = SimpleNamespace(endOffset=f'{{"flights": {{"0": {end}}}}}')
+        progress = SimpleNamespace(id=name, name=name, sources=[source])
+        listener.onQueryProgress(cast("QueryProgressEvent", SimpleNamespace(progress=progress)))
+    listener.close()
+
+    assert controller.reported("flights", "g") == ({"0": 3}, ["r"])
 
 
 @pytest.mark.usefixtures("listener")
