@@ -48,7 +48,6 @@ def test_a_stream_is_sealed_with_what_is_given(run: Commands, stream: str) -> No
     assert (done.status, done.err.splitlines()) == (
         0,
         [
-            f"{stream} has 2 live, 0 idle, 0 finished, 0 excluded writers.",
             f"{stream} is sealed at 0:9 1:4.",
             "The last mark of default is at 50.",
             "Never noted a time, so it is unknown how far they wrote: DL.",
