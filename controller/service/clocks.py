@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from controller.aggregation.draft import Moment
@@ -25,13 +24,10 @@ class Clocks:
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
     _served_at: int | None = None
-    _wall: int = 0
 
     def read(self) -> Moment:
-        """Read all three at once; if the wall clock cannot be read, its last reading stands."""
-        with suppress(OverflowError):  # beyond the year 2262, where 64 bits of ns end
-            self._wall = self.wall_ms()
-        return Moment(self.service.now, self._wall, self.steady_ms())
+        """Read all three at once."""
+        return Moment(self.service.now, self.wall_ms(), self.steady_ms())
 
     def serve(self) -> None:
         """Count the time since the last call as served, at most a step."""

@@ -178,9 +178,7 @@ class LongPolls:
             history = stream.history(domain)
             is_over = history.last_seq != after or stream.final_cut is not None
             awaited = _awaited(stream, domain, "seq", after + 1)
-            if is_over or not await self._notified(
-                awaited, deadline - monotonic(), is_admin=is_admin
-            ):
+            if is_over or not await self._notified(awaited, deadline, is_admin=is_admin):
                 running = stream.aggregator.domains[awaited.domain]
                 return NewMarks(stream, history, running.is_quiet)
 
@@ -208,9 +206,7 @@ class LongPolls:
             except NotCompleteYet:
                 is_over = stream.final_cut is not None
                 awaited = _awaited(stream, domain, "lower", complete_to)
-                if is_over or not await self._notified(
-                    awaited, deadline - monotonic(), is_admin=is_admin
-                ):
+                if is_over or not await self._notified(awaited, deadline, is_admin=is_admin):
                     raise
 
     async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
@@ -242,13 +238,12 @@ class LongPolls:
                 awaited = _awaited(stream, domain, "seq", history.last_seq + 1)
             else:
                 awaited = _awaited(stream, domain, "lower", tiling.first_end(after))
-            if is_over or not await self._notified(
-                awaited, deadline - monotonic(), is_admin=is_admin
-            ):
+            if is_over or not await self._notified(awaited, deadline, is_admin=is_admin):
                 return CompleteWindows(stream, chain(first, found))
 
-    async def _notified(self, awaited: Awaited, seconds: float, *, is_admin: bool) -> bool:
-        """Wait until there is such a mark; false when `seconds` passed or at the shutdown."""
+    async def _notified(self, awaited: Awaited, deadline: float, *, is_admin: bool) -> bool:
+        """Wait until there is such a mark; false at the deadline or at the shutdown."""
+        seconds = deadline - monotonic()
         if seconds <= 0:
             return False
         if self._waiting >= self._most and not is_admin:

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time as clock
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from rich.text import Text
 
 from noted_time import Conflict, Rejected, Unreachable
 from noted_time.client import Json, stream_path
-from noted_time.values import UNIX_MS, duration_ms, shown_seconds, shown_time
+from noted_time.values import duration_ms, shown_seconds, shown_time
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.terminal.options import NONE, DomainOption, LimitOption, Stream, offsets, option
 from noted_time_cli.terminal.output import console, echo, escaped, print_table, table
@@ -39,8 +40,6 @@ SEGMENTS: Columns = {
 }
 
 LEAST_MS = 100
-LAG_MS, LAG_STEPS = 900_000, 30
-BARS = "▁▂▃▄▅▆▇█"
 TERMINATED = 128 + signal.SIGTERM
 
 
@@ -77,7 +76,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     query["position"] = json.dumps(offsets(position)) if position else None
     found = call.ask("GET", stream_path(stream, "explain"), query=query)
     if not call.prints(found):
-        _print(found, found["sentences"])
+        _print(found)
 
 
 @partial(calls, prints=False)
@@ -91,7 +90,7 @@ def watch(
     ] = "1s",
     limit: LimitOption = 20,
 ) -> None:
-    """Watch a stream: what `explain` says, kept up to date, and the lag of the last 15 minutes.
+    """Watch a stream: what `explain` says, kept up to date.
 
     Runs until Ctrl-C. While no controller answers it says so, shows what was known last, and
     continues trying. If the output is not a terminal, it prints this once and ends.
@@ -102,44 +101,11 @@ def watch(
     if every_ms < LEAST_MS:
         raise Rejected(f"--every {every} is too short: use 100ms or more")
     query = {"domain": domain, "limit": limit}
+    look = partial(call.ask, "GET", stream_path(stream, "explain"), query=query)
     if console().is_dumb_terminal or not sys.stdout.isatty():
-        _print(*_now(call, stream, query))
+        _print(look())
     else:
-        _live(call, stream, query, every_ms / 1000)
-
-
-def _now(call: Caller, stream: str, query: Json) -> tuple[Json, list[str]]:
-    """Return the explanation, and its sentences with the lag."""
-    found = call.ask("GET", stream_path(stream, "explain"), query=query)
-    of_lag = {"domain": query["domain"], "from": found["now"] - LAG_MS, "points": 200}
-    lag = lag_line(call.ask("GET", stream_path(stream, "history"), query=of_lag))
-    return found, [*found["sentences"], *([lag] if lag else [])]
-
-
-def lag_line(history: Json) -> str | None:
-    """Return how far the watermark was behind the clock; `None` if its times are not Unix ms.
-
-    >>> ten = 1357034400000
-    >>> marks = [{"at": ten - 600_000, "lower": ten - 660_000}]
-    >>> lag_line({"now": ten, "before": ten - 930_000, "points": marks})
-    'Lag of the last 15 minutes: ▁▁▂▂▂▃▃▃▄▁▁▂▂▂▃▃▃▄▄▄▅▅▅▆▆▆▇▇▇█, now 11m, at most 11m.'
-    """
-    now, lower, lags = history["now"], history["before"], list[int | None]()
-    points = list(reversed(history["points"]))
-    for moment in range(now - LAG_MS + LAG_MS // LAG_STEPS, now + 1, LAG_MS // LAG_STEPS):
-        while points and points[-1]["at"] <= moment:
-            lower = points.pop()["lower"]
-        is_unix = lower is not None and lower in UNIX_MS
-        lags.append(max(0, moment - lower) if is_unix else None)
-    known = [lag for lag in lags if lag is not None]
-    if not known or lags[-1] is None:
-        return None
-    most = max(1, *known)
-    bars = "".join(" " if lag is None else BARS[lag * (len(BARS) - 1) // most] for lag in lags)
-    return (
-        f"Lag of the last {LAG_MS // 60_000} minutes: {bars}, now {shown_seconds(lags[-1])}, "
-        f"at most {shown_seconds(most)}."
-    )
+        _live(look, every_ms / 1000)
 
 
 def _holders(found: Json) -> list[Json]:
@@ -148,8 +114,8 @@ def _holders(found: Json) -> list[Json]:
     return [each | {"lower_without": without.get(each["writer"])} for each in found["waiting_for"]]
 
 
-def _print(found: Json, sentences: list[str]) -> None:
-    for sentence in sentences:
+def _print(found: Json) -> None:
+    for sentence in found["sentences"]:
         echo(sentence)
     if (reader := found.get("reader")) and reader["waiting_for"]:
         print_table(SEGMENTS, reader["waiting_for"])
@@ -157,7 +123,7 @@ def _print(found: Json, sentences: list[str]) -> None:
         print_table(HOLDERS, _holders(found))
 
 
-def _live(call: Caller, stream: str, query: Json, every_s: float) -> None:
+def _live(look: Callable[[], Json], every_s: float) -> None:
     """Show it until Ctrl-C, on a screen of its own; then leave the last state behind."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # so that the screen is restored
     shown: RenderableType = Text("Waiting for an answer.")
@@ -167,8 +133,8 @@ def _live(call: Caller, stream: str, query: Json, every_s: float) -> None:
             while True:
                 pause_s = every_s
                 try:
-                    found, sentences = _now(call, stream, query)
-                    said = Text("\n".join(map(escaped, sentences)))
+                    found = look()
+                    said = Text("\n".join(map(escaped, found["sentences"])))
                     shown = Group(said, table(HOLDERS, _holders(found)))
                     answered_at = clock.monotonic()
                     live.update(shown, refresh=True)

@@ -14,7 +14,7 @@ from controller.service.controller import Controller
 from controller.service.intervals import Intervals
 from controller.service.polls import AT_A_TIME, Awaited, LongPollNotifier, NewMarks
 from controller.store.port import StreamRecord
-from noted_time import Accepted, Mark, Note, StreamCut, StreamSettings
+from noted_time import Mark, Note, StreamCut, StreamSettings
 from noted_time.values import UnknownStream
 from tests.support.controllers import (
     GivenTime,
@@ -72,28 +72,6 @@ async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
         await until(lambda: len(marks_of(controller)) == 2)
 
         assert [mark.lower for mark in marks_of(controller)] == [1, 2]
-
-
-async def test_a_clock_that_cannot_be_read_fails_nothing(
-    memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Python reads none beyond the year 2262: its last reading stands until the clock is right."""
-
-    def too_large() -> int:
-        raise OverflowError("timestamp too large")
-
-    async with serving(memory, mark_interval_ms=0) as controller:
-        await deliver(controller, Note("a", 5))
-        with monkeypatch.context() as patched:
-            patched.setattr("controller.service.clocks.time.time_ns", too_large)
-            during = await deliver(controller, Note("a", 6))
-        after = await deliver(controller, Note("a", 7))
-        written = [mark.written_at for mark in marks_of(controller)]
-
-    assert ([*during, *after], written[0] == written[1] <= written[2]) == (
-        [Accepted(6), Accepted(7)],
-        True,
-    )
 
 
 async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: GivenTime) -> None:

@@ -43,40 +43,21 @@ HEADERS: Mapping[str, str] = {
     ),
     "referrer-policy": "no-referrer",
 }
-NOT_MODIFIED = 304
 
 
 class Page(NamedTuple):
-    """A page as it is sent; the tag is of its content, the same on every replica."""
+    """A page as it is sent; `ends` is how the name of its file does."""
 
     body: bytes
-    media_type: str
-    caching: str
-    tag: str
-
-    @classmethod
-    def of(cls, body: bytes, ends: str, caching: str = FOREVER) -> Page:
-        """Return the page with its tag; `ends` is how the name of its file does.
-
-        >>> Page.of(b"", "css").tag
-        '"e3b0c44298fc1c14"'
-        """
-        return cls(body, TYPES[ends], caching, f'"{sha256(body).hexdigest()[:16]}"')
-
-    def answer(self, request: Request) -> Response:
-        """Return the page, or a 304 if the caller has it already."""
-        headers = {**HEADERS, "cache-control": self.caching, "etag": self.tag}
-        known = request.headers.get("if-none-match", "").replace("W/", "").split(",")
-        if self.tag in map(str.strip, known):
-            return Response(status_code=NOT_MODIFIED, headers=headers)
-        return Response(self.body, headers=headers, media_type=self.media_type)
+    ends: str
+    caching: str = FOREVER
 
 
 NAMED = f'"{ASSETS[1:]}'.encode()
 PAGES: Mapping[str, Page] = {
-    "/": Page.of(FILES[INDEX].replace(NAMED, NAMED + f"{VERSION}/".encode()), "html", FRESH),
+    "/": Page(FILES[INDEX].replace(NAMED, NAMED + f"{VERSION}/".encode()), "html", FRESH),
     **{
-        f"{ASSETS}{VERSION}/{name}": Page.of(body, name.rpartition(".")[2])
+        f"{ASSETS}{VERSION}/{name}": Page(body, name.rpartition(".")[2])
         for name, body in FILES.items()
         if name != INDEX
     },
@@ -88,7 +69,9 @@ router = APIRouter(include_in_schema=False)
 
 async def file(request: Request) -> Response:
     """Return the file of that path."""
-    return PAGES[request.url.path].answer(request)
+    body, ends, caching = PAGES[request.url.path]
+    headers = {**HEADERS, "cache-control": caching}
+    return Response(body, headers=headers, media_type=TYPES[ends])
 
 
 for each in PAGES:

@@ -54,24 +54,6 @@ async def test_a_page_is_served_with_headers_that_bind_it(call: Caller, path: st
 
 
 @pytest.mark.parametrize("path", TYPES)
-async def test_what_a_browser_has_already_is_not_sent_again(call: Caller, path: str) -> None:
-    """The tag shows it, weakened by a proxy or not; another tag gets the page."""
-    tag = (await call.get(path)).headers["etag"]
-    shown = [tag, f"W/{tag}", f'"x", {tag}', '"x"']
-    answers = [
-        await call.client.request("GET", path, headers={"if-none-match": each}) for each in shown
-    ]
-
-    assert [(each.status_code, bool(each.content)) for each in answers] == [
-        (304, False),
-        (304, False),
-        (304, False),
-        (200, True),
-    ]
-    assert {each.headers["content-security-policy"] for each in answers} == {POLICY}
-
-
-@pytest.mark.parametrize("path", TYPES)
 async def test_a_page_is_only_looked_at(call: Caller, path: str) -> None:
     """By GET and HEAD; its query means nothing."""
     statuses = [
