@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from benchmarks.asking import Connection, put
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import Server, bare_server, controller
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-from noted_time_cli.bench.load import LoadConnection, LoadResult, drive, put
+from noted_time_cli.bench.load import LoadResult, drive
 
 if TYPE_CHECKING:
     from benchmarks.processes import Server
@@ -102,7 +103,7 @@ def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figur
 
 def create_stream(server: Server, stream: str, settings: bytes = b"{}") -> None:
     """Create the stream; raises `WrongResult` if the controller does not."""
-    connection = LoadConnection(server.port)
+    connection = Connection(server.port)
     answer = connection.ask(put(f"/v1/streams/{stream}", settings))
     connection.close()
     if not answer.startswith(b"HTTP/1.1 201 "):

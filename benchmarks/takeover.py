@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from signal import SIGKILL, SIGSTOP, Signals
 from typing import TYPE_CHECKING
 
+from benchmarks.asking import Connection, get
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.visible_marks import Turns
-from noted_time_cli.bench.load import ACCEPTED, LoadConnection, get
+from noted_time_cli.bench.load import ACCEPTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
     for _ in range(WARM):
         _accepted(pair.servers[0], turns.next())
     note, owner = turns.next(), pair.owner()
-    under_way = LoadConnection(owner.port)
+    under_way = Connection(owner.port)
     under_way.socket.sendall(note)
     owner.process.send_signal(how)
     lost = time.monotonic()
@@ -126,7 +127,7 @@ def _wait_for_mark(server: Server, lower: int) -> None:
 
 
 def _asked(server: Server, request: bytes) -> bytes:
-    connection = LoadConnection(server.port)
+    connection = Connection(server.port)
     try:
         return connection.ask(request)
     finally:
@@ -156,7 +157,7 @@ def _owner_of(servers: Sequence[Server]) -> int:
 
 def _metrics(server: Server) -> dict[str, float]:
     """Return a server's metrics, each value by its name with its labels."""
-    connection = LoadConnection(server.port)
+    connection = Connection(server.port)
     text = connection.ask(get("/metrics")).partition(b"\r\n\r\n")[2].decode()
     connection.close()
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
