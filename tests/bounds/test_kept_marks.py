@@ -129,16 +129,6 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
         assert (seqs(controller), stored) == (kept, kept)
 
 
-async def test_a_cut_that_crosses_a_mark_does_not_reach_it(memory: WatchedMemory) -> None:
-    """A missing segment counts as read to 0."""
-    async with serving(memory) as controller:
-        await made(controller, upto=2)
-        await deliver(controller, Note("a", 3, {0: 30, 1: 5}), Note("a", 4, {0: 40, 1: 6}))
-        await controller.change("s", operations.truncate, ANONYMOUS, {0: 1000, 1: 5})
-
-        assert seqs(controller) == [3, 4]
-
-
 async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
     memory: WatchedMemory,
 ) -> None:

@@ -214,17 +214,6 @@ def test_wait_ends_well_when_the_stream_is_complete(
     assert (waited.status, waited.out) == (0, said)
 
 
-def test_wait_hears_of_a_mark_that_comes_later(run: Commands, served: Served, stream: str) -> None:
-    """It asks until the stream is complete."""
-    note(served, stream, a=TEN - 1)
-    later = threading.Timer(0.3, note, (served, stream), {"a": TEN})
-    later.start()
-    waited = run("wait", stream, str(TEN), "--timeout", "30s", "--json")
-    later.join()
-
-    assert (waited.status, waited.json["seq"], waited.json["lower"]) == (0, 2, TEN)
-
-
 def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, stream: str) -> None:
     """As timeout(1) does; the sentence gives the stream's time."""
     note(served, stream, a=TEN - 1000)

@@ -2,25 +2,18 @@
 
 import json
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from tests.cli.conftest import Commands
+from tests.support.calls import TEN
 from tests.support.served import Served
-
-TEN = 1_357_034_400_000
 
 
 @pytest.fixture
 def stream(served: Served) -> str:
-    """Return a stream with two marks: 10:00 at {0: 10, 1: 4}, a minute later at {0: 20, 1: 4}."""
-    name = uuid4().hex
-    served.create(name)
-    for minute, position in enumerate([{"0": 10, "1": 4}, {"0": 20}]):
-        note = {"writer": "shop", "time": TEN + minute * 60_000, "position": position}
-        served.call("POST", f"/{name}/notes", {"notes": [note]})
-    return name
+    """Return a stream with two marks, at 10:00 and a minute later."""
+    return served.two_minutes()
 
 
 @pytest.mark.parametrize(

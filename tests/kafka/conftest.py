@@ -1,5 +1,6 @@
 """What the tests of Kafka share."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ Start = Callable[..., KafkaNotedProducer]
 @pytest.fixture
 def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
     """Return a topic of two partitions, named like the test, with its stream."""
-    name = str(request.node.name)
+    name = re.sub(r"\W", "_", request.node.name)
     broker.create(name, 2)
     served.make(name)
     return name

@@ -2,14 +2,12 @@
 
 import json
 import random
-import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from examples.ports import free_port
 from examples.trials.kafka import Broker, Record
 from noted_time import NotObservable, Rejected, Unreachable
 from noted_time.kafka.topic import Topic, TopicLook
@@ -289,18 +287,6 @@ def test_partitions_may_be_chosen(broker: Broker) -> None:
 # What is seen of a topic, on a real broker
 
 
-def test_only_the_id_tells_that_a_topic_was_created_again(broker: Broker) -> None:
-    """Its ends may be those of before."""
-    looks = []
-    for _ in range(2):
-        broker.create("again", 2)
-        broker.send("again", [(0, "a", 1000)])
-        looks.append(Topic(broker.config, "again").look())
-
-    assert [look.ends for look in looks] == [{0: 1, 1: 0}] * 2
-    assert looks[0].id != looks[1].id
-
-
 def test_committed_ends_stop_at_an_open_transaction(broker: Broker) -> None:
     """Until it is ended, or its producer's name is taken over."""
     broker.create("open", 1)
@@ -372,18 +358,3 @@ def test_a_topic_that_may_not_be_described_is_refused(broker: Broker) -> None:
 
     with pytest.raises(Rejected, match="topic 'hidden': grant it the operation DESCRIBE"):
         Topic(broker.config, "hidden").look()
-
-
-def test_what_is_not_there_is_named(broker: Broker) -> None:
-    """A topic by its name, a broker by its address, within the time given."""
-    with pytest.raises(Rejected, match=r"no Kafka topic 'flihgts' at 127\.0\.0\.1"):
-        Topic(broker.config, "flihgts").look()
-    nowhere = f"127.0.0.1:{free_port()}"
-    begun = time.monotonic()
-    with pytest.raises(Unreachable, match=nowhere):
-        Topic({"bootstrap.servers": nowhere}, "flights").look(timeout_s=1)
-    assert time.monotonic() - begun < 30
-    with pytest.raises(Rejected, match=r"names no bootstrap\.servers"):
-        Topic({}, "flights")
-    with pytest.raises(Rejected, match="refuses its configuration"):
-        Topic({**broker.config, "security.protocol": "none"}, "flights")

@@ -66,10 +66,12 @@ def test_each_method_of_confluents_producer_is_there_with_its_parameters() -> No
     assert ours == theirs
 
 
-def begins_once_it_is_back(
-    server: Broker | Served, broker: Broker, served: Served, start: Start
+@pytest.mark.parametrize("away", ["broker", "served"])
+def test_events_and_notes_wait_for_a_broker_or_a_controller_that_is_away(
+    broker: Broker, served: Served, start: Start, away: str
 ) -> None:
-    """Produce and note while a server is away; all is delivered, in its order, once it is back."""
+    """At most so many, in their order; the constructor returns at once."""
+    server = broker if away == "broker" else served
     reports: list[KafkaError | None] = []
     server.stop()
     producer = start(config={"queue.buffering.max.messages": 4}, wait=0)
@@ -94,20 +96,6 @@ def begins_once_it_is_back(
     assert reports == [None] * 3
     verdict = judged(broker, topic, controller=served)
     assert (verdict.records, verdict.violations) == (3, ())
-
-
-def test_events_and_notes_wait_for_a_controller_that_is_away(
-    broker: Broker, served: Served, start: Start
-) -> None:
-    """At most so many; the constructor returns at once, and nothing is sent before the join."""
-    begins_once_it_is_back(served, broker, served, start)
-
-
-def test_events_and_notes_wait_for_a_broker_that_is_away(
-    broker: Broker, served: Served, start: Start
-) -> None:
-    """Also if it is away for longer than a blocking begin would wait."""
-    begins_once_it_is_back(broker, broker, served, start)
 
 
 def test_a_burst_that_meets_the_begin_is_sent_in_its_order(

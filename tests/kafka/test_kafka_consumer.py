@@ -185,19 +185,6 @@ def died(flights: Flights, read: int, **settings: object) -> None:
     one.reader.close()
 
 
-def test_a_successor_of_a_group_without_a_commit_begins_where_kafka_does(flights: Flights) -> None:
-    """What the dead consumer had processed comes again, so the window is before it."""
-    flights.send(1, 5)
-    flights.served.note(flights.topic, 1004, {"0": 4})
-    died(flights, 4)
-    with flights.consumer("two") as two:
-        wait_until(two.reader.last_mark)
-        first = values(two, 1)
-        window = two.get_time_window()
-
-        assert (first, two.reader.position, window.lower) == ([b"0.0"], {0: 0}, None)
-
-
 BEGINS = [("earliest", 2), ("Smallest", 2), ("latest", 5), ("largest", 5), ("error", 0)]
 
 

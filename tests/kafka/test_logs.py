@@ -123,19 +123,6 @@ def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
     assert after[0]["session"] == before[0]["session"]
 
 
-def test_a_topic_that_was_created_again_and_has_outgrown_the_offsets_is_another_log(
-    broker: Broker, served: Served, topic: str, noted: KafkaNotedProducer
-) -> None:
-    """Which no offset tells."""
-    noted.close()
-    broker.create(topic, 2)
-    broker.send(topic, [(0, "a", NOON)] * 10)
-
-    with pytest.raises(AnotherLog, match="one that was created again a new one"):
-        KafkaNotedProducer(broker.config, topic, served.url, "berlin")
-    assert served.get(f"{topic}/explain")["lower"] == NOON + 1
-
-
 @pytest.mark.usefixtures("noted")
 def test_readers_and_a_relay_of_a_mirror_are_refused(
     broker: Broker, served: Served, topic: str, mirror: str

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import httpx
 from hypothesis import strategies as st
 
 from noted_time import Mark, ScaleEvent, StreamCut
@@ -10,6 +11,7 @@ from noted_time.values import join_into
 from reader_client.asking import answers
 from reader_client.asking.answers import MarksRead, StreamRead
 from tests.support.http import as_json
+from tests.support.served import Served
 
 SEGMENTS = 3
 positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_size=SEGMENTS)
@@ -61,3 +63,11 @@ def marks_answer(
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
     }
     return answers.marks_answer(wire)
+
+
+def readers_of(served: Served, stream: str) -> object:
+    """Return the readers of the group `g`, `None` if it is not there."""
+    try:
+        return served.call("GET", f"/{stream}/reader-groups/g")["readers"]
+    except httpx.HTTPStatusError:
+        return None

@@ -19,6 +19,7 @@ from reader_client.asking.answers import stream_answer
 from reader_client.group import reporting
 from reader_client.marks.follower import Follower
 from reader_client.running.wakeup import News
+from tests.reader_client.answers import readers_of
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
@@ -173,10 +174,10 @@ def test_a_reader_that_was_taken_offline_reports_again(served: Served, stream: s
     """All it has read, as the controller knows none of it for the reader's any more."""
     with ReaderClient(served.url, stream, group="g", reader="r", refresh_ms=20) as client:
         client.advance({0: 100, 1: 7})
-        eventually(lambda: _readers(served, stream), {"r": {"0": 100, "1": 7}})
+        eventually(lambda: readers_of(served, stream), {"r": {"0": 100, "1": 7}})
         served.call("POST", f"/{stream}/reader-groups/g/readers/r/offline", {"position": {}})
 
-        eventually(lambda: _readers(served, stream), {"r": {"0": 100, "1": 7}})
+        eventually(lambda: readers_of(served, stream), {"r": {"0": 100, "1": 7}})
 
 
 @pytest.mark.parametrize("call", ["offline", "close"])
@@ -210,7 +211,7 @@ def test_a_reader_that_went_offline_stays_so(served: Served, stream: str) -> Non
         client.offline()
         tried = len(network.bodies)
         eventually(lambda: len(network.bodies) > tried + 3, expected=True)
-        away = _readers(served, stream)
+        away = readers_of(served, stream)
         client.advance({0: 100})
         eventually(lambda: {"position": {"0": 100}} in network.bodies[tried:], expected=True)
 
@@ -324,10 +325,3 @@ def _close_at_line(client: ReaderClient, line: int) -> bool:
     finally:
         sys.settrace(None)
     return left > 0
-
-
-def _readers(served: Served, stream: str) -> object:
-    try:
-        return served.call("GET", f"/{stream}/reader-groups/g")["readers"]
-    except httpx.HTTPStatusError:
-        return None

@@ -18,6 +18,7 @@ from noted_time.client import Backoff
 from noted_time.values import UnknownDomain
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.marks.follower import Follower
+from tests.reader_client.answers import readers_of
 from tests.support.faults import Fault, Faults
 from tests.support.http import Caller, answering
 from tests.support.memory_store import MemoryStore
@@ -34,23 +35,6 @@ def reader(served: Served, stream: str, **options: Any) -> ReaderClient:  # noqa
     client = ReaderClient(served.url, stream, backoff=SOON, **options)
     client.catch_up()
     return client
-
-
-def test_a_reader_at_a_cut_has_read_up_to_its_lower(served: Served, stream: str) -> None:
-    """A position turns into the window of the marks around it."""
-    with reader(served, stream) as client:
-        client.advance({0: 100})
-
-        assert client.get_time_window() == TimeWindow(10, None, 1, None)
-
-
-def test_marks_are_followed_as_they_are_made(served: Served, stream: str) -> None:
-    """A mark made while the reader waits is known a moment later."""
-    with reader(served, stream) as client:
-        served.note(stream, 20, {"0": 200})
-        mark = client.wait_for(20, timeout=PATIENCE_S)
-
-    assert (mark.seq, mark.lower, dict(mark.cut.offsets)) == (2, 20, {0: 200})
 
 
 def test_a_position_accumulates(served: Served, stream: str) -> None:
@@ -141,22 +125,6 @@ def test_a_split_is_understood(served: Served, stream: str) -> None:
         assert client.get_time_window().lower == 20
 
 
-def test_a_window_stands_while_the_controller_is_away() -> None:
-    """The last known history keeps answering, and grows again when the controller is back."""
-    with Served() as served:
-        served.create("flights")
-        served.note("flights", 10, {"0": 100})
-        with reader(served, "flights") as client:
-            client.advance({0: 250})
-            served.stop()
-            away = client.get_time_window().lower
-            served.start()
-            served.note("flights", 20, {"0": 200})
-            client.wait_for(20, timeout=PATIENCE_S)
-
-            assert (away, client.get_time_window().lower) == (10, 20)
-
-
 @pytest.mark.parametrize("fault", ["no connection", "no answer", "busy", "nonsense"])
 def test_following_survives_a_failing_network(served: Served, stream: str, fault: Fault) -> None:
     """Whatever happens to the answers, the marks arrive in the end."""
@@ -165,7 +133,7 @@ def test_following_survives_a_failing_network(served: Served, stream: str, fault
         assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
 
 
-def test_a_group_has_the_window_of_all_its_readers(served: Served, stream: str) -> None:
+def test_a_group_has_the_window_of_all_itsreaders_of(served: Served, stream: str) -> None:
     """A reader gets the group's window, whichever segments are its own."""
     served.note(stream, 20, {"0": 100, "1": 50})
     with (
@@ -234,9 +202,9 @@ def test_reports_outlast_a_controller_that_is_away() -> None:
                 client.offline(timeout=0.1)
             client.advance({0: 50})
             served.start()
-            wait_until(lambda: _readers(served, "flights") not in (None, {"a": {}}))
+            wait_until(lambda: readers_of(served, "flights") not in (None, {"a": {}}))
 
-            assert _readers(served, "flights") == {"a": {"0": 50}}
+            assert readers_of(served, "flights") == {"a": {"0": 50}}
 
 
 def test_a_reader_of_a_stream_made_again_reports_again(served: Served, stream: str) -> None:
@@ -246,10 +214,10 @@ def test_a_reader_of_a_stream_made_again_reports_again(served: Served, stream: s
         served.call("DELETE", f"/{stream}")
         served.create(stream)
         client.advance({0: 3})
-        wait_until(lambda: _readers(served, stream) == {"a": {"0": 3}})
+        wait_until(lambda: readers_of(served, stream) == {"a": {"0": 3}})
         client.offline()
 
-        assert _readers(served, stream) == {}
+        assert readers_of(served, stream) == {}
 
 
 def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
@@ -281,13 +249,6 @@ def test_names_are_checked_before_anything_is_asked(served: Served) -> None:
         ReaderClient(served.url, "flights", group="a/b", reader="r")
     with pytest.raises(Rejected, match="a reader of a group needs both names"):
         ReaderClient(served.url, "flights", group="g")
-
-
-def _readers(served: Served, stream: str) -> object:
-    try:
-        return served.call("GET", f"/{stream}/reader-groups/g")["readers"]
-    except httpx.HTTPStatusError:
-        return None
 
 
 # The asyncio client against the real app, without a network between

@@ -17,11 +17,11 @@ from noted_time.client.waiting import NothingKnown, NotYet
 from noted_time.progress import ReadOffsets, offsets_of_json, to_look_up
 from reader_client import CompleteTo, complete_to
 from reader_client.asking.reached import UpTo, last_reached, reaches_mark
+from tests.support.calls import TEN
 from tests.support.served import Served
 from tests.support.streams import deliver, marks_of, stream_of
 
 HISTORIES = 1000
-TEN = 1_357_034_400_000
 EVERYTHING = 2**62
 
 
@@ -262,6 +262,12 @@ def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
     assert to_look_up({0: 9}, {0: 0, 1: 7, 2: 0}, {0: 9, 1: 7, 2: 3}) == {2: 0}
 
 
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Return a stream with two marks, at 10:00 and a minute later."""
+    return served.two_minutes()
+
+
 def test_a_position_is_turned_into_a_time(served: Served, stream: str) -> None:
     """With who is missing, and late rows, at the mark of that time."""
     late = {"rows": 2, "least": TEN - 60_000, "most": TEN - 1}
@@ -271,21 +277,6 @@ def test_a_position_is_turned_into_a_time(served: Served, stream: str) -> None:
     assert [type(each) for each in (found, whole)] == [CompleteTo, CompleteTo]
     assert [each.time for each in (found, whole)] == [TEN, TEN + 60_000]
     assert [each.writer for each in found.late.writers] == ["shop"]
-
-
-@pytest.mark.parametrize(
-    ("position", "says"),
-    [
-        ({0: 3}, "what was read reaches no mark yet"),
-        ({0: 20, 7: 2}, "partition 7 is unknown: stream"),
-    ],
-)
-def test_nothing_is_known_of_offsets_below_the_first_mark_or_elsewhere(
-    served: Served, stream: str, position: dict[int, int], says: str
-) -> None:
-    """And it is said why."""
-    with pytest.raises(NothingKnown, match=says):
-        complete_to(served.url, stream, position)
 
 
 def test_a_stream_of_times_alone_says_nothing_of_offsets(served: Served) -> None:
@@ -309,14 +300,3 @@ def test_offsets_of_another_log_are_refused(served: Served) -> None:
     with pytest.raises(AnotherLog, match="its positions are of log l-Nn"):
         complete_to(served.url, name, other)
     assert complete_to(served.url, name, {0: 10}).time == TEN
-
-
-@pytest.fixture
-def stream(served: Served) -> str:
-    """Return a stream with two marks: 10:00 at {0: 10, 1: 4}, a minute later at {0: 20, 1: 4}."""
-    name = uuid4().hex
-    served.create(name)
-    for minute, position in enumerate([{"0": 10, "1": 4}, {"0": 20}]):
-        note = {"writer": "shop", "time": TEN + minute * 60_000, "position": position}
-        served.call("POST", f"/{name}/notes", {"notes": [note]})
-    return name

@@ -104,17 +104,6 @@ def test_waiting_for_a_controller_that_is_away_names_it_when_time_is_up(
         wait(client, 0.05)
 
 
-def test_a_controller_that_went_away_is_named_when_time_is_up(served: Served, stream: str) -> None:
-    """Also if marks were known before."""
-    network = Faults()
-    client = ReaderClient(served.url, stream, backoff=SOON, wait_ms=20, transport=network)
-    with client:
-        client.catch_up()
-        network.planned = ["no connection"] * 1000
-        with pytest.raises(Unreachable, match=r"time 99 .* did not answer within 0\.2 s: no"):
-            client.wait_for(99, timeout=0.2)
-
-
 def test_a_controller_that_came_back_is_not_taken_for_away(served: Served, stream: str) -> None:
     """The first poll after a failure does not wait, so that its answer comes at once."""
     network = Faults("no connection", "no connection", "no connection")

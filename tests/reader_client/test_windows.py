@@ -228,24 +228,6 @@ def test_a_reader_of_a_group_goes_by_the_position_of_its_group(served: Served, t
         assert (one.next_segment(), one.lag().behind) == (1, 30)
 
 
-def test_merged_segments_come_nearly_in_the_order_of_time(served: Served, stream: str) -> None:
-    """Marks every 10 time units: no event comes before one of an earlier decade."""
-    ends = {0: 0, 1: 0}
-    for decade in range(2, 8):
-        ends = {0: ends[0] + 10 * (decade % 2), 1: ends[1] + 5}
-        served.note(stream, decade * 10, {"0": 100 + ends[0], "1": ends[1]})
-    with ReaderClient(served.url, stream) as reader:
-        reader.catch_up()
-        reader.advance({0: 100})
-        rows = {segment: iter(range(end)) for segment, end in ends.items()}
-        order = []
-        for segment, row in merged(rows, reader):
-            order.append(reader.segment_times()[segment])
-            reader.advance({segment: row + (101 if segment == 0 else 1)})
-
-    assert (order, len(order)) == (sorted(order, key=lambda time: time or 0), sum(ends.values()))
-
-
 class Chosen:
     """Answers from a list which segment is next, until the list ends."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
@@ -18,6 +19,8 @@ HTTP = httpx.Client(
 """A client of all controllers, which tests end now and then: it keeps no connection."""
 
 HOUR_MS = 3_600_000
+TEN = 1_357_034_400_000
+"""10:00 of a day in January."""
 
 
 def wire(position: dict[int, int]) -> dict[str, int]:
@@ -53,6 +56,15 @@ class Calls:
         if not answer.is_success:
             raise httpx.HTTPStatusError(answer.text, request=answer.request, response=answer)
         return dict(answer.json()) if answer.content else {}
+
+    def two_minutes(self) -> str:
+        """Make a stream with two marks: at 10:00 {0: 10, 1: 4}, a minute later {0: 20, 1: 4}."""
+        name = uuid4().hex
+        self.create(name)
+        for minute, position in enumerate([{"0": 10, "1": 4}, {"0": 20}]):
+            note = {"writer": "shop", "time": TEN + minute * 60_000, "position": position}
+            self.call("POST", f"/{name}/notes", {"notes": [note]})
+        return name
 
     def get(self, path: str, **query: Any) -> Json:  # noqa: ANN401 - any value
         """GET ``/v1/streams/<path>``."""

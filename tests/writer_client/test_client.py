@@ -99,23 +99,6 @@ def test_a_controller_that_asks_for_time_is_given_it(served: Served, stream: str
         assert time.monotonic() - began >= 1.0
 
 
-def test_notes_outlast_a_controller_that_is_away() -> None:
-    """What is noted while the controller is down arrives when it is back."""
-    with Served() as served:
-        served.create("flights")
-        with WriterClient(served.url, "flights", "UA", pace=Pace(backoff=SOON)) as client:
-            client.join()
-            client.flush()
-            served.stop()
-            client.note_time(5, {0: 10})
-            with pytest.raises(Unreachable, match=r"not durable within 0\.1 s"):
-                client.flush(timeout=0.1)
-            served.start()
-            client.flush()
-
-            assert served.writers("flights")["UA"]["times"] == {"default": 5}
-
-
 def test_a_flush_raises_what_was_refused(served: Served, stream: str) -> None:
     """A writer that was ahead learns its stored time, and continues."""
     with WriterClient(served.url, stream, "UA") as before:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from noted_time import ClientFailed, Rejected, Unreachable
+from noted_time.client import repeated_looks
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
@@ -116,6 +117,13 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have observers look at a log that went back for a tenth of a second."""
+    monkeypatch.setattr(repeated_looks, "PATIENCE_S", 0.1)
+
+
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
     """Emptied, or with fewer rows than before; the segment is named."""
@@ -133,6 +141,7 @@ def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
             noter.close()
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_log_recreated_between_two_observers_stops_the_second(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
@@ -176,35 +185,6 @@ def test_the_timeout_of_the_stream_is_warned_of_once_it_is_known(
 
     said = f"times out after {timeout_ms} ms and may be silent for 11000 ms"
     assert caplog.text.count(said) == warned
-
-
-def test_the_slowest_segment_decides_until_it_is_idle(
-    served: Served, stream: str, tmp_path: Path
-) -> None:
-    """The maximum over segments, which Spark takes, would make the rows of the slow one late."""
-    served.create(stream, max_time_ahead_ms=None)
-    clock = Now()
-    with WriterClient(served.url, stream, "observer") as client:
-        noter = EventTimeNoter(
-            client,
-            LogTimes(tmp_path, stream, "time"),
-            delay_ms=10,
-            idle_timeout_ms=5000,
-            clock=clock,
-        )
-        append(tmp_path, stream, 0, 500, 400)
-        append(tmp_path, stream, 1, 100)
-        for later in (0, 1000, 3000, 1500):
-            clock.now += later
-            if later == 1000:
-                append(tmp_path, stream, 0, 600)
-            noter.look()
-            client.flush()
-
-    assert marks(served, stream, "default") == [
-        (90, 500, {"0": 2, "1": 1}),
-        (590, 600, {"0": 3, "1": 1}),
-    ]
 
 
 def event_times(client: WriterClient, root: Path, clock: Now) -> EventTimeNoter:
@@ -263,23 +243,6 @@ def test_an_observer_whose_time_is_below_what_it_noted_joins_as_a_sign_of_life(
         ("live", None, {"0": 2}),
         ("live", 80, {"0": 5}),
     ]
-
-
-def test_a_segment_that_is_empty_so_far_is_waited_for(tmp_path: Path) -> None:
-    """Its first rows may be as old as any, until it is idle."""
-    clock, transport = Now(), Scripted()
-    (tmp_path / "flights" / "partition=1").mkdir(parents=True)
-    append(tmp_path, "flights", 0, 50)
-    with scripted(transport) as client:
-        times_of = LogTimes(tmp_path, "flights", "time")
-        noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=5000, clock=clock)
-        for later, time in ((0, 60), (4000, 70), (1000, 80)):
-            clock.now += later
-            append(tmp_path, "flights", 0, time)
-            noter.look()
-            client.flush()
-
-    assert [time for _, time, _ in noted(transport) if time is not None] == [80]
 
 
 def test_explain_names_the_segments_that_are_empty_while_they_are_waited_for(
