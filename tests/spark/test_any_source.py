@@ -111,17 +111,6 @@ def test_an_offset_log_in_an_object_store_moves_the_watermark(
         query.stop()
 
 
-def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
-    ticks: Ticks, output: QueryOutput
-) -> None:
-    """The offset log has two sources behind the marks, which cover one."""
-    both = ticks.watermarked(ticks.events().union(ticks.events()))
-    with pytest.raises(PySparkException, match="call with_noted_watermark once for each source"):
-        wait_for_end(output.start(per_second(both, "timestamp")))
-
-    assert output.batches == {}
-
-
 def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> None:
     """No offset log would show how far they are read."""
     events = spark.sql("SELECT TIMESTAMP '2013-01-01 00:00:00' AS time")

@@ -151,17 +151,6 @@ def test_a_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> 
     assert (frame.columns, frame.collect()) == (["time", "name"], [])
 
 
-@pytest.mark.spark
-def test_rows_that_were_deleted_fail_the_read(spark: SparkSession, log: HourlyLog) -> None:
-    """With the missing offsets."""
-    written(log, 4)
-    for path in sorted(log.files.root.glob("flights/partition=0/*"))[:7]:
-        path.unlink()
-
-    with pytest.raises(Exception, match=r"offsets \d+ to 35 are gone"):
-        log.read(spark, 3 * HOUR, 4 * HOUR).collect()
-
-
 @pytest.mark.parametrize(
     ("gone", "says"),
     [

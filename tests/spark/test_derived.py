@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.flights.starting import connected, started
+from examples.flights.starting import connected
 from examples.trials.spark_programs import SparkProgram
 from noted_time import InvalidNote, Rejected
 from spark_integration import Batches, Noted, NotedLogSink, read_noted_log
@@ -26,7 +26,6 @@ from tests.support.page import Session
 from tests.support.queries import rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.spark_sessions import wait_for_end
 from tests.support.waiting import eventually
 from writer_client import Flushed, SegmentLogWriter, WriterClient
 
@@ -95,21 +94,20 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
 class Sinks:
     """Makes sinks of the stream `counts` beside a checkpoint that a test creates itself."""
 
-    def __init__(self, served: Served, directory: Path) -> None:
-        self.directory = directory
-        self._url = served.url
+    def __init__(self, spark: SparkSession, served: Served, directory: Path) -> None:
+        self.spark, self.served, self.directory = spark, served, directory
         self.client = self.client_again()
         (directory / "checkpoint" / "offsets").mkdir(parents=True)
         (directory / "checkpoint" / "metadata").write_text('{"id":"5b1e"}')
 
     def client_again(self) -> WriterClient:
         """Return a client for the writer `counter`, as each run of the program makes one."""
-        return WriterClient(self._url, "counts", "counter")
+        return WriterClient(self.served.url, "counts", "counter")
 
     def die_before(self, step: str) -> None:
         """Have the client's process end before one of its calls, or after the seal."""
         self.client.close()
-        self.client = Dying(self._url, "counts", "counter")
+        self.client = Dying(self.served.url, "counts", "counter")
         self.client.dies_before = step
 
     def __call__(
@@ -133,11 +131,40 @@ class Sinks:
         planned = self.directory / "checkpoint" / "offsets" / str(batch_id)
         planned.write_text(f'v1\n{{"batchWatermarkMs":{watermark}}}\n{{}}')
 
+    def windows(self, *seconds: int) -> DataFrame:
+        """Return a count of 1 for each of these seconds."""
+        times = self.spark.createDataFrame([(second,) for second in seconds], "second INT")
+        stamped = times.select(F.timestamp_seconds("second").alias("time"))
+        return stamped.groupBy(F.window("time", "1 second")).count()
+
+    def take(
+        self, batch_id: int, watermark: int, *seconds: int, sink: NotedLogSink | None = None
+    ) -> None:
+        """Plan a batch, give a sink its windows, and wait until what it noted is durable."""
+        self.plan(batch_id, watermark)
+        (sink or self())(self.windows(*seconds), batch_id)
+        self.client.flush()
+
+    @property
+    def state(self) -> str:
+        """The state of the writer, as the controller has it."""
+        return str(self.served.writers("counts")["counter"]["state"])
+
+    def noted(self) -> tuple[int, dict[str, int]]:
+        """Return the lower and the cut of the last mark."""
+        mark = self.served.call("GET", "/counts")["marks"]["default"]
+        return mark["lower"], mark["cut"]
+
+    def sealed(self) -> dict[str, int] | None:
+        """Return the cut of the seal, `None` without one."""
+        seal = self.served.call("GET", "/counts")["seal"]
+        return seal and dict(seal["cut"])
+
 
 @pytest.fixture
-def sinks(served: Served, tmp_path: Path) -> Iterator[Sinks]:
+def sinks(spark: SparkSession, served: Served, tmp_path: Path) -> Iterator[Sinks]:
     """Return how a test makes sinks."""
-    made = Sinks(served, tmp_path)
+    made = Sinks(spark, served, tmp_path)
     yield made
     made.client.end(2.0)
 
@@ -173,184 +200,121 @@ class Dying(WriterClient):
             raise Killed
 
 
-def windows(spark: SparkSession, *seconds: int) -> DataFrame:
-    """Return a count of 1 for each of these seconds."""
-    times = spark.createDataFrame([(second,) for second in seconds], "second INT")
-    stamped = times.select(F.timestamp_seconds("second").alias("time"))
-    return stamped.groupBy(F.window("time", "1 second")).count()
-
-
-def test_a_batch_that_is_run_again_only_notes(
-    spark: SparkSession, served: Served, sinks: Sinks, tmp_path: Path
-) -> None:
+def test_a_batch_that_is_run_again_only_notes(sinks: Sinks) -> None:
     """By the same sink or by one that a restart made; the position covers what was appended."""
     sinks.plan(0, 0)
-    sinks.plan(1, 5000)
     for sink in (sinks(), sinks()):
-        sink(windows(spark, 1, 3), 1)
-        sinks.client.flush()
+        sinks.take(1, 5000, 1, 3, sink=sink)
 
-    mark = served.call("GET", "/counts")["marks"]["default"]
-    assert spark.read.parquet(str(tmp_path / "log" / "counts")).count() == 2
-    assert (mark["lower"], mark["cut"]) == (5000, {"0": 2})
+    rows = sinks.spark.read.parquet(str(sinks.directory / "log" / "counts"))
+    assert (rows.count(), sinks.noted()) == (2, (5000, {"0": 2}))
 
 
-def test_a_batch_without_rows_notes_and_one_without_watermark_does_not(
-    spark: SparkSession, served: Served, sinks: Sinks
-) -> None:
+def test_a_batch_without_rows_notes_and_one_without_watermark_does_not(sinks: Sinks) -> None:
     """Spark states 0 until it has a watermark; the delay is subtracted from each."""
     sink = sinks(delay_ms=100)
     lowers = []
     for batch_id, watermark in enumerate([0, 5000, 6000]):
-        sinks.plan(batch_id, watermark)
-        sink(windows(spark), batch_id)
-        sinks.client.flush()
-        lowers.append(last_lower(served, "counts"))
+        sinks.take(batch_id, watermark, sink=sink)
+        lowers.append(last_lower(sinks.served, "counts"))
 
     assert lowers == [None, 4900, 5900]
 
 
 def test_a_controller_that_is_away_holds_up_no_batch_once_the_writer_has_joined(
-    spark: SparkSession, served: Served, sinks: Sinks
+    sinks: Sinks,
 ) -> None:
     """The rows are appended, and noted when it is back."""
     sink = sinks()
-    sinks.plan(0, 5000)
-    sink(windows(spark, 3), 0)
-    sinks.client.flush()
-    served.stop()
+    sinks.take(0, 5000, 3, sink=sink)
+    sinks.served.stop()
     sinks.plan(1, 7000)
-    sink(windows(spark, 6), 1)
-    served.start()
+    sink(sinks.windows(6), 1)
+    sinks.served.start()
     sinks.client.flush(60)
 
-    mark = served.call("GET", "/counts")["marks"]["default"]
-    assert (mark["lower"], mark["cut"]) == (7000, {"0": 2})
+    assert sinks.noted() == (7000, {"0": 2})
 
 
-def test_a_refused_note_fails_a_later_batch(spark: SparkSession, sinks: Sinks) -> None:
+def test_a_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
     """Here a query starts again with a new checkpoint, below what the writer noted before."""
     sinks.client.note_time(9000, {})
     sinks.client.flush()
     sinks.client.close()
     sinks.client = sinks.client_again()
-    sink, batches = sinks(), count()
+    sink = sinks()
 
-    def refused() -> bool:
-        batch_id = next(batches)
-        sinks.plan(batch_id, 5000)
-        try:
-            sink(windows(spark), batch_id)
-        except InvalidNote:
-            return True
-        return False
+    def run() -> None:
+        for batch_id in count():
+            sinks.plan(batch_id, 5000)
+            sink(sinks.windows(), batch_id)
 
-    assert eventually(refused, expected=True)
+    with pytest.raises(InvalidNote):
+        run()
 
 
 @pytest.mark.parametrize("step", ["", "note_time", "finish", "seal", "commit"])
-def test_the_end_of_a_sealed_source_ends_the_derived_stream(
-    spark: SparkSession, served: Served, sinks: Sinks, step: str
-) -> None:
+def test_the_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: str) -> None:
     """At the end of its own rows, whatever the run before had done; the next batch is empty."""
-    sinks.plan(0, 5000)
-    sinks()(windows(spark, 3), 0)
-    sinks.client.flush()
+    sinks.take(0, 5000, 3)
     sinks.plan(1, LAST_MS)
     if step:
         sinks.die_before(step)
         with pytest.raises(Killed):
-            sinks(seal=True)(windows(spark, 6, 7), 1)
+            sinks(seal=True)(sinks.windows(6, 7), 1)
         sinks.client.close()
-    for rows, batch_id in ((windows(spark, 6, 7), 1), (windows(spark), 2)):
+    for rows, batch_id in (((6, 7), 1), ((), 2)):
         sinks.client = sinks.client_again()
-        sinks.plan(batch_id, LAST_MS)
-        sinks(seal=True)(rows, batch_id)
+        sinks.take(batch_id, LAST_MS, *rows, sink=sinks(seal=True))
 
-    about = served.call("GET", "/counts")
-    mark = about["marks"]["default"]
-    assert (about["seal"]["cut"], mark["cut"], mark["lower"]) == ({"0": 3}, {"0": 3}, 8001)
-    assert served.writers("counts")["counter"]["state"] == "finished"
-
-
-def test_a_query_without_state_ends_its_derived_stream_too(
-    spark: SparkSession, served: Served, tmp_path: Path
-) -> None:
-    """It has no batch of its own for a new watermark, except for this one."""
-    flights = NotedStream(tmp_path / "log", "flights", served)
-    replay(flights, disorder(13, events=5))
-    flights.marks.seal()
-    noted, root = Noted(served.url, "flights"), tmp_path / "log"
-    events = connected(lambda: read_noted_log(spark, root, noted, event_time="time"))
-    checkpoint = str(tmp_path / "checkpoint")
-    with WriterClient(served.url, "counts", "counter") as client:
-        sink = NotedLogSink(
-            tmp_path / "log", "counts", client, "time", checkpoint_location=checkpoint, seal=True
-        )
-        query = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
-        wait_for_end(started(query.option("checkpointLocation", checkpoint).start))
-
-    assert served.call("GET", "/counts")["seal"]["cut"] == {"0": 15}
+    assert (sinks.sealed(), sinks.noted(), sinks.state) == (
+        {"0": 3},
+        (8001, {"0": 3}),
+        "finished",
+    )
 
 
-def test_a_derived_stream_with_other_writers_is_not_sealed(
-    spark: SparkSession, served: Served, sinks: Sinks
-) -> None:
+def test_a_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:
     """The sink's own writer is done, and the others continue."""
-    served.note("counts", 4000, {"1": 1})
-    sinks.plan(0, LAST_MS)
-    sinks(seal=True)(windows(spark, 3, 7), 0)
-    before = last_lower(served, "counts")
-    served.note("counts", 9000, {"1": 2})
+    sinks.served.note("counts", 4000, {"1": 1})
+    sinks.take(0, LAST_MS, 3, 7, sink=sinks(seal=True))
+    before = last_lower(sinks.served, "counts")
+    sinks.served.note("counts", 9000, {"1": 2})
 
-    assert served.writers("counts")["counter"]["state"] == "finished"
-    assert (before, last_lower(served, "counts")) == (4000, 9000)
+    found = before, last_lower(sinks.served, "counts"), sinks.state
+    assert found == (4000, 9000, "finished")
 
 
-def test_a_sink_that_does_not_seal_notes_the_end_of_its_rows(
-    spark: SparkSession, served: Served, sinks: Sinks
-) -> None:
+def test_a_sink_that_does_not_seal_notes_the_end_of_its_rows(sinks: Sinks) -> None:
     """And not of time: others may write to the derived stream for long."""
-    sinks.plan(0, LAST_MS)
-    sinks()(windows(spark, 3, 7), 0)
-    about = served.call("GET", "/counts")
+    sinks.take(0, LAST_MS, 3, 7)
 
-    assert (about["marks"]["default"]["lower"], about["seal"]) == (8001, None)
-    assert served.writers("counts")["counter"]["state"] == "finished"
+    found = last_lower(sinks.served, "counts"), sinks.sealed(), sinks.state
+    assert found == (8001, None, "finished")
 
 
-def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(
-    spark: SparkSession, served: Served, sinks: Sinks
-) -> None:
+def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(sinks: Sinks) -> None:
     """For example today: its end may not be noted yet, and the seal covers its row."""
     in_two_days = int(time.time()) + 2 * 86_400
-    sinks.plan(0, LAST_MS)
-    sinks(seal=True)(windows(spark, 3, in_two_days), 0)
-    about = served.call("GET", "/counts")
+    sinks.take(0, LAST_MS, 3, in_two_days, sink=sinks(seal=True))
 
-    assert about["seal"]["cut"] == {"0": 2}
-    assert served.writers("counts")["counter"]["state"] == "finished"
+    assert (sinks.sealed(), sinks.state) == ({"0": 2}, "finished")
 
 
-def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(
-    spark: SparkSession, served: Served, sinks: Sinks
-) -> None:
+def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(sinks: Sinks) -> None:
     """It was sealed by an operator before they were in its log."""
-    sinks.plan(0, 5000)
-    sinks()(windows(spark, 3), 0)
-    sinks.client.flush()
-    served.call("POST", "/counts/seal")
+    sinks.take(0, 5000, 3)
+    sinks.served.call("POST", "/counts/seal")
     sinks.client = sinks.client_again()
-    sinks.plan(1, LAST_MS)
 
     with pytest.raises(InvalidNote, match="sealed"):
-        sinks()(windows(spark, 7), 1)
+        sinks.take(1, LAST_MS, 7)
 
 
-def test_what_a_sink_cannot_promise_is_refused(spark: SparkSession, sinks: Sinks) -> None:
+def test_what_a_sink_cannot_promise_is_refused(sinks: Sinks) -> None:
     """Starts of windows, a checkpoint of another query, a taken column and a negative delay."""
     sinks.plan(0, 5000)
-    batch = windows(spark, 1)
+    batch = sinks.windows(1)
     with pytest.raises(Rejected, match=r"use window\.end, or window_time\(window\)"):
         sinks("window.start")(batch, 0)
     with pytest.raises(Rejected, match="it is at batch 0, and this is batch 3"):
@@ -365,9 +329,7 @@ def test_what_a_sink_cannot_promise_is_refused(spark: SparkSession, sinks: Sinks
         NotedLogSink("/log", "sums", sinks.client, checkpoint_location="/checkpoint")
 
 
-def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(
-    spark: SparkSession, served: Served, sinks: Sinks
-) -> None:
+def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
     """It serves all runs of the query in this process, until the sink is closed."""
     made: list[WriterClient] = []
 
@@ -382,10 +344,10 @@ def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(
     ):  # the main thread is never the one of a query
         for batch_id, watermark in enumerate([5000, 6000]):
             sinks.plan(batch_id, watermark)
-            callbacks.submit(sink, windows(spark), batch_id).result()
+            callbacks.submit(sink, sinks.windows(), batch_id).result()
 
     assert [client.state for client in made] == ["live"]
-    assert last_lower(served, "counts") == 6000
+    assert last_lower(sinks.served, "counts") == 6000
     with pytest.raises(Rejected, match="closed"):
         made[0].join()
 

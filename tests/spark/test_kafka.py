@@ -110,14 +110,6 @@ def topics(all_topics: Topics, output: QueryOutput) -> Topics:
 TWENTY_EACH = [(second, 20) for second in (*range(6), *range(20, 26))]
 
 
-def test_two_topics_with_a_watermark_each_lose_nothing(topics: Topics, output: QueryOutput) -> None:
-    """As the message of both refusals explains; time follows the slower topic."""
-    both = topics.timed(topics.read("ta"), "ta").union(topics.timed(topics.read("tb"), "tb"))
-    output.catch_up(per_second(both))
-
-    assert output.rows == TWENTY_EACH[:6]
-
-
 def test_the_pages_function_maps_two_topics_to_the_segments_of_one_stream(
     topics: Topics, output: QueryOutput, served: Served
 ) -> None:

@@ -14,13 +14,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from examples.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time.kafka.topic import Topic
-from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
-from writer_client import EventTimeNoter, KafkaBrokerTimes, WriterClient
 
 pytestmark = [
     pytest.mark.spark,
@@ -54,19 +52,6 @@ def test_a_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
     assert clock.planned(before)[1] == {"0": 2, "1": 2}
     assert clock.planned(before + 1) == (3, {"0": 6, "1": 6})
     assert clock.counts == [(0, 4), (1, 4), (2, 4)]
-
-
-@pytest.mark.parametrize("marks", ["ahead", "committed"])
-def test_the_last_mark_of_a_topic_is_in_the_watermark_of_a_batch(clock: Clock, marks: str) -> None:
-    """Of a query without state, in the run with availableNow that read the mark."""
-    clock.write(0)
-    clock.note(1)
-    clock.output.catch_up(clock.read(marks=marks, batch_after_mark=True))
-    progress = QueryProgress(str(clock.output.checkpoint))
-    found = [progress.planned(batch) for batch in sorted(clock.output.batches)]
-
-    assert [each.watermark_ms for each in found] == [None, None, START_MS + 1000]
-    assert [each.offsets[0]["claims"] for each in found] == [True] * 3
 
 
 def test_a_password_of_the_client_is_in_no_file_and_no_plan(
@@ -184,30 +169,6 @@ def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None
     assert eventually(lambda: clock.counts, [(0, 4), (1, 5)])
     assert held == [(0, 4)]
     query.stop()
-
-
-def test_stamps_of_the_broker_are_event_times_by_their_own_observer(clock: Clock) -> None:
-    """With LogAppendTime; `ingestion` does not cover them, as records are visible only later."""
-    clock.broker.create(clock.name, 2, {"message.timestamp.type": "LogAppendTime"})
-    with WriterClient(clock.url, clock.name, "observer") as client:
-        times = KafkaBrokerTimes(clock.broker.config, clock.name, skew_ms=0)
-        noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
-        noter.look()
-        for _ in range(2):
-            clock.broker.send(clock.name, [(partition, "landed", 0) for partition in (0, 1)])
-        stamps = Topic(clock.broker.config, clock.name).largest_times()
-
-        def are_noted() -> bool:
-            noter.look()
-            return (client.flush().lower or 0) >= min(stamps.values())
-
-        wait_until(are_noted)
-    clock.marks.seal()
-    with pytest.raises(Rejected, match="marks of ingestion say when rows came in"):
-        clock.read(domain="ingestion")
-    clock.run()
-
-    assert sum(int(str(count)) for _, count in clock.output.rows) == 4
 
 
 def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: Clock) -> None:

@@ -67,25 +67,6 @@ def test_only_the_query_of_the_name_is_reported(controller: Served) -> None:
     assert controller.reported("flights", "g") == ({"0": 3}, ["r"])
 
 
-@pytest.mark.usefixtures("listener")
-def test_a_report_waits_for_a_controller_that_is_away(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
-) -> None:
-    """Only the latest position counts once it is back."""
-    flights.append(0, (1000, "a"))
-    query = output.start(read(flights))
-    eventually(lambda: controller.reported("flights", "counters"), ({"0": 1}, ["one"]))
-    controller.stop()
-    flights.append(0, (1100, "b"))
-    query.processAllAvailable()
-    flights.append(0, (1200, "c"))
-    query.processAllAvailable()
-    controller.start()
-
-    assert eventually(lambda: controller.reported("flights", "counters"), ({"0": 3}, ["one"]))
-    query.stop()
-
-
 def test_a_bad_name_is_refused_at_once() -> None:
     """Not later in a thread where it goes unseen."""
     with pytest.raises(InvalidName, match="group 'a/b'"):

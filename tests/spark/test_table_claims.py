@@ -71,21 +71,26 @@ def test_a_claim_says_how_far_its_query_had_read(
 class Table:
     """A table that a query of the flights is written to, by runs that end when all is read."""
 
-    def __init__(self, tmp_path: Path, output: QueryOutput) -> None:
-        self.path = str(tmp_path / "table")
+    def __init__(self, path: Path, read: Reads, flights: NotedStream, output: QueryOutput) -> None:
+        self.path = str(path)
         self.url = f"delta:{self.path}"
         self.checkpoint = output.checkpoint
-        self.output = output
+        self.read, self.flights, self.output = read, flights, output
 
-    def claims(self, **options: object) -> TableClaims:
+    def claims(self) -> TableClaims:
         """Return the claims of the query as a driver makes them that has just started."""
-        asked = {"time_of": "time", **options}
-        return TableClaims(str(self.checkpoint), "flights", **asked)  # type: ignore[arg-type]
+        return TableClaims(str(self.checkpoint), "flights", "time")
 
-    def run(self, events: DataFrame, **options: object) -> None:
+    def run(self, *, strict: bool = False) -> None:
         """Write all that there is now."""
-        self.output._take = NotedTable(self.url, self.claims(**options))  # type: ignore[assignment, method-assign]
-        self.output.catch_up(events)
+        self.output._take = NotedTable(self.url, self.claims())  # type: ignore[assignment, method-assign]
+        self.output.catch_up(self.read(self.flights, batch_after_mark=True, strict=strict))
+
+    def run_with(self, time: int, name: str) -> None:
+        """Write the table again with one more row, above which time is noted."""
+        self.flights.append(0, (time, name))
+        self.flights.note(time + 1)
+        self.run()
 
     @property
     def rows(self) -> list[str]:
@@ -116,28 +121,23 @@ class Table:
 
 
 @pytest.fixture
-def table(tmp_path: Path, output: QueryOutput) -> Table:
-    """Return a table that does not exist yet."""
-    return Table(tmp_path, output)
-
-
-@pytest.fixture
-def written(flights: NotedStream) -> NotedStream:
-    """Return the stream with three rows, of which two are below the only mark."""
+def table(read: Reads, flights: NotedStream, output: QueryOutput, tmp_path: Path) -> Table:
+    """Return a table to be, of a stream with three rows, two of them below the only mark."""
     flights.begun().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
     flights.note(2001)
-    return flights
+    return Table(tmp_path / "table", read, flights, output)
 
 
 pytestmark = pytest.mark.spark
 
 
-def test_the_claim_of_the_last_mark_is_in_the_table_when_the_run_ends(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
-    """With the rows of all batches, and how far the query had read."""
-    table.run(read(written, batch_after_mark=True))
+def test_the_claim_of_the_last_mark_is_in_the_table_when_the_run_ends(table: Table) -> None:
+    """With the rows of all batches, and how far the query had read: to the lower itself.
+
+    Under `strict` Spark's watermark is a millisecond less, for which no operator waits here.
+    """
+    table.run(strict=True)
 
     last = table.last()
     assert table.rows == ["a", "b", "c"]
@@ -150,28 +150,19 @@ def test_the_claim_of_the_last_mark_is_in_the_table_when_the_run_ends(
     )
 
 
-def test_a_batch_that_runs_again_is_not_appended_again(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
+def test_a_batch_that_runs_again_is_not_appended_again(table: Table) -> None:
     """A driver was killed between the commit of the table and Spark's own."""
-    table.run(read(written, batch_after_mark=True))
+    table.run()
     table.output.forget_commit()
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
+    table.run_with(3000, "d")
 
-    assert table.rows == ["a", "b", "c", "d"]
-    assert table.last().complete_to == 3001
+    assert (table.rows, table.last().complete_to) == (["a", "b", "c", "d"], 3001)
 
 
-def test_time_travel_goes_to_the_first_version_that_is_complete(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
+def test_time_travel_goes_to_the_first_version_that_is_complete(table: Table) -> None:
     """By the versions that the claims are in."""
-    table.run(read(written, batch_after_mark=True))
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
+    table.run()
+    table.run_with(3000, "d")
 
     found = complete_to(table.url)
     assert found is not None
@@ -181,29 +172,9 @@ def test_time_travel_goes_to_the_first_version_that_is_complete(
     assert versions[3] is None
 
 
-def test_a_foreign_overwrite_ends_the_claim_and_accepting_it_restores_it(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
-    """Meanwhile rows are written without a claim."""
-    table.run(read(written, batch_after_mark=True))
-    rows = pa.table({"time": pa.array([1000], pa.timestamp("us", tz="UTC")), "name": ["a"]})
-    deltalake.write_deltalake(table.path, rows, mode="overwrite")
-    overwritten = standing(table.url)
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
-
-    version = table.open().history()[-3]["version"]
-    assert overwritten == NoClaim(f"flights: ended by WRITE (Overwrite) in version {version}")
-    assert standing(table.url) == overwritten
-    assert table.rows == ["a", "d"]
-
-
-def test_compaction_keeps_the_claim_and_a_foreign_append_is_named(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
+def test_compaction_keeps_the_claim_and_a_foreign_append_is_named(table: Table) -> None:
     """Neither takes rows away."""
-    table.run(read(written, batch_after_mark=True))
+    table.run()
     table.open().optimize.compact()
     compacted = complete_to(table.url)
     rows = pa.table({"time": pa.array([1000], pa.timestamp("us", tz="UTC")), "name": ["x"]})
@@ -216,89 +187,40 @@ def test_compaction_keeps_the_claim_and_a_foreign_append_is_named(
     assert (appended.complete_to, appended.is_foreign) == (2001, True)
 
 
-def test_another_query_may_not_take_a_name_over_unless_it_says_so(
-    read: Reads, written: NotedStream, table: Table, tmp_path: Path
-) -> None:
-    """A checkpoint that was deleted is another query."""
-    table.run(read(written, batch_after_mark=True))
-    table.checkpoint = tmp_path / "new"
-    table.output.checkpoint = table.checkpoint
-    with pytest.raises(Exception, match="start_over=True"):
-        table.run(read(written, batch_after_mark=True))
-    table.run(read(written, batch_after_mark=True), start_over=True)
-
-    assert table.last().complete_to == 2001
-
-
-def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
+def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(table: Table) -> None:
     """Its readers know no names, so one that has not claimed yet would be passed over."""
-    table.run(read(written, batch_after_mark=True))
+    table.run()
     alone = table.valid_through()
     expects = {EXPECTS: "flights,landings"}
     table.open().alter.set_table_properties(expects, raise_if_not_exists=False)
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
+    table.run_with(3000, "d")
 
     assert (alone, table.valid_through()) == ("2001", None)
     assert standing(table.url) == NoClaim("landings: no commit has a claim")
 
 
 def test_a_table_that_keeps_its_commits_for_less_than_a_week_is_warned_of(
-    read: Reads, written: NotedStream, table: Table, caplog: pytest.LogCaptureFixture
+    table: Table, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once by each start of a query; a table that does not say so is passed over."""
-    table.run(read(written, batch_after_mark=True))
+    table.run()
     before = caplog.text
     short = {"delta.logRetentionDuration": "interval 2 days"}
     table.open().alter.set_table_properties(short, raise_if_not_exists=False)
-    table.run(read(written, batch_after_mark=True))
+    table.run()
 
     assert "keeps its commits" not in before
     assert caplog.text.count("keeps its commits for 2 days") == 1
 
 
-def test_a_query_whose_table_was_deleted_claims_nothing_of_the_new_one(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
-    """Its earlier rows are gone, and it will not write them again."""
-    table.run(read(written, batch_after_mark=True))
-    shutil.rmtree(table.path)
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
-
-    found = standing(table.url)
-    assert table.rows == ["d"]
-    assert isinstance(found, NoClaim)
-    assert found.why.startswith("flights: batch 1 is not in the table")
-
-
-def test_a_query_without_state_claims_the_lower_itself(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
-    """Spark's watermark is a millisecond less, and no operator waits for it."""
-    table.run(read(written, batch_after_mark=True, strict=True))
-
-    assert table.last().complete_to == 2001
-
-
-def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
+def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(table: Table) -> None:
     """A checkpoint that was moved without `noted-time/` proves nothing of the batches before."""
-    table.run(read(written, batch_after_mark=True))
+    table.run()
     shutil.rmtree(table.checkpoint / "noted-time")
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
+    table.run_with(3000, "d")
     lost = standing(table.url)
     accept(table.url, "looked: Ada", at=table.open().version())
-    written.append(0, (4000, "e"))
-    written.note(4001)
-    table.run(read(written, batch_after_mark=True))
+    table.run_with(4000, "e")
 
     assert isinstance(lost, NoClaim)
     assert "nothing at its checkpoint says" in lost.why
@@ -306,56 +228,29 @@ def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(
     assert table.rows == ["a", "b", "c", "d", "e"]
 
 
-def test_a_checkpoint_that_was_put_back_is_refused(
-    read: Reads, written: NotedStream, table: Table, tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_was_put_back_is_refused(table: Table, tmp_path: Path) -> None:
     """Its batch would be passed over, and its rows lost."""
-    table.run(read(written, batch_after_mark=True))
+    table.run()
     shutil.copytree(table.checkpoint, tmp_path / "copy")
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
+    table.run_with(3000, "d")
     shutil.rmtree(table.checkpoint)
     shutil.copytree(tmp_path / "copy", table.checkpoint)
-    written.append(1, (9600, "e"))
+    table.flights.append(1, (9600, "e"))
 
     with pytest.raises(Exception, match="the checkpoint is older than the table"):
-        table.run(read(written, batch_after_mark=True))
+        table.run()
 
 
-def test_a_table_that_was_put_back_claims_nothing(
-    read: Reads, written: NotedStream, table: Table, tmp_path: Path
-) -> None:
-    """The rows of the batches since are lost."""
-    table.run(read(written, batch_after_mark=True))
-    shutil.copytree(table.path, tmp_path / "copy")
-    written.append(0, (3000, "d"))
-    written.note(3001)
-    table.run(read(written, batch_after_mark=True))
-    shutil.rmtree(table.path)
-    shutil.copytree(tmp_path / "copy", table.path)
-    written.append(0, (4000, "e"))
-    written.note(4001)
-    table.run(read(written, batch_after_mark=True))
-
-    assert table.rows == ["a", "b", "c", "e"]
-    assert isinstance(standing(table.url), NoClaim)
-
-
-def test_the_checkpoint_of_another_query_is_refused(
-    read: Reads, written: NotedStream, table: Table, tmp_path: Path
-) -> None:
+def test_the_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path) -> None:
     """Its watermark would be claimed for the rows of this one."""
-    table.run(read(written, batch_after_mark=True))
+    table.run()
     table.output.checkpoint = tmp_path / "another"
 
     with pytest.raises(Exception, match="is that of query"):
-        table.run(read(written, batch_after_mark=True))
+        table.run()
 
 
-def test_a_batch_that_is_written_twice_without_parts_is_refused(
-    read: Reads, written: NotedStream, table: Table
-) -> None:
+def test_a_batch_that_is_written_twice_without_parts_is_refused(table: Table) -> None:
     """The second write would be passed over."""
 
     def twice(rows: DataFrame, batch_id: int) -> None:
@@ -364,7 +259,7 @@ def test_a_batch_that_is_written_twice_without_parts_is_refused(
 
     table.output._take = twice  # type: ignore[assignment, method-assign]
     with pytest.raises(Exception, match="give each write a part="):
-        table.output.catch_up(read(written, batch_after_mark=True))
+        table.output.catch_up(table.read(table.flights, batch_after_mark=True))
 
 
 @pytest.mark.parametrize(("claim_every", "versions"), [("0s", [0, 1, 2]), ("1h", [0, 0, 0])])
@@ -383,10 +278,10 @@ def test_batches_without_rows_are_committed_at_most_once_in_a_while(
 
 
 def test_rows_without_the_column_of_the_claim_are_refused(
-    read: Reads, written: NotedStream
+    read: Reads, flights: NotedStream
 ) -> None:
     """A name with dots is a field of a column."""
-    events = read(written)
+    events = read(flights.begun())
     windows = events.groupBy(F.window("time", "1 second")).count()
 
     check_column(windows, "window.end")

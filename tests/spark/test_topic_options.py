@@ -99,17 +99,6 @@ def test_a_restart_amid_the_backlog_reads_what_was_planned_whatever_the_limit_is
     assert output.rows == every
 
 
-def test_without_a_limit_only_the_flag_is_kept(clock: Clock, output: FailingOutput) -> None:
-    """A micro-batch has all there is, here with the marks of what was committed."""
-    write(clock, *range(6))
-    read(clock, CatchUp(BEHIND), marks="committed")
-    write(clock, 6)
-    read(clock, CatchUp(BEHIND), marks="committed")
-
-    assert output.sizes() == [24, 4]
-    assert (output.flags()[0], output.flags()[-1]) == (True, False)
-
-
 @pytest.fixture
 def look(clock: Clock) -> Callable[[int], None]:
     """Return what has an observer look at the topic at a second."""

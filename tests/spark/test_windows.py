@@ -10,7 +10,6 @@ from tests.support.disorder import disorder, replay
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
@@ -59,22 +58,3 @@ def test_a_filter_on_another_column_lets_time_advance(
     output.catch_up(per_second(read(flights).where("name = 'a' AND time IS NOT NULL")))
 
     assert output.rows == [(1, 1)]
-
-
-def test_a_batch_that_is_run_again_is_identical_even_without_a_controller(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
-) -> None:
-    """Spark has its offsets, and marks and files came since."""
-    steps = disorder(5)
-    replay(flights, steps[:20])
-    counts = read.counts(flights, Batches(60))
-    output.catch_up(counts)
-    first = dict(output.batches)
-    output.forget_commit()
-    replay(flights, steps[20:])
-    controller.stop()
-    output.catch_up(counts)
-    controller.start()
-
-    last = max(first)
-    assert output.batches[last] == first[last]
