@@ -21,7 +21,7 @@ from benchmarks import (
     waiting_readers,
 )
 from benchmarks.against import Change
-from benchmarks.figures import Figure, Run, Samples, Target, WrongResult, as_json, lines
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult, lines
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
@@ -112,18 +112,6 @@ def test_the_page_of_speed_has_the_figures_that_are_kept_beside_it() -> None:
 
     assert page.filled(text, figures) == text
     assert len([*page.table(figures)]) == len(figures) + 2
-
-
-def test_a_table_has_a_row_for_each_figure() -> None:
-    """What was measured and its spread, the floor, the ratio and the aim, as far as there are."""
-    pair = Samples((2.0, 4.0)), Samples((1.0, 1.0))
-    short = Figure("notes", "µs", *pair, "a bare app", Target("ratio", "at most", 2), "SQLite")
-
-    *_, with_floor, alone = page.table(as_json([short, Figure("gap", "ms", Samples((7.0,)))]))
-    assert with_floor == (
-        "| notes; SQLite | 3 µs (2 to 4) | 1 µs: a bare app | **3** | ratio ≤ 2, **missed** |"
-    )
-    assert alone == "| gap | 7 ms | | | |"
 
 
 def test_claims_in_tables_are_left_out_without_the_connector_and_the_command_is_named(

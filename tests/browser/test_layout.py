@@ -149,22 +149,6 @@ def test_a_writer_that_lives_and_cannot_note_says_why(visiting: Visiting, empty:
     expect(page).to_contain_text("w is alive, but 1 event was not delivered since")
 
 
-def test_an_idle_observer_one_that_ended_and_one_excluded_are_told_apart(
-    visit: Visit, seed: Calls
-) -> None:
-    """The page has the sentences of `explain`."""
-    seed.make(name := "told-apart")
-    seed.post(name, *({"writer": f"o-{n}", "position": {n: 1}} for n in range(3)))
-    seed.post(name, {"writer": "o-1", "timeout_ms": 10})
-    for _ in range(3):
-        seed.post(name, {"writer": "o-0", "state": "idle"}, {"writer": "o-1", "state": "idle"})
-    seed.call("DELETE", f"/{name}/writers/o-2")
-    why = visit.open_stream(name)
-
-    for says in ("with a live process: o-0", "that fell silent: o-1", "Excluded at present: o-2"):
-        expect(why).to_contain_text(says)
-
-
 # Times and offsets beyond 2^53, where JavaScript's numbers end, are shown and sent unchanged
 
 

@@ -46,11 +46,6 @@ SPOILT: dict[str, tuple[set[str], Callable[[Story], object]]] = {
         {"windows are true"},
         lambda story: story.batches.update({5: [[Counted(2, 1, 2, 0)]]}),
     ),
-    "another row": (
-        {"windows are true"},
-        lambda story: story.batches.update({5: [[Counted(2, 1, 1, 7)]]}),
-    ),
-    "window lost": ({"windows are true"}, lambda story: story.batches.pop(5)),
     "window twice": (
         {"windows come once"},
         lambda story: story.batches.update({6: [[Counted(2, 1, 1, 0)]]}),
