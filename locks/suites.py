@@ -42,6 +42,7 @@ SUITES = (
     ),
     Suite("--dbt", "the guide of dbt, with dbt"),
     Suite("--sqlmesh", "the guide of SQLMesh, with SQLMesh"),
+    Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
     Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
     Suite("--airflow", "the provider for Airflow, with Airflow"),
     Suite("--packages", "what ./run release builds"),

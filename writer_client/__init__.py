@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from writer_client.kafka.ends import TopicEnds as TopicEnds
     from writer_client.kafka.fields import KafkaFields as KafkaFields
     from writer_client.kafka.producer import KafkaNotedProducer as KafkaNotedProducer
+    from writer_client.kafka.registry import registered_time as registered_time
     from writer_client.kafka.resolved import KafkaResolved as KafkaResolved
     from writer_client.observer import EventTimeNoter as EventTimeNoter
     from writer_client.observer import IngestionNoter as IngestionNoter
@@ -56,6 +57,7 @@ NAMES = {
     "SegmentLogWriter": ("writer_client.files.log_writer", "files"),
     "TopicEnds": ("writer_client.kafka.ends", "kafka"),
     "WriterClient": ("writer_client.client", ""),
+    "registered_time": ("writer_client.kafka.registry", "registry"),
 }
 """The module of each name, and the extra that it needs beyond the base install."""
 

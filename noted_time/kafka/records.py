@@ -63,6 +63,12 @@ class TopicReader(Closing):
         self._consumer.incremental_assign(at)
         self.position.update(offsets)
 
+    def return_to_position(self) -> None:
+        """Read on from `position`, also what the last `read` had fetched and not yet yielded."""
+        at = [TopicPartition(self._topic.name, each) for each in self.position]
+        self._consumer.incremental_unassign(at)
+        self.begin(dict(self.position))
+
     def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
         """Count a record without a time, and name one at most once a minute."""
         self.unusable += 1

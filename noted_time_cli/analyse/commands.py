@@ -13,7 +13,13 @@ import typer
 
 from noted_time.extras import needs_extra
 from noted_time_cli.analyse.columns import FileColumns
-from noted_time_cli.terminal.brokers import Bootstrap, Config, TopicArgument, kafka_config
+from noted_time_cli.terminal.brokers import (
+    Bootstrap,
+    Config,
+    Described,
+    TopicArgument,
+    kafka_config,
+)
 from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import AsJson, Stream, duration, option
 from noted_time_cli.terminal.output import echo, say
@@ -114,6 +120,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     bootstrap: Bootstrap,
     topic: TopicArgument,
     how: Judging,
+    described: Described,
     *,
     field: Annotated[
         str | None,
@@ -144,7 +151,10 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     with _extra("kafka", "analyse,kafka"):
         from noted_time_cli.analyse.in_topic import of_topic
     settings = kafka_config(bootstrap, config)
-    rows = of_topic(settings, topic, field, who=who, since_ms=since, most=how.records, live_ms=live)
+    time = None if field is None else described.time_in(field)
+    rows = of_topic(
+        settings, topic, field, time, who=who, since_ms=since, most=how.records, live_ms=live
+    )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
     how.show(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}")
 

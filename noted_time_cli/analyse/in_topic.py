@@ -16,13 +16,14 @@ from rich.progress import Progress
 
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
-from noted_time.values import Rejected, counted, shown_time
+from noted_time.values import Rejected, Unreachable, counted, shown_time
 from noted_time_cli.analyse.rows import Rows
 from noted_time_cli.terminal.output import say
 from writer_client.kafka.fields import time_in, timestamp
 
 if TYPE_CHECKING:
     from noted_time.kafka.topic import TopicLook
+    from writer_client.kafka.fields import TimeOf
 
 READ_S = 0.5
 SHOWN_FIELDS = 10
@@ -34,6 +35,7 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
     config: Mapping[str, Any],
     name: str,
     field: str | None,
+    time: str | TimeOf | None,
     *,
     who: str | None,
     since_ms: int | None,
@@ -42,7 +44,8 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
 ) -> Rows:
     """Read the last records, or those that come in the next `live_ms`; raises `Rejected`.
 
-    `field` is that of the event time, as observers take it; `None` for the record's timestamp.
+    `field` is that of the event time, and `time` what finds it, as observers take it; `None` for
+    the record's timestamp.
     """
     topic = Topic(config, name)
     look = topic.look_again(committed=True)
@@ -51,7 +54,7 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
     with suppress(Rejected):  # without the right to read settings, it is judged all the same
         if "compact" in topic.settings().get("cleanup.policy", ""):
             said.append(f"{name} is compacted: what was replaced in it is not judged.")
-    reading = _Reading(field, who)
+    reading = _Reading(field, time, who)
     with closing(TopicReader(topic)) as reader:
         if live_ms is not None:
             reader.begin(look.ends)
@@ -128,9 +131,9 @@ def _ends(topic: Topic, reader: TopicReader) -> Mapping[int, int]:
 class _Reading:
     """What was read so far, in columns."""
 
-    def __init__(self, field: str | None, who: str | None) -> None:
+    def __init__(self, field: str | None, time: str | TimeOf | None, who: str | None) -> None:
         self._field = field
-        self._time_of = timestamp if field is None else time_in(field)
+        self._time_of = timestamp if time is None else time_in(time)
         self._named, self._who = who, None if who is None else _who(who)
         self._times, self._came = array("q"), array("q")
         self._partitions, self._whose = array("i"), array("i")
@@ -142,6 +145,8 @@ class _Reading:
         """Take a record, which came in `now` or when its timestamp says."""
         try:
             time = self._time_of(message)
+        except Unreachable:
+            raise
         except Exception:  # noqa: BLE001 - whatever a function of the user's raises
             time = None
         if time is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +25,7 @@ from noted_time_cli.observers.noting import (
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
+    Described,
     StreamOfTopic,
     TopicArgument,
     kafka_config,
@@ -32,6 +33,9 @@ from noted_time_cli.terminal.brokers import (
 from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import duration, option
 from noted_time_cli.terminal.output import say
+
+if TYPE_CHECKING:
+    from writer_client.kafka.fields import TimeOf
 
 app = typer.Typer(
     name="kafka",
@@ -160,6 +164,7 @@ def field(  # noqa: PLR0913 - one parameter for each flag
         str, option("FIELD", "The JSON field of the event time, or `module:function`.", "--field")
     ],
     delay: Delay,
+    described: Described,
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
@@ -167,11 +172,13 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     """Note the newest time in the records of each partition less the delay; all are read.
 
     The time is a field of a JSON object, or a dotted path for one within another: in Unix ms, or
-    ISO 8601 with a zone. Or it is what a function of the confluent_kafka.Message returns.
+    ISO 8601 with a zone. Or it is what a function of the confluent_kafka.Message returns. With
+    --schema-registry the values are Avro, JSON Schema or Protobuf.
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """
-    of.observe(noting, _reading(field, start, ahead), noting.event_time(delay, idle))
+    look = _reading(described.time_in(field), start, ahead)
+    of.observe(noting, look, noting.event_time(delay, idle))
 
 
 @command_of(app)
@@ -220,7 +227,9 @@ def resolved(of: Observed, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> 
     )
 
 
-def _reading(field: str, start: Literal["earliest", "latest"], ahead_ms: int | None) -> Look:
+def _reading(
+    field: str | TimeOf, start: Literal["earliest", "latest"], ahead_ms: int | None
+) -> Look:
     """Return what makes a look that reads a field of the records, or their timestamps."""
 
     def look(config: Mapping[str, Any], topic: str, client: writer_client.WriterClient) -> Looks:

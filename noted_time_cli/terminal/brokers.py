@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from noted_time.extras import needs_extra
 from noted_time.kafka.named import FUNCTION, called
 from noted_time.values import Rejected
 from noted_time_cli.terminal.options import option
+
+if TYPE_CHECKING:
+    from writer_client.kafka.fields import TimeOf
 
 Bootstrap = Annotated[
     str, typer.Argument(metavar="BOOTSTRAP", help="The brokers, as `host:port,host:port`.")
@@ -31,24 +35,42 @@ Config = Annotated[
 ]
 
 
-def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
-    """Return the configuration of a client of librdkafka, with the properties that are `given`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """Where values are described that are not plain JSON."""
 
-    They are in a file, with `name=value` a line and comments that begin with #, or what a function
-    returns, `module:function`. Raises `Rejected` naming the line that is neither, the function that
-    cannot be called, or what librdkafka refuses.
+    schema_registry: Annotated[
+        str | None,
+        option(
+            "URL",
+            "The schema registry of values in Avro, JSON Schema or Protobuf; or a file with the "
+            "properties of its client: url=…, basic.auth.user.info=….",
+        ),
+    ] = None
+    message: Annotated[
+        str | None, option("CLASS", "The Protobuf class of the values, `module:Class`.")
+    ] = None
+
+    def time_in(self, field: str) -> str | TimeOf:
+        """Return what `KafkaFields` takes for a field; raises `Rejected`."""
+        if self.schema_registry is None:
+            if self.message is not None:
+                raise Rejected("--message is of use with --schema-registry alone")
+            return field
+        try:
+            from writer_client.kafka.registry import registered_time
+        except ModuleNotFoundError as error:
+            raise needs_extra("--schema-registry", "registry", error) from None
+        given = self.schema_registry
+        registry = given if "://" in given else properties(Path(given))
+        return registered_time(field, registry, message=self.message)
+
+
+def properties(file: Path) -> dict[str, str]:
+    """Return what a file has as `name=value`, a line each, with comments that begin with #.
+
+    Raises `Rejected` naming the line that is neither.
     """
-    if given is None:
-        return {"bootstrap.servers": bootstrap}
-    try:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-    except ModuleNotFoundError as error:
-        raise needs_extra("--config", "kafka", error) from None
-
-    file = Path(given)
-    if ":" in given and not file.exists():
-        return {**called({FUNCTION: given}), "bootstrap.servers": bootstrap}
     found: dict[str, str] = {}
     try:
         lines = file.read_text("utf-8").splitlines()
@@ -61,6 +83,27 @@ def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
         if not (name and equals):
             raise Rejected(f"{file}, line {number}: write it as name=value")
         found[name] = value
+    return found
+
+
+def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
+    """Return the configuration of a client of librdkafka, with the properties that are `given`.
+
+    They are `properties` of a file, or what a function returns, `module:function`. Raises
+    `Rejected` for a function that cannot be called, and for what librdkafka refuses.
+    """
+    if given is None:
+        return {"bootstrap.servers": bootstrap}
+    try:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+    except ModuleNotFoundError as error:
+        raise needs_extra("--config", "kafka", error) from None
+
+    file = Path(given)
+    if ":" in given and not file.exists():
+        return {**called({FUNCTION: given}), "bootstrap.servers": bootstrap}
+    found = properties(file)
     try:
         AdminClient({"log_level": 2, **found})
     except KafkaException as error:

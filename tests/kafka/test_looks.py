@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
 from examples.trials.kafka import Broker, Record
-from noted_time import AnotherLog, Recreated, Rejected
+from noted_time import AnotherLog, Recreated, Rejected, Unreachable
 from noted_time.client import repeated_looks
 from noted_time.kafka import Topic, TopicLook
 from tests.kafka.conftest import Start
@@ -336,6 +336,25 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
 def in_value(message: Message) -> int:
     """Return the value of a record."""
     return int(message.value() or b"")
+
+
+def test_what_cannot_be_decoded_now_is_read_again(broker: Broker, topic: str) -> None:
+    """With all that came with it, of both partitions; nothing is passed over."""
+    broker.send(topic, [(n % 2, f"{n}", 0) for n in range(1, 9)])
+    asked: list[int] = []
+
+    def decoded(message: Message) -> int:
+        asked.append(in_value(message))
+        if len(asked) == 3:
+            raise Unreachable("the schema registry is away")
+        return asked[-1]
+
+    look = KafkaFields(broker.config, topic, decoded, start="earliest")
+
+    with pytest.raises(Unreachable, match="registry"):
+        look()
+    assert (look().newest, look.unusable) == ({0: 8, 1: 7}, 0)
+    assert sorted([*asked[:2], *asked[3:]]) == [*range(1, 9)]
 
 
 def in_minutes(message: Message) -> int | None:

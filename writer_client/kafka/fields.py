@@ -13,7 +13,15 @@ from confluent_kafka import Message
 from noted_time.extras import function_named
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import Seen
-from noted_time.values import LARGEST_TIME, LEAST_TIME, LateRows, Rejected, shown_time, unix_ms_of
+from noted_time.values import (
+    LARGEST_TIME,
+    LEAST_TIME,
+    LateRows,
+    Rejected,
+    Unreachable,
+    shown_time,
+    unix_ms_of,
+)
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import LookAtTopic, SameTopic
 from writer_client.sending.clock import unix_ms
@@ -77,6 +85,9 @@ class RecordTimes(LookAtTopic):
         for partition, offset, message in self._reader.read(ends):
             try:
                 time = time_of(message)
+            except Unreachable:  # what describes it: it is read again
+                self._reader.return_to_position()
+                raise
             except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
                 self._reader.pass_over(partition, offset, unreadable)
                 continue
@@ -127,7 +138,8 @@ class KafkaFields(RecordTimes):
     `field` is that of a JSON object: ``"departure"``, or ``"flight.departure"`` for one within
     another. Its values are integers (Unix ms) or ISO 8601 with a zone. Or it is a function of the
     `Message`, or ``"module:function"`` naming one, that returns an integer, an aware `datetime`, or
-    `None` for a record without a time. Records whose time cannot be read, also because the function
+    `None` for a record without a time; if it raises `Unreachable`, so does the call, and the record
+    is read again. Other records whose time cannot be read, also because the function
     raises, are passed over: `unusable` counts them, and a warning names one at most once a minute.
     So are those whose time is more than `ahead_ms` ahead of `clock` (Unix ms), unless that is
     `None`: one of them would move its partition's time there for good.
@@ -154,7 +166,7 @@ class KafkaFields(RecordTimes):
         clock: Callable[[], int] = unix_ms,
         client: WriterClient | None = None,
     ) -> None:
-        self._time_of = time_in(field) if isinstance(field, str) else _checked(field)
+        self._time_of = time_in(field)
         super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock)
         self._start, self._client = start, client
 
@@ -175,12 +187,14 @@ class KafkaFields(RecordTimes):
         return Seen(dict(self._reader.position), {**behind, **newest}, bound)
 
 
-def time_in(field: str) -> Callable[[Message], int]:
-    """Return what finds the time in a record: a field of JSON, or the function of a module.
+def time_in(field: str | TimeOf) -> Callable[[Message], int]:
+    """Return what finds the time in a record: a field of JSON, or a function, perhaps of a module.
 
     Raises `Rejected` for a function that cannot be imported.
     """
-    return _checked(function_named(field)) if ":" in field else _of_json(field)
+    if isinstance(field, str) and ":" not in field:
+        return _of_json(field)
+    return _checked(function_named(field) if isinstance(field, str) else field)
 
 
 def timestamp(message: Message) -> int | None:

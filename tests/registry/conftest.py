@@ -1,0 +1,52 @@
+"""A real schema registry, which is fetched once, into the environment of the suite."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.ports import LOOPBACK, listens
+from examples.trials.cluster import Daemon, free_ports
+from spark_integration.session.jars import java
+from tests.support.suites import programs_of
+from tests.support.waiting import wait_until
+
+APICURIO = "io.apicurio:apicurio-registry-app:tar.gz:all:2.6.13.Final"
+"""The last release for Java 17; it speaks Confluent's protocol, too."""
+
+SHA256 = "3cda1b34aa020fb4ac4dd6a66018d757e81e437f97e20a1f92d366b70091c6ba"
+
+
+@pytest.fixture(scope="session")
+def apicurio() -> Path:
+    """Return the directory of the registry's program."""
+    programs = programs_of("registry")
+    home = programs.parent / "apicurio"
+    archive = home / "registry.tar.gz"
+    if not archive.exists():
+        home.mkdir(exist_ok=True)
+        part = archive.with_suffix(".part")
+        subprocess.run([programs / "maven-artifact", APICURIO, part], check=True, timeout=500)
+        assert hashlib.sha256(part.read_bytes()).hexdigest() == SHA256
+        with tarfile.open(part) as content:
+            content.extractall(home, filter="data")
+        part.replace(archive)
+    return home
+
+
+@pytest.fixture(scope="session")
+def registry(apicurio: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Give the address of a registry without a schema."""
+    port = free_ports(1)
+    variables = {**os.environ, "QUARKUS_HTTP_PORT": str(port), "QUARKUS_HTTP_HOST": LOOPBACK}
+    (jar,) = apicurio.glob("*-runner.jar")
+    words = [java(), "-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar", str(jar)]
+    with Daemon(words, tmp_path_factory.mktemp("registry") / "log", variables) as server:
+        wait_until(lambda: server.running() and listens(port))
+        yield f"http://{LOOPBACK}:{port}/apis/ccompat/v7"

@@ -1,0 +1,156 @@
+"""Times in records of Avro, JSON Schema and Protobuf, from a broker and a real registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from typer.testing import CliRunner
+
+from examples.ports import LOOPBACK
+from examples.trials.cluster import free_ports
+from examples.trials.kafka import Broker
+from noted_time import Rejected, Unreachable
+from noted_time_cli.app import app
+from tests.registry.flight import Flight
+from tests.support.served import Served
+from writer_client import KafkaFields, registered_time
+
+pytestmark = pytest.mark.acceptance
+
+TEN = datetime(2013, 1, 1, 10, tzinfo=UTC)
+TEN_MS = 1_357_034_400_000
+
+AVRO = {
+    "type": "record",
+    "name": "Flight",
+    "fields": [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}],
+}
+OBJECT = {
+    "title": "Flight",
+    "type": "object",
+    "properties": {"at": {"type": "string"}},
+}
+
+Serialize = Callable[[Any, SerializationContext], bytes]
+
+
+def avro(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
+    """Return what writes Avro, and a flight at ten."""
+    return AvroSerializer(client, Schema(json.dumps(AVRO), "AVRO")), {"at": TEN}
+
+
+def of_json(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
+    """Return what writes JSON by a schema, and a flight at ten."""
+    schema = Schema(json.dumps(OBJECT), "JSON")
+    return JSONSerializer(schema, client), {"at": "2013-01-01T11:00:00+01:00"}
+
+
+def protobuf(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
+    """Return what writes Protobuf, and a flight at ten."""
+    flight = Flight()
+    flight.at.FromDatetime(TEN)
+    return ProtobufSerializer(Flight, client, {"use.deprecated.format": False}), flight
+
+
+Writing = Callable[[SchemaRegistryClient], tuple[Serialize, Any]]
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    """Return a topic of a partition."""
+    name = f"{request.node.originalname}-{len(request.node.name)}"
+    broker.create(name, 1)
+    return name
+
+
+def send(broker: Broker, registry: str, topic: str, writing: Writing) -> None:
+    """Send a flight at ten."""
+    with SchemaRegistryClient({"url": registry}) as client:
+        serialize, flight = writing(client)
+        value = serialize(flight, SerializationContext(topic, MessageField.VALUE))
+    broker.send(topic, [(0, value, 0)])
+
+
+@pytest.mark.parametrize("writing", [avro, of_json, protobuf])
+def test_the_time_in_a_record_is_found(
+    broker: Broker, registry: str, topic: str, writing: Writing
+) -> None:
+    """By the type of its schema; a record of another form is passed over."""
+    send(broker, registry, topic, writing)
+    broker.send(topic, [(0, b"no", 0), (0, bytes([0, 0, 0, 255, 255]), 0)])
+    time = registered_time("at", registry, message="tests.registry.flight:Flight")
+    look = KafkaFields(broker.config, topic, time, start="earliest")
+
+    assert look().newest == {0: TEN_MS}
+    assert look.unusable == 2
+
+
+def test_a_registry_that_is_away_holds_what_it_describes(
+    broker: Broker, registry: str, topic: str
+) -> None:
+    """Nothing is passed over."""
+    send(broker, registry, topic, avro)
+    away = {"url": f"http://{LOOPBACK}:{free_ports(1)}", "max.retries": 0}
+    look = KafkaFields(broker.config, topic, registered_time("at", away), start="earliest")
+
+    with pytest.raises(Unreachable, match=r"the schema registry at http://.* does not answer"):
+        look()
+    assert look.unusable == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "writing", "says"),
+    [("nope", avro, "nope is None"), ("at", protobuf, "needs --message module:Class")],
+)
+def test_a_record_without_a_time_says_why(  # noqa: PLR0913 - fixtures and cases
+    broker: Broker,
+    registry: str,
+    topic: str,
+    *,
+    field: str,
+    writing: Writing,
+    says: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In the warning about what is passed over."""
+    send(broker, registry, topic, writing)
+    KafkaFields(broker.config, topic, registered_time(field, registry), start="earliest")()
+
+    assert says in caplog.text
+
+
+def test_settings_that_are_none_of_a_registrys_are_refused() -> None:
+    """With what is wrong."""
+    with pytest.raises(Rejected, match="the schema registry: Unrecognized properties: user"):
+        registered_time("at", {"url": "http://a", "user": "b"})
+
+
+def test_a_topic_is_analysed_and_observed_by_its_registry(
+    broker: Broker, registry: str, topic: str, served: Served, tmp_path: Path
+) -> None:
+    """By a URL, or a file with the properties of the client."""
+    send(broker, registry, topic, avro)
+    file = tmp_path / "registry.properties"
+    file.write_text(f"# Apicurio\nurl = {registry}\n")
+    served.make(topic)
+    flags = ["--field", "at", "--schema-registry"]
+    analyse = ["analyse", "kafka", broker.address, topic, *flags, registry, "--json"]
+    observe = ["observe", "kafka", "field", broker.address, topic, *flags, str(file)]
+    observe += ["--delay", "1s", "--from", "earliest", "--for", "0s", "--url", served.url]
+
+    analysed = CliRunner().invoke(app, analyse)
+    observed = CliRunner().invoke(app, observe)
+
+    assert json.loads(analysed.stdout)["first_ms"] == TEN_MS, analysed.stderr
+    assert observed.exit_code == 0, observed.stderr
+    assert served.get(f"{topic}/explain")["lower"] == TEN_MS - 1000

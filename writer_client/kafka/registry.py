@@ -1,0 +1,123 @@
+"""The times in records whose values are described in a schema registry, framed as Confluent does.
+
+Avro, JSON Schema and Protobuf are read by confluent-kafka's own deserializers. The schema's id is
+in the record's headers or first bytes, and the registry is asked once for each id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from weakref import finalize
+
+import httpx2
+import msgspec
+from confluent_kafka import Message
+from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+from confluent_kafka.schema_registry.serde import SchemaId
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+
+from noted_time.extras import function_named
+from noted_time.values import Rejected, Unreachable
+from writer_client.kafka.fields import TimeOf
+
+UNKNOWN = 404
+"""The registry's answer for an id that it does not have: a matter of the record alone."""
+
+Deserialize = Callable[[bytes, SerializationContext], Any]
+
+
+def registered_time(
+    field: str, registry: str | Mapping[str, Any], *, message: str | None = None
+) -> TimeOf:
+    """Return what finds the time in a record of Avro, JSON Schema or Protobuf, for `KafkaFields`.
+
+    `field` is ``"departure"``, or ``"flight.departure"`` for one within another. Its values are
+    integers (Unix ms), ISO 8601 with a zone, Avro's timestamps, or Protobuf's `Timestamp`.
+    `registry` is a URL, or settings of confluent-kafka's `SchemaRegistryClient`. Protobuf needs the
+    class of its `message`, ``"module:Class"``.
+
+    The returned function raises `Unreachable` while the registry does not answer or refuses, so
+    that the record is read again; and `Rejected` for a record without such a time. This raises
+    `Rejected` for settings and a class that cannot be used.
+    """
+    records = _Records(registry, message)
+    names = field.split(".")
+
+    def time_of(record: Message) -> int | datetime:
+        found = records.value(record)
+        for name in names:
+            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
+        return _time(found, field)
+
+    finalize(time_of, records.close)
+    return time_of
+
+
+class _Records:
+    """Decodes values by the type of their schemas."""
+
+    def __init__(self, registry: str | Mapping[str, Any], message: str | None) -> None:
+        settings = {"url": registry} if isinstance(registry, str) else dict(registry)
+        self._url = settings.get("url")
+        try:
+            client = self._client = SchemaRegistryClient(settings)
+        except (TypeError, ValueError) as error:
+            raise Rejected(f"the schema registry: {error}") from error
+        self._by_type: dict[str, Deserialize] = {
+            "AVRO": AvroDeserializer(client),
+            "JSON": JSONDeserializer(None, schema_registry_client=client),
+        }
+        if message is not None:
+            kind, plain = function_named(message), {"use.deprecated.format": False}
+            self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
+
+    def value(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
+        """Return a record's value; raises as `registered_time` says."""
+        value, topic = record.value() or b"", record.topic() or ""
+        context = SerializationContext(topic, MessageField.VALUE, record.headers())
+        try:
+            return self._deserializer(value, context)(value, context)
+        except (Rejected, SerializationError):
+            raise
+        except SchemaRegistryError as error:
+            if error.http_status_code == UNKNOWN:
+                raise Rejected(f"the schema registry does not know it: {error}") from error
+            raise self._away(error) from error
+        except (httpx2.TransportError, OSError) as error:
+            raise self._away(error) from error
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._client.close()
+
+    def _deserializer(self, value: bytes, context: SerializationContext) -> Deserialize:
+        """Return that of the type of the value's schema."""
+        schema_id = SchemaId("")
+        dual_schema_id_deserializer(value, context, schema_id)
+        if schema_id.guid is not None:
+            schema = self._client.get_schema_by_guid(str(schema_id.guid))
+        else:
+            schema = self._client.get_schema(schema_id.id or 0)
+        kind = schema.schema_type or "AVRO"
+        if kind not in self._by_type:
+            raise Rejected(f"the value is {kind}, which needs --message module:Class")
+        return self._by_type[kind]
+
+    def _away(self, error: Exception) -> Unreachable:
+        return Unreachable(f"the schema registry at {self._url} does not answer: {error}")
+
+
+def _time(found: Any, field: str) -> int | datetime:  # noqa: ANN401 - whatever a schema describes
+    if hasattr(found, "ToDatetime"):
+        found = found.ToDatetime(tzinfo=UTC)
+    try:
+        time: int | datetime = msgspec.convert(found, int | datetime)
+    except msgspec.ValidationError:
+        raise Rejected(f"{field} is {found!r:.60}, which is no time") from None
+    return time
