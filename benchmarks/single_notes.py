@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from benchmarks.asking import Connection, put
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import Server, bare_server, controller
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-from noted_time_cli.bench.load import LoadResult, drive
+from noted_time_cli.bench.load import LoadConnection, LoadResult, drive, put
 
 if TYPE_CHECKING:
     from benchmarks.processes import Server
@@ -103,7 +102,7 @@ def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figur
 
 def create_stream(server: Server, stream: str, settings: bytes = b"{}") -> None:
     """Create the stream; raises `WrongResult` if the controller does not."""
-    connection = Connection(server.port)
+    connection = LoadConnection(server.port)
     answer = connection.ask(put(f"/v1/streams/{stream}", settings))
     connection.close()
     if not answer.startswith(b"HTTP/1.1 201 "):

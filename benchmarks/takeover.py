@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from signal import SIGKILL, SIGSTOP, Signals
 from typing import TYPE_CHECKING
 
-from benchmarks.asking import Connection, get
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.visible_marks import Turns
-from noted_time_cli.bench.load import ACCEPTED
+from noted_time_cli.bench.load import ACCEPTED, LoadConnection, get
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +84,7 @@ def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
     for _ in range(WARM):
         _accepted(pair.servers[0], turns.next())
     note, owner = turns.next(), pair.owner()
-    under_way = Connection(owner.port)
+    under_way = LoadConnection(owner.port)
     under_way.socket.sendall(note)
     owner.process.send_signal(how)
     lost = time.monotonic()
@@ -127,7 +126,7 @@ def _wait_for_mark(server: Server, lower: int) -> None:
 
 
 def _asked(server: Server, request: bytes) -> bytes:
-    connection = Connection(server.port)
+    connection = LoadConnection(server.port)
     try:
         return connection.ask(request)
     finally:
@@ -157,7 +156,7 @@ def _owner_of(servers: Sequence[Server]) -> int:
 
 def _metrics(server: Server) -> dict[str, float]:
     """Return a server's metrics, each value by its name with its labels."""
-    connection = Connection(server.port)
+    connection = LoadConnection(server.port)
     text = connection.ask(get("/metrics")).partition(b"\r\n\r\n")[2].decode()
     connection.close()
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))

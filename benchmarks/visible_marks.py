@@ -13,12 +13,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from benchmarks.asking import Connection, get
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import bare_server, controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
-from noted_time_cli.bench.load import percentile, post
+from noted_time_cli.bench.load import LoadConnection, get, percentile, post
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +59,7 @@ class Turns:
 class Reader:
     """A reader that waits for the next mark on a connection of its own."""
 
-    connection: Connection
+    connection: LoadConnection
     stream: str = STREAM
     seq: int = 0
 
@@ -98,8 +97,8 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
         create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
         taken = []
         with (
-            closing(Connection(server.port)) as writer,
-            closing(Connection(server.port)) as waits,
+            closing(LoadConnection(server.port)) as writer,
+            closing(LoadConnection(server.port)) as waits,
         ):
             turns, reader = Turns(members), Reader(waits)
             writer.ask(turns.join())
@@ -111,7 +110,7 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
     return [_figure("p50", 50, taken, MEDIAN), _figure("p99", 99, taken, SLOWEST)]
 
 
-def note_and_see(turns: Turns, writer: Connection, reader: Reader) -> float:
+def note_and_see(turns: Turns, writer: LoadConnection, reader: Reader) -> float:
     """Return the ms from a note's first byte until the waiting reader has its mark."""
     reader.wait()
     time.sleep(PARKED_S)
@@ -132,7 +131,7 @@ def round_trips_and_commit(port: int, file: Path) -> Iterator[Callable[[], float
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         database.execute("CREATE TABLE note (time INTEGER)")
-        connection = Connection(port)
+        connection = LoadConnection(port)
 
         def sample() -> float:
             time.sleep(PARKED_S)

@@ -9,12 +9,12 @@ import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from benchmarks.asking import Connection, get
 from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.processes import bare_server, controller
 from benchmarks.single_notes import BARE, create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.visible_marks import STREAM, Reader, Turns
+from noted_time_cli.bench.load import LoadConnection, get
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +36,8 @@ def measure(run: Run, readers: int = READERS) -> list[Figure]:
     ours, floor = [], []
     with bare_server() as bare, controller(database) as server, ExitStack() as open_:
 
-        def connected(port: int) -> Connection:
-            return open_.enter_context(closing(Connection(port)))
+        def connected(port: int) -> LoadConnection:
+            return open_.enter_context(closing(LoadConnection(port)))
 
         create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
         turns, writer = Turns(1), connected(server.port)
@@ -64,7 +64,7 @@ def measure(run: Run, readers: int = READERS) -> list[Figure]:
     ]
 
 
-def _mark(server: Server, waiting: list[Reader], turns: Turns, writer: Connection) -> None:
+def _mark(server: Server, waiting: list[Reader], turns: Turns, writer: LoadConnection) -> None:
     for reader in waiting:
         reader.wait()
     before = -1.0
@@ -76,7 +76,7 @@ def _mark(server: Server, waiting: list[Reader], turns: Turns, writer: Connectio
         reader.take()
 
 
-def _requests(asking: list[Connection], count: int) -> None:
+def _requests(asking: list[LoadConnection], count: int) -> None:
     for first in range(0, count, len(asking)):
         some = asking[: count - first]
         for connection in some:

@@ -111,7 +111,7 @@ def _fetch_all(ivy_settings: Path | None) -> None:
     from examples.trials import connect_server, kafka, tables  # noqa: PLC0415 - these load Spark
 
     for each in (kafka, tables, connect_server):
-        each.install(ivy_settings=ivy_settings)
+        each.install(ivy_settings=ivy_settings, patience_s=PATIENCE_S)
 
 
 def topic(text: str) -> tuple[str, int]:

@@ -358,8 +358,9 @@ class UnknownStream(Rejected):
 
     kind = ProblemKind("unknown_stream", 404, is_told=True)
 
-    def __init__(self, stream: str) -> None:
-        remedy = f"create it with `noted-time stream create {stream}`"
+    def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
+        """`alike` are streams that there are, one of which may be meant."""
+        remedy = _meant(alike) or f"create it with `noted-time stream create {stream}`"
         super().__init__(f"there is no stream {stream!r}: {remedy}")
         self.stream = stream
 
@@ -388,9 +389,15 @@ class UnknownWriter(Rejected):
 
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, is_told=True)
 
-    def __init__(self, writer: str) -> None:
-        super().__init__(f"there is no writer {writer!r}: `noted-time writers STREAM` lists them")
+    def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
+        """`alike` are writers that there are, one of which may be meant."""
+        remedy = _meant(alike) or "`noted-time writers STREAM` lists them"
+        super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
+
+
+def _meant(alike: Sequence[str]) -> str:
+    return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
 class WritersMissing(Rejected):

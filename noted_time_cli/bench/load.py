@@ -59,8 +59,22 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 def post(path: str, body: bytes, headers: str = LOOPBACK) -> bytes:
     """Return the bytes of a POST request on a connection that stays open."""
+    return _with_body("POST", path, body, headers)
+
+
+def put(path: str, body: bytes) -> bytes:
+    """Return the bytes of a PUT request on a connection that stays open."""
+    return _with_body("PUT", path, body, LOOPBACK)
+
+
+def get(path: str) -> bytes:
+    """Return the bytes of a GET request on a connection that stays open."""
+    return f"GET {path} HTTP/1.1\r\n{LOOPBACK}\r\n".encode()
+
+
+def _with_body(method: str, path: str, body: bytes, headers: str) -> bytes:
     head = (
-        f"POST {path} HTTP/1.1\r\n{headers}"
+        f"{method} {path} HTTP/1.1\r\n{headers}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -101,6 +115,17 @@ class LoadConnection:
             return None
         self._held = b""
         return whole
+
+    def ask(self, request: bytes) -> bytes:
+        """Send one request and wait for its answer."""
+        self.socket.sendall(request)
+        return self.wait()
+
+    def wait(self) -> bytes:
+        """Wait for the answer to what was sent."""
+        while (answer := self.receive()) is None:
+            pass
+        return answer
 
     def close(self) -> None:
         """Close the connection."""

@@ -33,6 +33,8 @@ BASE_MS = 1_700_000_000_000
 SEGMENTS = 16
 JOINED_AT_ONCE = 500
 WRITER_TIMEOUT_MS = 600_000
+BARE_S = 5.0
+"""For how long the bare server is measured, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Measured:
     connections: int
     notes: Rate
     marks: Rate | None
+    bare_server: Rate
 
 
 @dataclass(slots=True)
@@ -150,10 +153,13 @@ def bench(  # noqa: PLR0913 - one parameter for each flag
     """Measure a controller: notes a second, and how long after a note its mark is there.
 
     Single notes over HTTP, each answered once it is durable, in a stream of its own that is deleted
-    at the end. Run it where the writers run, on a controller that nobody needs meanwhile.
+    at the end. A bare server that stores nothing gets the same requests: what this machine can do.
+    Run it where the writers run, on a controller that nobody needs meanwhile.
 
     Try it:  noted-time bench --writers 100 --for 10s
     """
+    from noted_time_cli.bench.bare import bare_server  # the server that controllers have, too
+
     connections = min(connections, writers)
     with closing(Transport(url, token=token)) as transport:
         at = urlsplit(transport.controllers.urls[0])
@@ -191,11 +197,15 @@ def bench(  # noqa: PLR0913 - one parameter for each flag
     if noted.accepted < len(noted.latencies):
         refused = len(noted.latencies) - noted.accepted
         raise Rejected(f"{refused:,} of {len(noted.latencies):,} notes were not accepted")
+    say("The same requests to a bare server.")
+    with bare_server() as (_, port):
+        at_it = f"http://127.0.0.1:{port}"
+        bare = fleet.drive(connections, min(lasting / 1000, BARE_S), at_it)
     late = fleet.mark_ns
     marks = late and Rate(
         len(late) / noted.seconds, percentile(late, 50) / 1e6, percentile(late, 99) / 1e6
     )
-    found = Measured(writers, connections, Rate.of(noted), marks or None)
+    found = Measured(writers, connections, Rate.of(noted), marks or None, Rate.of(bare))
     if as_json:
         echo(json.dumps(asdict(found)))
     else:
@@ -206,6 +216,7 @@ def _print(found: Measured) -> None:
     rows = {
         "notes, each answered once durable": found.notes,
         "marks, after the last note they need": found.marks,
+        "bare server, which stores nothing": found.bare_server,
     }
     columns: Columns = {
         "measured": "name",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from noted_time import UnexpectedAnswer
+from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream, UnknownWriter
 from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
+from noted_time.client.asking import STREAMS
 from noted_time.client.transport import Transport
 from noted_time.values import checked_name
 from noted_time_cli.terminal.flags import flags_of, unfolded, with_flags
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1000
 """Maximum number of rows of a page."""
+
+ALIKE = 0.75
+"""How much of two names has to agree, for one to be meant by the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,23 @@ class Caller:
                     fact = f"is not a noted-time controller (HTTP {reply.status})"
                 raise UnexpectedAnswer(f"{controllers.current} {fact}", other.why) from other
 
-        return self.transport.run(ask_in_turn(controllers, lambda: question, read))
+        try:
+            return self.transport.run(ask_in_turn(controllers, lambda: question, read))
+        except UnknownStream as unknown:
+            alike = self._alike(unknown.stream, STREAMS, "name")
+            raise UnknownStream(unknown.stream, alike) from None
+        except UnknownWriter as unknown:
+            alike = self._alike(unknown.writer, stream_path(question.stream, "writers"), "writer")
+            raise UnknownWriter(unknown.writer, alike) from None
+
+    def _alike(self, mistyped: str, path: str, field: str) -> list[str]:
+        """Return the names of a list that are nearly the same, as far as the caller may read it."""
+        question = Question("GET", path, {"limit": MOST_ROWS})
+        with suppress(NotedTimeError):
+            page = self.transport.ask(question)
+            rows = page[path.rpartition("/")[2]]
+            return get_close_matches(mistyped, [row[field] for row in rows], cutoff=ALIKE)
+        return []
 
     def prints(self, found: object) -> bool:
         """Print the answer in one line if `--json` asks for it; returns whether it does."""

@@ -82,7 +82,7 @@ def _examine(
         with report.attempting("controller", f"correct it; this URL is {taken}"):
             transport = stack.enter_context(closing(connect()))
             for url in transport.controllers.urls:
-                with report.attempting("controller", partial(controller_rules.unreached, taken)):
+                with report.attempting("controller", partial(_unreached, url, taken)):
                     report.add(_controller(url, taken))
                     call = Caller(transport)
         if call:
@@ -123,6 +123,17 @@ def _answer(url: str) -> Reply:
         question = Question("GET", "/readyz")
         asked = ask_in_turn(transport.controllers, lambda: question, lambda reply: reply)
         return transport.run(asked)
+
+
+def _unreached(url: str, taken: str, error: NotedTimeError) -> str:
+    """Return the remedy for a URL without an answer, after asking by the other scheme."""
+    scheme, _, rest = url.partition("://")
+    other: str | None = f"{'http' if scheme == 'https' else 'https'}://{rest}"
+    try:
+        _answer(str(other))
+    except NotedTimeError as refused:
+        other = other if controller_rules.UNTRUSTED in str(refused) else None
+    return controller_rules.unreached(str(error), other, taken)
 
 
 def _unanswered(error: NotedTimeError) -> str:

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 from controller.service.permissions import Grant
 from noted_time.client import Json
-from noted_time.values import NotedTimeError, shown_duration
+from noted_time.values import shown_duration
 from noted_time_cli.doctor.verdict import Finding, judged
 
 DATE_MS = 2000
@@ -23,22 +23,20 @@ UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
 TRUST = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
 START = "start it (noted-time serve), or name another by --url"
-STRANGE = (
-    "no controller listens there, or one by http for https: correct --url; a Kafka broker is named "
-    "by --kafka"
-)
+STRANGE = "no controller listens there: correct --url; a Kafka broker is named by --kafka"
 
 
-def unreached(taken: str, error: NotedTimeError) -> str:
-    """Return what to do about a URL, taken from there, by why it has no answer.
+def unreached(why: str, other: str | None, taken: str) -> str:
+    """Return what to do about a URL, by why it has no answer, and the URL that has one, if any.
 
-    >>> from noted_time import Unreachable
-    >>> unreached("from --url", Unreachable("Server disconnected without sending a response."))
+    >>> unreached("[SSL: WRONG_VERSION_NUMBER] wrong version", "http://ct:7464", "from --url")
+    'use http://ct:7464; this URL is from --url'
+    >>> unreached("Server disconnected without sending a response.", None, "from --url")
     'no controller listens there: correct --url; a Kafka broker is named by --kafka; this URL is ...
     """
     remedies = ((UNTRUSTED, TRUST), ("SSL", STRANGE), ("disconnected", STRANGE), ("", START))
-    remedy = next(remedy for words, remedy in remedies if words in str(error))
-    return f"{remedy}; this URL is {taken}"
+    remedy = next(remedy for words, remedy in remedies if words in why)
+    return f"{f'use {other}' if other else remedy}; this URL is {taken}"
 
 
 def clock(date: str | None, sent: int, received: int) -> list[Finding]:

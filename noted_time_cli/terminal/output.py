@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -80,15 +81,31 @@ def print_table(columns: Columns, rows: Iterable[Json]) -> None:
 
 
 def table(columns: Columns, rows: Iterable[Json]) -> Table:
-    """Return a table for a terminal, in which times may break between date and clock."""
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        shown.add_column(name, overflow="fold")
-    for row in rows:
-        shown.add_row(*(_DATE.sub(" ", cell) for cell in cells(columns, row)))
+    """Return a table for a terminal; if that is too narrow, times break between date and clock.
+
+    If it is narrower even than the longest words, each cell has a line of its own.
+    """
+    found, screen = [[*cells(columns, row)] for row in rows], console()
+    wide = screen.options.update(max_width=MAX_WIDTH)
+    shown = _of_cells(columns, found)
+    if screen.measure(shown, options=wide).maximum > screen.width:
+        shown = _of_cells(columns, ([_DATE.sub(" ", cell) for cell in row] for row in found))
+    if screen.measure(shown, options=wide).minimum > screen.width:
+        lines = ((*zip(columns, row, strict=True), ("", "")) for row in found)
+        shown = _of_cells(("", ""), chain.from_iterable(lines))
     return shown
 
 
+def _of_cells(names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(names))
+    for name in names:
+        shown.add_column(name, overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    return shown
+
+
+MAX_WIDTH = 10_000
 _DATE = re.compile(r"(?<=\d\d-\d\d)T(?=\d\d:)")
 """What stands between the date and the clock of a time."""
 

@@ -34,6 +34,11 @@ log = logging.getLogger("noted_time.spark")
 PLANNING_S = 30.0
 PAUSE_S = 0.2
 
+NO_IDS = (
+    "Kafka topic %r has no id, as before Kafka 2.8: if it is deleted and created again, and is "
+    "longer by the next look than what the query has read, that goes unnoticed"
+)
+
 
 def planner_of(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> MarksPlanner:
     """Return the planner of a query; `client` configures the Kafka client."""
@@ -120,6 +125,8 @@ class Watched:
             else:
                 fault = self._fault(plan, admitted, due, look)
                 if fault is None:
+                    if not self._is_known and look.id is None:
+                        log.warning(NO_IDS, self._topic.name)
                     self._is_known = True
                     return look
                 is_certain = isinstance(fault, Recreated) and fault.is_certain

@@ -12,10 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import IO
 
 import pyspark
 from py4j.protocol import Py4JError
@@ -26,9 +29,13 @@ from noted_time import Rejected, Unreachable
 from spark_integration.session.settings import setting
 from spark_integration.session.versions import OLDEST, release_of
 
-DOWNLOAD_S = 300.0
-"""How long Ivy may take before it is ended: the jars of a release are 10 MB."""
+DOWNLOAD_S = 60.0
+"""How long Ivy may print nothing before it is ended: it prints a dot for each part of a file."""
 
+JARS_NAMED = 4
+"""How many jars an error names at most."""
+
+FETCHED = re.compile(rb"\[SUCCESSFUL \] \S+#(\S+);(\S+)!")
 IVY = """<ivy-module version="2.0">
   <info organisation="noted-time" module="jars"/>
   <dependencies>
@@ -123,6 +130,11 @@ def connector_of(spark: str) -> tuple[Jar, ...]:
 CONNECTOR = connector_of(pyspark.__version__)
 
 
+def say(sentence: str) -> None:
+    """Print a line to standard error."""
+    sys.stderr.write(f"{sentence}\n")
+
+
 def spark_jars(directory: str | Path | None = None) -> str:
     """Return the value of Spark's setting `spark.jars` with which it reads Kafka.
 
@@ -172,24 +184,27 @@ def fetch(
     directory: Path,
     *,
     ivy_settings: Path | None = None,
-    timeout_s: float = DOWNLOAD_S,
+    say: Callable[[str], None] = say,
+    patience_s: float = DOWNLOAD_S,
 ) -> list[Path]:
     """Return the paths of jars, after fetching those that the directory does not have unchanged.
 
     `ivy_settings` is a file with settings of Ivy, which may name another repository than Maven's
-    central one. Raises `Rejected` if there is no Java, if the directory cannot be written to, or if
-    what was fetched has another checksum, of which nothing is kept; `Unreachable` if a jar could
-    not be fetched within `timeout_s`.
+    central one. `say` is called with a line for each jar. Raises `Rejected` if there is no Java, if
+    the directory cannot be written to, or if what was fetched has another checksum, of which
+    nothing is kept; `Unreachable` if a jar could not be fetched, also if nothing came for
+    `patience_s`.
     """
     directory = directory.absolute()
     missing = [jar for jar in jars if not jar.is_in(directory)]
     if missing:
-        sys.stderr.write(f"Fetching {len(missing)} jars into {directory}.\n")
+        say(f"Fetching {len(missing)} jars into {directory}.")
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=".fetching-", dir=directory) as name:
                 scratch = Path(name)
-                printed = _printed(_ivy(missing, scratch, ivy_settings), scratch, timeout_s)
+                pieces = _output(_ivy(missing, scratch, ivy_settings), scratch, patience_s)
+                printed = _followed(pieces, len(missing), say)
                 _keep(missing, scratch, directory, printed)
         except OSError as error:
             raise Rejected(f"{directory} cannot be written to: {error.strerror}") from error
@@ -208,28 +223,52 @@ def _ivy(jars: Sequence[Jar], scratch: Path, settings: Path | None) -> list[str]
     return [*begun, "org.apache.ivy.Main", *own, "-ivy", "ivy.xml", *kept]
 
 
-def _printed(words: Sequence[str], directory: Path, timeout_s: float) -> str:
-    """Return what a program prints in a directory, or that it was ended as it took too long."""
-    try:
-        done = subprocess.run(  # noqa: S603 - Java, with the words of `_ivy`
-            words,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"the repository did not send all within {timeout_s:g} s"
-    return done.stdout.decode(errors="replace")
+def _output(words: Sequence[str], directory: Path, patience_s: float) -> Iterator[bytes]:
+    """Yield what a program prints; it is ended if it prints nothing for `patience_s`."""
+    with subprocess.Popen(  # noqa: S603 - Java, with the words of `_ivy`
+        words,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+    ) as process:
+        pieces: SimpleQueue[bytes] = SimpleQueue()
+        Thread(target=_pass_on, args=(process.stdout, pieces), daemon=True).start()
+        try:
+            while piece := pieces.get(timeout=patience_s):
+                yield piece
+        except Empty:
+            yield f"\nthe repository sent nothing for {patience_s:g} s".encode()
+        finally:
+            process.kill()
+
+
+def _pass_on(output: IO[bytes], pieces: SimpleQueue[bytes]) -> None:
+    while piece := output.read(1 << 16):
+        pieces.put(piece)
+    pieces.put(b"")
+
+
+def _followed(pieces: Iterable[bytes], jars: int, say: Callable[[str], None]) -> str:
+    """Return what Ivy prints, and say meanwhile which jar was fetched."""
+    printed, count = b"", 0
+    for piece in pieces:
+        begin = printed.rfind(b"\n") + 1
+        printed += piece
+        for found in FETCHED.finditer(printed, begin, printed.rfind(b"\n") + 1):
+            count += 1
+            say(f"{count}/{jars}  {found[1].decode()} {found[2].decode()}")
+    return printed.decode(errors="replace")
 
 
 def _keep(jars: Sequence[Jar], scratch: Path, directory: Path, printed: str) -> None:
     """Move the jars into the directory, all or none."""
     absent = [jar.file for jar in jars if not (scratch / jar.file).exists()]
     if absent:
-        named, cause = ", ".join(absent), _cause(printed)
+        more = f" and {len(absent) - JARS_NAMED} more" if len(absent) > JARS_NAMED else ""
+        named = ", ".join(absent[:JARS_NAMED]) + more
+        cause = _cause(printed)
         raise Unreachable(f"{named} could not be fetched ({cause}): {ELSEWHERE}")
     wrong = [jar.file for jar in jars if not jar.is_in(scratch)]
     if wrong:

@@ -16,10 +16,10 @@ def bench_streams(run: Commands) -> list[str]:
 
 
 def test_it_prints_rates_and_latencies_and_leaves_nothing(run: Commands) -> None:
-    """Of notes, and of marks."""
+    """Of notes, of marks, and of a server that does nothing."""
     found = run("bench", "--writers", "20", "--for", "2s", "--json")
 
-    rates = [found.json[name] for name in ("notes", "marks")]
+    rates = [found.json[name] for name in ("notes", "marks", "bare_server")]
     assert (found.status, found.json["writers"], found.json["connections"]) == (0, 20, 20)
     assert all(0 < rate["p50_ms"] <= rate["p99_ms"] and rate["per_second"] > 0 for rate in rates)
     assert bench_streams(run) == []
@@ -29,7 +29,7 @@ def test_it_prints_a_table_without_marks_that_did_not_come(run: Commands) -> Non
     """No time for a round of all writers, so none was seen."""
     found = run("bench", "--writers", "5000", "--connections", "1", "--for", "100ms")
 
-    assert [line[0].split(",")[0] for line in found.table[1:]] == ["notes", "marks"]
+    assert [line[0].split(",")[0] for line in found.table[1:]] == ["notes", "marks", "bare server"]
     assert found.table[2][1:] == ["-", "-", "-"]
     assert found.err.startswith("5,000 writers note over 1 connection for 100ms, in the stream ")
 

@@ -156,15 +156,16 @@ def test_the_page_of_alternatives_names_commands_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("width", "has"),
     [
-        (80, ["terminal-north", *("2013-01-01", "10:00:00.250Z", "2013-01-01", "11:00:00.250Z")]),
+        (80, ["terminal-north", "2013-01-01T10:00:00.250Z", "2013-01-01T11:00:00.250Z"]),
         (55, ["terminal-north", "2013-01-01", "2013-01-01"]),
         (55, ["10:00:00.250Z", "11:00:00.250Z"]),
+        (40, ["from", "2013-01-01T10:00:00.250Z"]),
     ],
 )
 def test_no_time_of_a_table_breaks(
     width: int, has: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A narrow terminal shows the clock below the date."""
+    """Too narrow a terminal shows the clock below the date, or each cell in a line of its own."""
     monkeypatch.setenv("COLUMNS", str(width))
     times = {"from": "2013-01-01T10:00:00.250Z", "to": "2013-01-01T11:00:00.250Z"}
     row = {"writer": "terminal-north", **times}

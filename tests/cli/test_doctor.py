@@ -92,18 +92,23 @@ def test_without_a_controller_the_rest_is_checked(
 
 
 @pytest.mark.acceptance
-def test_the_certificate_is_the_remedy_if_no_known_authority_signed_it(tmp_path: Path) -> None:
-    """By http the URL is wrong, and with the authority all is well."""
-    with ServeProcess(tmp_path, *TLS).ready() as controller:
-        run, plain = Commands(controller.url), controller.url.replace("https", "http")
-        wrong = judged(run("doctor", "--url", plain, "--json"))["controller"][0]
-        unknown = judged(run("doctor", "--json"))["controller"][0]
+@pytest.mark.parametrize(("listens", "asked"), [((), "https"), (TLS, "http")])
+def test_the_other_scheme_is_the_remedy_if_it_answers(
+    tmp_path: Path, listens: list[str], asked: str
+) -> None:
+    """And then the certificate, if no authority signed it that is known here."""
+    with ServeProcess(tmp_path, *listens).ready() as controller:
+        run, right = Commands(controller.url), controller.url
+        wrong = f"{asked}{right[right.index(':') :]}"
+        first = judged(run("doctor", "--url", wrong, "--json"))["controller"][0]
+        then = judged(run("doctor", "--json"))["controller"][0]
         trusted = str(CERTIFICATE)
-        known = command("doctor", "--url", controller.url, cwd=tmp_path, SSL_CERT_FILE=trusted)
+        last = command("doctor", "--url", right, cwd=tmp_path, SSL_CERT_FILE=trusted)
 
-    assert (wrong["outcome"], wrong["remedy"]) == ("wrong", f"{STRANGE}; this URL is from --url")
-    assert unknown["remedy"].startswith("set SSL_CERT_FILE to")
-    assert known.returncode == 0, known.stdout
+    assert (first["outcome"], first["remedy"]) == ("wrong", f"use {right}; this URL is from --url")
+    assert then["outcome"] == ("wrong" if listens else "ok")
+    assert then["remedy"].startswith("set SSL_CERT_FILE to" if listens else "")
+    assert last.returncode == 0, last.stdout
 
 
 @pytest.mark.acceptance

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from noted_time import Unreachable
 from noted_time.client import Json
 from noted_time.kafka import TopicLook
 from noted_time.observing import Stamp
@@ -407,18 +406,21 @@ def test_a_silent_domain_is_told_by_its_writers(
 
 
 @pytest.mark.parametrize(
-    ("why", "remedy"),
+    ("why", "other", "remedy"),
     [
-        ("Connection refused", "start it (noted-time serve), or name another by --url"),
-        ("[SSL: UNEXPECTED_EOF_WHILE_READING]", controller_rules.STRANGE),
-        ("[SSL: CERTIFICATE_VERIFY_FAILED]", controller_rules.TRUST),
+        ("Connection refused", None, "start it (noted-time serve), or name another by --url"),
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING]", None, controller_rules.STRANGE),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED]", None, controller_rules.TRUST),
+        ("Server disconnected", "https://ct", "use https://ct"),
     ],
 )
-def test_a_url_without_an_answer_has_the_remedy_of_its_reason(why: str, remedy: str) -> None:
+def test_a_url_without_an_answer_has_the_remedy_of_its_reason(
+    why: str, other: str | None, remedy: str
+) -> None:
     """And whatever it is, from where the URL was taken."""
-    found = controller_rules.unreached("the default", Unreachable(why))
-
-    assert found == f"{remedy}; this URL is the default"
+    assert controller_rules.unreached(why, other, "the default") == (
+        f"{remedy}; this URL is the default"
+    )
 
 
 def test_each_page_that_is_named_has_that_title() -> None:

@@ -44,16 +44,25 @@ def test_it_leaves_for_a_while_or_for_good(run: Commands, stream: str) -> None:
 
 
 def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, stream: str) -> None:
-    """Nobody waits for a writer that does not exist, unless --join says that it is new."""
+    """A name that is nearly the same is asked for, of the stream and of the writer."""
     run("note", stream, "berlin", AT_TEN, "--join")
-    mistyped = run("note", stream, "berln", AT_TEN)
+    of_writer = run("note", stream, "berln", AT_TEN)
+    of_stream = run("note", stream[:-1], "berlin", AT_TEN)
+    unheard = run("note", stream, "quito", AT_TEN)
 
     names = [row["writer"] for row in served.get(f"{stream}/writers")["writers"]]
     assert names == ["berlin"]
-    assert mistyped.err == (
-        "noted-time: there is no writer 'berln': `noted-time writers STREAM` lists them; "
+    assert of_writer.err == (
+        "noted-time: there is no writer 'berln': did you mean 'berlin'?; "
         "a new writer needs --join\n"
     )
+    assert f"there is no stream {stream[:-1]!r}: did you mean" in of_stream.err
+    assert repr(stream) in of_stream.err
+    assert unheard.err == (
+        "noted-time: there is no writer 'quito': `noted-time writers STREAM` lists them; "
+        "a new writer needs --join\n"
+    )
+    assert (of_writer.status, of_stream.status, unheard.status) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(

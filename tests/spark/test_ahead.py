@@ -16,7 +16,7 @@ from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
 from spark_integration.beside import planner
 from spark_integration.beside.admitted import Admitted, MarksOffset
-from spark_integration.beside.planner import MarksPlanner, Watched
+from spark_integration.beside.planner import NO_IDS, MarksPlanner, Watched
 from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
@@ -314,14 +314,15 @@ def test_a_mark_whose_rows_have_no_leader_fails_the_query_until_there_is_one(que
     ],
 )
 def test_without_ids_offsets_alone_show_that_a_topic_is_another(
-    query: Query, ends: dict[int, int], says: str
+    query: Query, caplog: pytest.LogCaptureFixture, ends: dict[int, int], says: str
 ) -> None:
-    """The page on reading Kafka says that they do not always."""
+    """The log says once a run that they do not always."""
     query.topic.ends = ends
     query.mark()
 
     with pytest.raises(Recreated, match=says):
         query.plan({}, set())
+    assert [record.msg for record in caplog.get_records("setup")] == [NO_IDS]
 
 
 @pytest.mark.parametrize("now", [False, True])

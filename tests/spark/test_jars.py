@@ -33,12 +33,13 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 
 
 class Repository:
-    """A Maven repository with two jars; `settings` leads Ivy to it."""
+    """A Maven repository with two jars; `settings` leads Ivy to it, and `said` are its lines."""
 
     def __init__(self, root: Path) -> None:
         self.directory = root / "jars of mine"
         self.settings = root / "ivysettings.xml"
         self.settings.write_text(REPOSITORY.format(root=(root / "maven").as_uri()))
+        self.said: list[str] = []
         self.jars = [self._publish(root / "maven", name) for name in ("one", "two")]
 
     def _publish(self, root: Path, name: str) -> Jar:
@@ -50,10 +51,15 @@ class Repository:
         (directory / f"{name}-1.0.pom").write_text(POM.format(jar=jar))
         return jar
 
-    def fetch(self, *jars: Jar, timeout_s: float = 60.0) -> list[Path]:
+    def fetch(self, *jars: Jar, patience_s: float = 60.0) -> list[Path]:
         """Fetch jars, by default both."""
-        chosen = jars or self.jars
-        return fetch(chosen, self.directory, ivy_settings=self.settings, timeout_s=timeout_s)
+        return fetch(
+            jars or self.jars,
+            self.directory,
+            ivy_settings=self.settings,
+            say=self.said.append,
+            patience_s=patience_s,
+        )
 
     def kept(self) -> list[str]:
         """Return the names in the directory."""
@@ -66,15 +72,17 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
 
 
-def test_jars_are_fetched_once(repository: Repository, capfd: pytest.CaptureFixture[str]) -> None:
+def test_jars_are_fetched_once_with_a_line_each(repository: Repository) -> None:
     """What is there unchanged is not fetched again; a jar that was damaged since is."""
     repository.fetch()
+    first = repository.said.copy()
     repository.fetch()
     (repository.directory / "two-1.0.jar").write_text("damaged")
     paths = repository.fetch()
 
-    into = f"into {repository.directory}.\n"
-    assert capfd.readouterr().err == f"Fetching 2 jars {into}Fetching 1 jars {into}"
+    into = f"into {repository.directory}."
+    assert first == [f"Fetching 2 jars {into}", "1/2  one 1.0", "2/2  two 1.0"]
+    assert repository.said[len(first) :] == [f"Fetching 1 jars {into}", "1/1  two 1.0"]
     assert [path.read_text() for path in paths] == ["one", "two"]
     assert repository.kept() == ["one-1.0.jar", "two-1.0.jar"]
 
@@ -103,8 +111,8 @@ def test_a_repository_that_sends_nothing_is_not_waited_for(repository: Repositor
         root = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         repository.settings.write_text(REPOSITORY.format(root=root))
 
-        with pytest.raises(Unreachable, match="did not send all within 2 s"):
-            repository.fetch(timeout_s=2.0)
+        with pytest.raises(Unreachable, match="sent nothing for 2 s"):
+            repository.fetch(patience_s=2.0)
 
 
 def test_the_command_prints_the_setting_alone_and_explains_it_beside(
