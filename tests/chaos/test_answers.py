@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.chaos import administering
-from tests.chaos.administering import Administering
 from tests.chaos.calls import Caller
 from tests.chaos.history import History, Journal
 from tests.chaos.reading import Reading
@@ -65,16 +63,6 @@ async def test_a_note_in_order_that_is_refused_is_reported(tmp_path: Path) -> No
     assert await finished({"status": "invalid_time", "last": 9}, tmp_path) == ["answers"]
 
 
-async def test_an_old_lower_in_an_answer_is_reported(tmp_path: Path) -> None:
-    """Joining writers rely on it."""
-    result = {"status": "accepted", "lower": 3}
-
-    assert (await finished(result, tmp_path, seen=4), await finished(result, tmp_path, seen=3)) == (
-        ["lowers"],
-        [],
-    )
-
-
 async def test_a_reader_that_misses_a_mark_is_reported() -> None:
     """Marks come gapless and in order."""
     history, _ = stream()
@@ -88,64 +76,3 @@ async def test_a_reader_that_misses_a_mark_is_reported() -> None:
     await Reading(history, stopping).follow(caller(answer, history), "s", "default")
 
     assert [violation.law for violation in history.violations] == ["chains"]
-
-
-async def administered(
-    do: str, stream: ScaledStream, history: History, answers: list[Any]
-) -> list[str]:
-    """Have an administrator do that once, and be answered so; returns the laws that broke."""
-    stopping, left = asyncio.Event(), iter(answers)
-
-    def answer(_: httpx.Request) -> httpx.Response:
-        stopping.set()
-        return httpx.Response(200, json=next(left))
-
-    work = getattr(Administering(history, stopping), do)
-    async with asyncio.timeout(30):
-        await work(caller(answer, history), stream, random.Random(1))
-    return [violation.law for violation in history.violations]
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait before anything is done."""
-    for name in ("SCALES_S", "TELLS_S", "TRUNCATES_S"):
-        monkeypatch.setattr(administering, name, (0.0, 0.0))
-
-
-@pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize(
-    ("result", "laws"),
-    [
-        ({"status": "invalid_position", "last": {"0": 1}}, []),
-        ({"status": "accepted", "lower": None}, ["scalings last"]),
-        ({"status": "invalid_position", "last": {"0": 2}}, ["scalings last"]),
-    ],
-)
-async def test_a_note_beyond_what_was_sealed_has_to_be_refused(
-    result: dict[str, Any], laws: list[str]
-) -> None:
-    """By the end that was given."""
-    stream = ScaledStream("s", shared=False)
-    writer = stream.writer(random.Random(1))
-    writer.acknowledged_position[0] = stream.append(0, {"default": 5}).offset + 1
-    history = History({"s": stream})
-    answers = [{"marks": {"default": {"seq": 7}}}, {"results": [result]}]
-
-    assert await administered("scale", stream, history, answers) == laws
-    assert history.chains["s", "default"].scaled_at == [7]
-
-
-@pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize(("last", "laws"), [({"seq": 3}, []), (None, ["marks begin"])])
-async def test_a_truncation_has_to_leave_the_last_mark(last: object, laws: list[str]) -> None:
-    """And leaves what readers at the cut need."""
-    history, truncated = stream()
-    history.reported["s"] = {0: 2}
-    chain = history.chains["s", "default"]
-    chain.followers = [3, 3]
-    chain.seen |= {seq: {"seq": seq, "lower": 10 * seq, "cut": {"0": seq}} for seq in (1, 2, 3)}
-    answers = [{"marks": {"default": last}}]
-
-    assert await administered("truncate", truncated, history, answers) == laws
-    assert chain.first_heard == 2

@@ -18,7 +18,7 @@ from examples.flights.data import HOUR_MS, Flights
 from examples.flights.demo import Findings
 from examples.flights.measurement import Outcome
 from examples.flights.stage import DATABASE
-from examples.flights.surroundings import SurroundingsError, controller, require_java
+from examples.flights.surroundings import SurroundingsError, require_java
 
 MADE = ["flights.db", "flights.json", "flights.png"]
 
@@ -105,26 +105,6 @@ def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert answers == [{"streams": [], "next": None}]
 
 
-def test_the_table_is_played_on_files_alone(tmp_path: Path) -> None:
-    """A story of Kafka is another."""
-    arguments = ["--tables", "--kafka", "--out", str(tmp_path)]
-    result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"})
-
-    message = "--tables plays on files: leave out --story, --kafka, --bootstrap" in result.output
-    assert (result.exit_code, message) == (2, True), result.output
-
-
-def test_what_was_kept_before_is_not_overwritten(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A second run that keeps its files must go elsewhere."""
-    run(monkeypatch, tmp_path, "--keep")
-
-    again = run(monkeypatch, tmp_path, "--keep")
-
-    assert (again.exit_code, "choose another --out" in again.output) == (2, True)
-
-
 def test_what_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No page of Python."""
 
@@ -135,17 +115,6 @@ def test_what_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pa
     result = CliRunner().invoke(cli.app, ["--days", "1", "--out", str(tmp_path)])
 
     assert (result.exit_code, "noted-time: Spark needs Java" in result.output) == (2, True)
-
-
-def test_a_controller_that_cannot_start_is_quoted(tmp_path: Path) -> None:
-    """Here a directory stands in place of its database."""
-    (tmp_path / "noted-time.db").mkdir()
-
-    with (
-        pytest.raises(SurroundingsError, match=r"did not start:\n.*database"),
-        controller(tmp_path / "noted-time.db", tmp_path),
-    ):
-        pass
 
 
 def test_without_java_the_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

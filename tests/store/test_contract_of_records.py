@@ -38,6 +38,17 @@ def numbers(store: Store, stream_id: str = "id-1") -> list[int]:
     return [number for number, _ in store.changes(stream_id, before=None, limit=1000)]
 
 
+def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
+    """A reader that went offline keeps only the segments that it was the last to report."""
+    online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
+    other = ReaderRecord("id-1", "h", "a", online=True, position={})
+    store.commit(replace(of_one_stream(), readers=[other, online]))
+
+    store.commit(Transaction({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
+
+    assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
+
+
 def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
     """The last one of a batch counts, and one that is forgotten in it first is written."""
     record = BacklogRecord("id-1", "g", POLICY)
