@@ -185,11 +185,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     installed, has the interceptor if it can be built, and writes tables of Delta and Iceberg if
     there are connectors for its release.
     """
-    from examples.trials import (  # noqa: PLC0415 - half a second, for few tests
-        java,
-        kafka,
-        tables,
-    )
+    from examples.trials import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
     from tests.support.quick_python import quick_python  # noqa: PLC0415 - likewise
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
 

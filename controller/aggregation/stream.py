@@ -25,14 +25,7 @@ from noted_time import (
     TimeWindow,
 )
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MissingWriters
-from noted_time.values import (
-    LARGEST_TIME,
-    MIN_INT64,
-    Note,
-    OtherLog,
-    Session,
-    UnknownDomain,
-)
+from noted_time.values import LARGEST_TIME, MIN_INT64, Note, OtherLog, Session, UnknownDomain
 
 CLOCKS_APART_MS = 100
 """How far the wall and the service clock may drift apart before moments are shifted."""

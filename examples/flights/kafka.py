@@ -19,14 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights import java_carrier
 from examples.flights.kafka_carrier import Stop, line_of
-from examples.flights.replay import (
-    DOMAIN,
-    EVENT_TIME,
-    PATIENCE_S,
-    SEGMENTS,
-    STREAM,
-    create_stream,
-)
+from examples.flights.replay import DOMAIN, EVENT_TIME, PATIENCE_S, SEGMENTS, STREAM, create_stream
 from examples.flights.simulation import BEFORE_ALL_TIME
 from examples.flights.surroundings import SurroundingsError, end, last_words, start
 from examples.flights.ways import IN_JAVA, ITSELF, OBSERVED, RESOLVED, delays, way_of

@@ -6,11 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from examples.ports import free_port
 from examples.trials.broker import Broker

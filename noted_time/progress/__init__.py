@@ -10,9 +10,4 @@ from noted_time.progress.backlog import (
     with_reason,
 )
 from noted_time.progress.order import Lag, SegmentTimes, largest_of
-from noted_time.progress.read_offsets import (
-    ReadOffsets,
-    check_known,
-    offsets_of_json,
-    to_look_up,
-)
+from noted_time.progress.read_offsets import ReadOffsets, check_known, offsets_of_json, to_look_up

@@ -18,13 +18,7 @@ from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time,
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.offsets import ReadBy, performing
 from noted_time_cli.calls.tables import Names, TableOption, claimed, missing_sentence, objected
-from noted_time_cli.calls.waiting import (
-    MISSING,
-    UNANSWERED,
-    Require,
-    RequireAll,
-    missing_shown,
-)
+from noted_time_cli.calls.waiting import MISSING, UNANSWERED, Require, RequireAll, missing_shown
 from noted_time_cli.terminal.options import (
     NONE,
     DomainOption,

@@ -9,14 +9,7 @@ import typer
 from controller.aggregation.shown.sentences import REASON_WORDS
 from noted_time import Accepted, Note, Rejected, UnknownWriter, Unreachable
 from noted_time.client import note_to_wire, stream_path
-from noted_time.values import (
-    UNCHANGED,
-    NotesRefused,
-    State,
-    shown_duration,
-    shown_time,
-    time_of,
-)
+from noted_time.values import UNCHANGED, NotesRefused, State, shown_duration, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls, writer_path
 from noted_time_cli.calls.waiting import UNANSWERED
 from noted_time_cli.terminal.options import (

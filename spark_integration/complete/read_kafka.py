@@ -13,13 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import CompleteWindow, Rejected, Unreachable
 from noted_time.client import position_to_wire
 from noted_time.values import Time, checked_name, shown_time, waited_for
-from spark_integration.complete.window import (
-    BatchRead,
-    OnDeleted,
-    OnMissing,
-    complete_window,
-    log,
-)
+from spark_integration.complete.window import BatchRead, OnDeleted, OnMissing, complete_window, log
 from spark_integration.kafka.client import client_config
 from spark_integration.kafka.records import (
     KAFKA_TIME,

@@ -19,21 +19,9 @@ from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.beside.read import check_events, events_under, marks_of
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.kafka.client import CLIENT, client_config
-from spark_integration.kafka.records import (
-    KafkaRecords,
-    checked_options,
-    is_committed,
-    timed,
-)
+from spark_integration.kafka.records import KafkaRecords, checked_options, is_committed, timed
 from spark_integration.kafka.topic_marks import MarksWanted, check_exact
-from spark_integration.log.options import (
-    Batches,
-    CatchUp,
-    Columns,
-    Ingestion,
-    ReadRange,
-    chosen_of,
-)
+from spark_integration.log.options import Batches, CatchUp, Columns, Ingestion, ReadRange, chosen_of
 from spark_integration.marks.arguments import (
     EVENT_TIMES,
     SAFE,

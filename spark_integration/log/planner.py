@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 from noted_time.client import Json, position_to_wire
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
-from spark_integration.log.plan import (
-    BatchPlan,
-    Limit,
-    Plan,
-    Stage,
-    in_order_of_time,
-    within_range,
-)
+from spark_integration.log.plan import BatchPlan, Limit, Plan, Stage, in_order_of_time, within_range
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask
 from spark_integration.marks.feed import ControllerFeed

@@ -8,14 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from noted_time import (
-    Mark,
-    Rejected,
-    Succession,
-    UnexpectedAnswer,
-    UnknownDomain,
-    Unreachable,
-)
+from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.client import Backoff, own_chance
 from noted_time.client.transport import Transport
 from noted_time.reading import check_time

@@ -8,13 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
 from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
 from tests.support.calls import Calls
-from tests.support.dashboards import (
-    PLAYED_MS,
-    PassingTime,
-    Stalled,
-    Story,
-    stall,
-)
+from tests.support.dashboards import PLAYED_MS, PassingTime, Stalled, Story, stall
 from tests.support.gates import Guarded
 from tests.support.served import Served
 

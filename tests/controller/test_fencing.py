@@ -1,11 +1,6 @@
 """What the controller answers, records and shows of two processes that note under one name."""
 
-from controller.aggregation.fencing import (
-    FENCED_SHOWN,
-    MOST_RECORDED,
-    SHOWN_MS,
-    Fences,
-)
+from controller.aggregation.fencing import FENCED_SHOWN, MOST_RECORDED, SHOWN_MS, Fences
 from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.values import Session

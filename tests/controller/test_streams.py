@@ -12,13 +12,7 @@ from controller.aggregation.stream import StreamState
 from controller.store.port import StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from noted_time.values import UnknownStream
-from tests.support.controllers import (
-    Watched,
-    deliver,
-    marks_of,
-    running,
-    serving,
-)
+from tests.support.controllers import Watched, deliver, marks_of, running, serving
 from tests.support.counting import counted
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.progress import (
-    Backlog,
-    BacklogPolicy,
-    BacklogState,
-    Reason,
-    with_reason,
-)
+from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason, with_reason
 from noted_time.progress.backlog import Rule, changed, combined
 from noted_time.values import UNIX_MS, Rejected, shown_time
 

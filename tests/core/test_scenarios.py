@@ -19,14 +19,7 @@ from typing import Any
 
 import pytest
 
-from noted_time import (
-    Accepted,
-    Aggregator,
-    Note,
-    Refused,
-    ScaleEvent,
-    StreamSettings,
-)
+from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
 from noted_time.rules import lower_without
 from noted_time.values import Beyond, ExcludedSince, NotedTimeError, Session
 from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting

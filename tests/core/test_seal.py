@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import (
-    Mark,
-    MarkHistory,
-    Note,
-    Sealed,
-    StreamCut,
-    StreamSettings,
-)
+from noted_time import Mark, MarkHistory, Note, Sealed, StreamCut, StreamSettings
 from noted_time.values import LARGEST_TIME, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps

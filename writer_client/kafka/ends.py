@@ -11,13 +11,7 @@ from noted_time.client.repeated_looks import PATIENCE_S
 from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import GrowingEnds, NewestTimes, Seen, Stamp
-from noted_time.values import (
-    LARGEST_TIME,
-    NotObservable,
-    Unreachable,
-    shown_time,
-    waited_for,
-)
+from noted_time.values import LARGEST_TIME, NotObservable, Unreachable, shown_time, waited_for
 from writer_client.sending.answers import Found
 from writer_client.sending.clock import unix_ms
 
@@ -36,13 +30,7 @@ MOST_CHECKS = 3
 class TopicEnds:
     """The ends of all partitions of a topic, which is looked at with the first call."""
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        topic: str,
-        *,
-        domain: str | None = None,
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], topic: str, *, domain: str | None = None) -> None:
         """Take the configuration of any client of librdkafka; `domain` is the events'."""
         self.topic = Topic(config, topic)
         self._domain = domain

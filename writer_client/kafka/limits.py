@@ -6,13 +6,7 @@ import logging
 import time as clocks
 
 from noted_time.kafka import Topic
-from noted_time.values import (
-    LARGEST_TIME,
-    NotedTimeError,
-    Rejected,
-    shown_duration,
-    shown_time,
-)
+from noted_time.values import LARGEST_TIME, NotedTimeError, Rejected, shown_duration, shown_time
 from writer_client.sending.clock import unix_ms
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")

@@ -22,13 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import ClusterMetadata
 
 from noted_time.client.closing import Closing
-from noted_time.values import (
-    NotedTimeError,
-    Rejected,
-    Time,
-    check_least,
-    unix_ms_of,
-)
+from noted_time.values import NotedTimeError, Rejected, Time, check_least, unix_ms_of
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
