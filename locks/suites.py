@@ -44,6 +44,7 @@ SUITES = (
     Suite("--sqlmesh", "the guide of SQLMesh, with SQLMesh"),
     Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
     Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
+    Suite("--chart", "the Helm chart of deploy/, with a Helm that Go builds, once, in minutes"),
     Suite("--airflow", "the provider for Airflow, with Airflow"),
     Suite("--packages", "what ./run release builds"),
     Suite("--upgrade", "from former versions to this one", installs=False),
