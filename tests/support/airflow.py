@@ -161,8 +161,9 @@ class Airflow:
         return {each["task_id"]: each[field] for each in found}
 
     def log(self, dag: str) -> str:
-        """Return the log of the sensor's first try, in JSON."""
-        path = f"/dags/{dag}/dagRuns/run/taskInstances/complete/logs/1"
+        """Return the log of the sensor's last try, in JSON."""
+        number = self.tasks(dag, "try_number")["complete"]
+        path = f"/dags/{dag}/dagRuns/run/taskInstances/complete/logs/{number}"
         return json.dumps(self.call("GET", path)["content"])
 
     def result(self, dag: str, task: str) -> object:
