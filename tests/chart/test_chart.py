@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import yaml  # type: ignore[import-untyped]
 from typer.main import get_command
 
 from examples.ports import free_port
+from examples.trials.kafka import Broker
 from noted_time_cli.app import app
 from tests.chart.rendered import ALL, CHART, SMALL, Chart, Object, of_kind, pods, variables
+from tests.support.calls import Calls
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, command
 from tests.support.waiting import wait_until
@@ -277,12 +280,20 @@ def serving(directory: Path, port: int, given: dict[str, str]) -> ServeProcess:
     return ServeProcess(directory, port=port, module="controller", is_forked=True, **given).ready()
 
 
+def known_token(
+    controller: ServeProcess, scope: str, directory: Path, given: dict[str, str]
+) -> str:
+    """Create a token as in the container, and return it once the controller knows it."""
+    made = command("token", "create", "--scope", scope, cwd=directory, **given)
+    calls = Calls(controller.url, made.stdout.strip())
+    wait_until(lambda: calls.ask("GET", "/access").status_code == httpx.codes.OK)
+    return str(calls.token)
+
+
 def first_token(controller: ServeProcess, directory: Path, given: dict[str, str]) -> int:
     """Create a token in the container, and use it; returns the status of a call before that."""
     before = controller.ask("GET", "/streams").status_code
-    made = command("token", "create", "--scope", "admin", cwd=directory, **given)
-    controller.token = made.stdout.strip()
-    wait_until(lambda: controller.ask("GET", "/streams").status_code == httpx.codes.OK)
+    controller.token = known_token(controller, "admin", directory, given)
     return before
 
 
@@ -302,8 +313,36 @@ def test_one_controller_takes_a_token_and_a_note_on_sqlite(chart: Chart, tmp_pat
         controller.note("flights", 7, {"0": 3})
         lower = controller.lower("flights")
 
-    assert (migrated.returncode, before, lower) == (0, 401, 7), migrated.stderr
-    assert (tmp_path / "noted-time.db").exists()
+    kept = (tmp_path / "noted-time.db").exists()
+    assert (migrated.returncode, before, lower, kept) == (0, 401, 7, True), migrated.stderr
+
+
+@pytest.mark.acceptance
+def test_an_observer_and_a_relay_need_the_rights_that_the_page_names(
+    chart: Chart, broker: Broker, tmp_path: Path
+) -> None:
+    """`write` and `read`. Each looks once; the relay then makes the topic of the marks."""
+    broker.create("charted", 1)
+    broker.send("charted", [(0, "EWR", time.time_ns() // 1_000_000)])
+    shared = {"name": "a", "brokers": broker.address, "topic": "charted", "options": ["--for=0s"]}
+    observer = shared | {"by": "timestamp", "tokenSecretName": "observer"}
+    observer["options"] = ["--delay=5s", "--for=0s"]
+    values = {"observers": [observer], "relays": [shared | {"tokenSecretName": "relay"}]}
+    given = [f"--set-json={name}={json.dumps(each)}" for name, each in values.items()]
+    deployed = of_kind(chart.objects(*SMALL, *given), "Deployment")
+    ended = []
+    with ServeProcess(tmp_path, "--require-token").ready() as controller:
+        first_token(controller, tmp_path, {})
+        controller.make("charted")
+        for scope, each in zip(("write", "read"), deployed, strict=True):
+            (container,) = each["spec"]["template"]["spec"]["containers"]
+            token = known_token(controller, scope, tmp_path, {})
+            env = variables(container, "", dict.fromkeys(("observer", "relay"), token))
+            env["NOTED_TIME_URL"] = controller.url
+            done = command(*container["args"], cwd=tmp_path, **env)
+            ended.append(done.returncode)
+
+    assert (ended, "charted.noted" in broker.topics()) == ([0, 0], True)
 
 
 @pytest.mark.acceptance
