@@ -1,12 +1,13 @@
 """What a stream knows of the processes that note under one writer's name: two of them are a fault.
 
 A fenced note proves that there are two. It is remembered for an hour and only in memory, as it
-changes nothing.
+changes nothing. So are the takeovers of the last minute: many of them are a fight.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import NamedTuple
 
@@ -22,6 +23,18 @@ FENCED_SHOWN = 100
 
 MOST_RECORDED = 100
 """Maximum number of takeovers of a stream that are recorded within an hour."""
+
+FIGHT_MS = 60_000
+"""How long a takeover is counted."""
+
+FIGHT = 3
+"""Minimum number of takeovers of one name in that time that is reported.
+
+A rolling deployment takes a name over once, and once more if its process has to start again.
+"""
+
+MOST_WATCHED = 1000
+"""Maximum number of takeovers of a stream that are counted, the latest."""
 
 
 class FencedProcess(NamedTuple):
@@ -54,6 +67,7 @@ class Fences:
         self.notes = 0
         self._last: dict[str, FencedProcess] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
+        self._taken = deque[tuple[str, int]](maxlen=MOST_WATCHED)
 
     def refuse(self, note: Note, held: Session, at: int) -> None:
         """Remember a note that was fenced; of too many the oldest goes."""
@@ -70,8 +84,23 @@ class Fences:
         """Return the last fenced note of each writer within the hour, the latest first."""
         return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
 
-    def take_over(self, at: int) -> bool:
-        """Count that a live process lost a name; returns whether that may be recorded."""
+    def fights(self, now: int) -> Iterator[tuple[str, str]]:
+        """Yield the names taken over again and again in the last minute, and what that means."""
+        taken = Counter(writer for writer, at in self._taken if now - at < FIGHT_MS)
+        for writer, times in taken.most_common():
+            if times < FIGHT:
+                return
+            fenced = self._last.get(writer)
+            is_proof = fenced is not None and now - fenced.at < FIGHT_MS
+            or_one = "" if is_proof else "its process restarts again and again, or "
+            yield (
+                writer,
+                f"was taken over {times} times in a minute: {or_one}two processes use this name.",
+            )
+
+    def take_over(self, writer: str, at: int) -> bool:
+        """Remember that a live process lost a name; returns whether that may be recorded."""
+        self._taken.append((writer, at))
         if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
             return False
         self._recorded.append(at)
@@ -101,5 +130,5 @@ class Takeovers:
         return [
             Change(stream_id, at, "taken_over", writer, asdict(before.held), asdict(after.held))
             for writer, before, after in pairs
-            if after.id != before.id and fences.take_over(at)
+            if after.id != before.id and fences.take_over(writer, at)
         ]

@@ -1,6 +1,16 @@
 """What the controller answers, records and shows of two processes that note under one name."""
 
-from controller.aggregation.fencing import FENCED_SHOWN, MOST_RECORDED, SHOWN_MS, Fences
+from itertools import pairwise
+
+from controller.aggregation.fencing import (
+    FENCED_SHOWN,
+    FIGHT_MS,
+    MOST_RECORDED,
+    MOST_WATCHED,
+    SHOWN_MS,
+    Fences,
+)
+from controller.aggregation.shown.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.values import Session
@@ -17,10 +27,82 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
     return Note(writer, time, session=session, takes_over=takes_over, label=label)
 
 
+def taken_over(controller: Controller) -> list[str]:
+    """Return what explain says of names that are taken over again and again."""
+    found = explain(controller.stream("s"), None, controller.now)
+    assert {f"{each.writer} {each.detail}" for each in found.hints} <= set(found.sentences)
+    return [f"{each.writer} {each.detail}" for each in found.hints if each.hint == "taken_over"]
+
+
 async def restart(controller: Controller, first: int, after: int) -> None:
     """Have one process after another take the name over, with these numbers."""
     for number in range(first, after):
         await deliver(controller, note(f"s{number}", 1))
+
+
+async def fight(controller: Controller, time: GivenTime, *sessions: str) -> None:
+    """Have each process take the name over, and the one before it note once more, in 3 s each."""
+    for before, after in pairwise(sessions):
+        await deliver(controller, note(after, 2), note(before, 3, takes_over=False))
+        time.passes(3000)
+
+
+async def test_two_processes_that_restart_in_turn_are_said_to_share_the_name(
+    memory: Watched, time: GivenTime
+) -> None:
+    """Each takeover looks like a deployment; so many in a minute are none."""
+    async with serving(memory, time) as controller:
+        await deliver(controller, note("s0", 1))
+        await fight(controller, time, *(f"s{number}" for number in range(14)))
+        found = taken_over(controller)
+        time.passes(FIGHT_MS - 3000)
+        later = taken_over(controller)
+
+    assert found == ["a was taken over 13 times in a minute: two processes use this name."]
+    assert later == []
+
+
+async def test_a_deployment_that_restarts_once_says_nothing_of_it(
+    memory: Watched, time: GivenTime
+) -> None:
+    """It takes the name over twice; a third time is too often, the minute before counts not."""
+    async with serving(memory, time) as controller:
+        await deliver(controller, note("s0", 1))
+        await fight(controller, time, "s0", "s1", "s2")
+        twice = taken_over(controller)
+        time.passes(FIGHT_MS)
+        await fight(controller, time, "s2", "s3", "s4")
+        again = taken_over(controller)
+        await fight(controller, time, "s4", "s5")
+
+        assert (twice, again, len(taken_over(controller))) == ([], [], 1)
+
+
+async def test_one_process_that_crashes_again_and_again_is_not_called_two(
+    memory: Watched, time: GivenTime
+) -> None:
+    """No note of a process before it came, which would prove that there are two."""
+    async with serving(memory, time) as controller:
+        await deliver(controller, *(note(f"s{number}", 1) for number in range(2)))
+        await restart(controller, 2, 5)
+
+        assert taken_over(controller) == [
+            (
+                "a was taken over 4 times in a minute: its process restarts again and again, "
+                "or two processes use this name."
+            )
+        ]
+
+
+async def test_a_bounded_number_of_takeovers_is_remembered(
+    memory: Watched, time: GivenTime
+) -> None:
+    """The latest of a stream, of whatever writers."""
+    async with serving(memory, time) as controller:
+        await restart(controller, 0, MOST_WATCHED + 2)
+
+        (said,) = taken_over(controller)
+        assert said.startswith(f"a was taken over {MOST_WATCHED} times in a minute")
 
 
 async def test_a_takeover_from_a_live_session_is_a_change(memory: Watched, time: GivenTime) -> None:

@@ -264,15 +264,15 @@ def test_a_batch_that_is_written_twice_without_parts_is_refused(table: Table) ->
 
 @pytest.mark.parametrize(("claim_every", "versions"), [("0s", [0, 1, 2]), ("1h", [0, 0, 0])])
 def test_batches_without_rows_are_committed_at_most_once_in_a_while(
-    read: Reads, written: NotedStream, table: Table, claim_every: str, versions: list[int]
+    table: Table, claim_every: str, versions: list[int]
 ) -> None:
     """Nothing but their claim is new; the next commit has it, too."""
     table.output._take = NotedTable(table.url, table.claims(), claim_every=claim_every)  # type: ignore[assignment, method-assign]
     found = []
     for time in (3001, 4001, 5001):
-        table.output.catch_up(read(written))
+        table.output.catch_up(table.read(table.flights))
         found.append(table.open().version())
-        written.note(time)
+        table.flights.note(time)
 
     assert found == versions
 

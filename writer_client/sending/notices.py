@@ -112,10 +112,12 @@ class Notices:
     def held_back(self, event: HeldBack) -> None:
         """Name an event that is dated too far ahead; notes continue without its time."""
         beyond = Beyond("max_time", event.time).sentence(event.bound)
+        written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
         self._warn(
-            "%s: an event was written with the time %s%s: %s; until the writer notes a later "
+            "%s: an event was written with the time %s%s%s: %s; until the writer notes a later "
             "time it leaves max_time out, and the upper of marks is not a bound",
             shown_time(event.time),
+            written and f" below the offset {written}",
             "" if event.domain is None else f" of {event.domain}",
             beyond,
         )

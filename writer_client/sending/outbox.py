@@ -38,6 +38,7 @@ from noted_time.values import (
     Session,
     State,
     checked_name,
+    gained_by,
 )
 from writer_client.sending.answers import (
     Answered,
@@ -133,9 +134,10 @@ class Outbox:
         vouched.check_time(time, domain)
         if max_time is not None:
             check_int64("max_time", max_time)
+        known = vouched.position
         vouched.move(position)
         if max_time is not None:
-            vouched.declare(domain, max_time)
+            vouched.declare(domain, max_time, gained_by(position, known))
         vouched.note(time, domain)
         self.state, self._lives = "live", True
         self.calls = made = self.calls + 1
@@ -178,9 +180,10 @@ class Outbox:
 
         This makes a writer that is not live join: time has to wait for what it writes next.
         """
-        self.vouched.reach(position)
+        vouched, known = self.vouched, self.vouched.position
+        vouched.reach(position)
         if event_time is not None:
-            self.vouched.declare(domain, event_time)
+            vouched.declare(domain, event_time, gained_by(position, known))
         if self.state != "live":
             self.join({})
 

@@ -34,11 +34,15 @@ NOWHERE: Mapping[int, int] = {}
 
 
 class HeldBack(NamedTuple):
-    """An event whose time was refused as beyond `bound`; from then on notes leave it out."""
+    """An event whose time was refused as beyond `bound`; from then on notes leave it out.
+
+    `written` are the offsets, by segment, below which it was written, as far as they are known.
+    """
 
     domain: str | None
     time: int
     bound: int
+    written: Mapping[int, int]
 
 
 class Vouched:
@@ -60,6 +64,7 @@ class Vouched:
         self._vouched = None if domains is None else tuple(domains)
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}
+        self._written: dict[str | None, Mapping[int, int]] = {}
         self._held_back: dict[str | None, int] = {}
         self.declared_domains: tuple[str, ...] = ()
         """Those that the stream declares, empty until an answer names them."""
@@ -131,12 +136,15 @@ class Vouched:
         self._times[domain] = time
         self.last_domain = domain
 
-    def declare(self, domain: str | None, event_time: int) -> None:
-        """Record the time of an event that was written."""
+    def declare(
+        self, domain: str | None, event_time: int, written: Mapping[int, int] = NOWHERE
+    ) -> None:
+        """Record the time of an event that was written below these offsets."""
         check_int64("event time", event_time)
         self._check_domain(domain)
         if event_time > self._largest.get(domain, MIN_INT64 - 1):
             self._largest[domain] = event_time
+            self._written[domain] = written
 
     def move(self, position: Mapping[int, int]) -> None:
         """Record a position of the caller's; raises `InvalidNote` if it goes back."""
@@ -185,7 +193,7 @@ class Vouched:
         held = self._held_back
         beyond = {k: t for k, t in self._largest.items() if t > bound and held.get(k) != t}
         held |= beyond
-        return [HeldBack(domain, time, bound) for domain, time in beyond.items()]
+        return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
 
     def forget(self, domain: str | None, *, instead: str) -> None:
         """Forget a domain that the stream does not declare, and use another one `instead`."""

@@ -28,25 +28,27 @@ NO_POSITION = "never named a position: no cut covers what it writes."
 class Hint:
     """A writer whose notes look wrong; `detail` says how, worded to follow the writer's name.
 
-    `fenced`: two processes noted under its name within the hour. `seconds`: its time is probably in
-    seconds.
+    `taken_over`: its name was taken over three times or more in the last minute. `fenced`: two
+    processes noted under it within the hour. `seconds`: its time is probably in seconds.
     `no_position`: it noted times and never named a position, which others of the stream did.
     `late`: it wrote rows below the watermark within the last ten minutes.
     """
 
     writer: str
-    hint: Literal["fenced", "seconds", "no_position", "late"]
+    hint: Literal["taken_over", "fenced", "seconds", "no_position", "late"]
     detail: str
 
 
 def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
     """Return what looks wrong in `domain`, of the members that joined first.
 
-    The names under which two processes noted within the hour come first.
+    The names for which two processes fight come first, then those under which two noted within the
+    hour.
     """
+    fights = (Hint(name, "taken_over", detail) for name, detail in stream.fences.fights(now.wall))
     fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall))
     late = _late(stream, domain, now.wall)
-    return list(islice(chain(fenced, late, _doubts(stream, domain)), HINTS))
+    return list(islice(chain(fights, fenced, late, _doubts(stream, domain)), HINTS))
 
 
 def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
