@@ -111,10 +111,10 @@ async def access(request: Request, call: CallDep) -> Response:
     responses={status: PROBLEMS[status] for status in (401, 403, 503)},
 )
 async def controllers(controller: ControllerDep) -> Response:
-    """List the controllers that share the database, and which version each of them runs."""
+    """List the controllers that share the database, with their versions and the database's risk."""
     found = await controller.replicas()
     each = [made_of(ControllerAnswer, record, buckets=count) for record, count in found]
-    return reply(ControllersAnswer(each))
+    return reply(ControllersAnswer(each, await controller.risk()))
 
 
 class Api(FastAPI):

@@ -76,6 +76,8 @@ class Controller:
     async def start(self) -> None:
         """Load the streams and serve; raises `StoreUnavailable`."""
         await self._committer.start()
+        if found := await self.risk():
+            log.warning("commits_may_be_lost", risk=found)
         maintenance = maintain(self._committer, self._store, self._clocks)
         self._maintenance = asyncio.create_task(maintenance, name="maintenance")
         log.info("started", streams=len(self._committer.streams))
@@ -139,6 +141,10 @@ class Controller:
         leases = self.ownership.leases
         owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
         return [(each, owned[each.url]) for each in found or alone]
+
+    async def risk(self) -> str | None:
+        """Return why a power cut may lose what was acknowledged; raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._store.reading.risk)
 
     @property
     def now(self) -> Moment:

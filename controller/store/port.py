@@ -349,6 +349,9 @@ class Reading(Protocol):
     def replicas(self) -> list[ReplicaRecord]:
         """Return the controllers that are connected, by their URLs; empty unless they share it."""
 
+    def risk(self) -> str | None:
+        """Return why a power cut may lose what was acknowledged, and the remedy; `None` if none."""
+
 
 class Store(Reading, Protocol):
     """A database behind the controller; every call blocks, and one is made at a time.

@@ -53,6 +53,11 @@ _CONNECTED = """
 SELECT url, version, revision, since FROM replica JOIN pg_stat_activity USING (pid) ORDER BY url
 """
 
+_OFF = """
+SELECT name FROM pg_settings WHERE setting = 'off'
+AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
+"""
+
 
 class PostgresReading(SqlReading):
     """Reads a PostgreSQL database, also what other controllers wrote."""
@@ -60,6 +65,12 @@ class PostgresReading(SqlReading):
     def replicas(self) -> list[ReplicaRecord]:
         """Return the controllers that are connected, by their URLs."""
         return [ReplicaRecord(*row) for row in self._rows(text(_CONNECTED))]
+
+    def risk(self) -> str | None:
+        """Return which settings are off without which a commit may not last, and the remedy."""
+        off = ", ".join(name for (name,) in self._rows(text(_OFF)))
+        why = f"PostgreSQL has {off} off, so a power cut may lose acknowledged notes"
+        return f"{why}: set {off} to on and reload the server" if off else None
 
 
 class PostgresStore(SqlStore):

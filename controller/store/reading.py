@@ -145,6 +145,10 @@ class SqlReading:
         """Return no controllers: none shares the database."""
         return []
 
+    def risk(self) -> str | None:
+        """Return nothing: each connection sets what a power cut needs."""
+        return None
+
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""
         self._closed = True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from noted_time.values import shown_time
 from noted_time_cli.calls.calling import Caller, calls
-from noted_time_cli.terminal.output import print_table
+from noted_time_cli.terminal.output import print_table, say
 
 if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
@@ -32,3 +32,5 @@ def status(call: Caller) -> None:
     found = call.ask("GET", "/v1/controllers")
     if not call.prints(found):
         print_table(CONTROLLERS, found["controllers"])
+        if risk := found.get("risk"):
+            say(risk)

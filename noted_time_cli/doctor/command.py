@@ -150,6 +150,9 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, shown: str) ->
         return False
     report.add(controller_rules.versions(access.get("version"), version("noted-time")))
     report.add(controller_rules.token(access, stream))
+    grant = controller_rules.grant_of(access)
+    if access.get("version") and grant and grant.may_read_all():
+        report.add(controller_rules.database(call.ask("GET", "/v1/controllers").get("risk")))
     return True
 
 

@@ -80,6 +80,16 @@ def versions(theirs: str | None, ours: str) -> list[Finding]:
     return judged("version", faults, pair)
 
 
+def database(risk: str | None) -> list[Finding]:
+    """Judge what a controller says of its database; the remedy is the end of the sentence.
+
+    >>> [(each.fact, each.remedy) for each in database("fsync is off: set it to on")]
+    [('fsync is off', 'set it to on')]
+    """
+    fact, _, remedy = (risk or "").rpartition(": ")
+    return judged("database", [(risk, fact, remedy)], "no setting lets a power cut lose notes")
+
+
 def grant_of(access: Json) -> Grant | None:
     """Return what the answer of `/v1/access` permits, `None` if it is of an older controller."""
     is_told = access["administer"] or "read" in access

@@ -51,6 +51,20 @@ def test_a_controller_that_was_killed_is_not_listed(
     wait_until(lambda: [each["url"] for each in status(a.url, tmp_path)] == [a.url])
 
 
+def test_a_server_that_a_power_cut_empties_is_warned_of(a: ServeProcess, tmp_path: Path) -> None:
+    """In the log at the start, and by `status` and the doctor in the same words."""
+    url = a.ready().url
+    (risk,) = (each["risk"] for each in a.log() if each["event"] == "commits_may_be_lost")
+    printed = command("status", "--url", url, cwd=tmp_path).stderr
+    examined = json.loads(command("doctor", "--url", url, "--json", cwd=tmp_path).stdout)
+
+    found = [each for each in examined["verdicts"] if each["check"] == "database"]
+    assert (printed, [f"{each['fact']}: {each['remedy']}" for each in found]) == (
+        f"{risk}\n",
+        [risk],
+    )
+
+
 def test_a_controller_that_shares_with_none_lists_itself(tmp_path: Path) -> None:
     """Over a database in a file, whose only bucket it has; on a terminal or not, in a table."""
     with ServeProcess(tmp_path) as alone:

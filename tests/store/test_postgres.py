@@ -10,11 +10,11 @@ import pytest
 from controller.store.migrate import check, create_if_new, migrate, revision
 from controller.store.open import open_store, open_tokens
 from controller.store.port import StoreUnavailable, Transaction
-from controller.store.postgres import PostgresStore, connect
+from controller.store.postgres import PostgresReading, PostgresStore, connect, postgres_engine
 from controller.store.schema import REVISION
 from controller.store.token_table import TokenRecord
 from noted_time import Conflict, Rejected
-from tests.support.postgres import PASSWORD, Server
+from tests.support.postgres import PASSWORD, Server, binaries
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
 
 
@@ -164,6 +164,31 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
         store.commit(replace(of_one_stream(), members=records(member("Zoë"))))
 
         assert (tokens.all(), list(store.members("id-1"))) == ([record], [member("Zoë")])
+
+
+def risk_of(url: str) -> str | None:
+    """Return what a store says of its database."""
+    with closing(PostgresReading(postgres_engine(url))) as reading:
+        return reading.risk()
+
+
+def test_a_setting_that_a_power_cut_needs_is_missed(server: Server) -> None:
+    """Whether it is the server's or one of the session's own."""
+    directory = binaries()
+    assert directory
+    with Server(directory) as synced:
+        careless = f"{synced.url()}?options=-csynchronous_commit%3Doff"
+        urls = (synced.url(), careless, server.url())
+        risks = [risk_of(url) for url in urls]
+
+    assert [risk and risk.partition(",")[0] for risk in risks[:2]] == [
+        None,
+        "PostgreSQL has synchronous_commit off",
+    ]
+    assert risks[2] == (
+        "PostgreSQL has fsync, full_page_writes off, so a power cut may lose acknowledged notes: "
+        "set fsync, full_page_writes to on and reload the server"
+    )
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,10 @@ class MemoryStore(SingleNodeLeases):
         """Return no controllers: none shares the store."""
         return []
 
+    def risk(self) -> str | None:
+        """Return nothing: what ends with the process has no power cut to fear."""
+        return None
+
     def commit(self, batch: Transaction) -> None:
         """Keep all of the batch or nothing; raises `Conflict` and `StoreUnavailable`."""
         self.ping()

@@ -181,9 +181,13 @@ class ControllerAnswer(msgspec.Struct):
 
 
 class ControllersAnswer(msgspec.Struct):
-    """The controllers that share the database, by their URLs."""
+    """The controllers that share the database, by their URLs.
+
+    `risk` says why a power cut may lose what was acknowledged, and the remedy; else it is null.
+    """
 
     controllers: Sequence[ControllerAnswer]
+    risk: str | None
 
 
 class AccessAnswer(msgspec.Struct):
