@@ -22,7 +22,12 @@ from examples.flights.query import (
 )
 from examples.flights.replay import DOMAIN, STREAM, at_work, replay
 from examples.flights.schedule import ALL_EXACT, hourly_batches, steps
-from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
+from examples.flights.simulation import (
+    analysed,
+    least_delay_without_loss,
+    noted_time,
+    own_watermark,
+)
 from examples.flights.stage import Result
 from reader_client import ReaderClient
 from spark_integration import Batches
@@ -98,12 +103,13 @@ def play(stage: Stage, plan: Plan) -> Result:
     findings = find(stage, plan)
     delays = range(HOUR_MS, max(plan.delay_hours) * HOUR_MS + 1, CURVE_STEP_MS)
     curve = [own_watermark(stage.flights, delay_ms) for delay_ms in delays]
+    perfect = analysed(stage.flights).perfect.median_ms
     lost = findings.measured[0].lost
     return Result(
         table=report.table(findings),
         meaning=report.closing(findings, least_delay_without_loss(stage.flights)),
         figures=report.figures(findings),
-        picture=picture.draw(findings, curve),
+        picture=picture.draw(findings, curve, perfect),
         broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
     )
 

@@ -41,8 +41,11 @@ LINEAR_TO = 0.1
 LOSSES = (0, 0.1, 1, 10)
 
 
-def draw(findings: Findings, curve: Sequence[Outcome]) -> Figure:
-    """Return the picture; `curve` is Spark's own watermark at rising delays, simulated."""
+def draw(findings: Findings, curve: Sequence[Outcome], perfect_ms: float | None) -> Figure:
+    """Return the picture; `curve` is Spark's own watermark at rising delays, simulated.
+
+    `perfect_ms` is the median wait under the perfect watermark, where a window was closed.
+    """
     noted, *own = findings.shown
     figure = headed(title(findings.shown), subtitle(noted))
     figure.text(0.03, 0.825, findings.ways, fontsize=11, color=NOTED)
@@ -54,6 +57,8 @@ def draw(findings: Findings, curve: Sequence[Outcome]) -> Figure:
     for outcome in own:
         draw_dot(axes, outcome, OWN)
     _draw_saving(axes, noted.median_hours, sooner_hours(findings.shown))
+    if perfect_ms is not None:
+        _draw_perfect(axes, perfect_ms / HOUR_MS)
     _draw_noted(axes, noted)
     return figure
 
@@ -129,6 +134,13 @@ def _draw_noted(axes: Axes, noted: Outcome) -> None:
     label = f"noted time\n{noted.lost:,} lost, {noted.median_hours:.1f} h"
     beside: dict[str, Any] = {"ha": "right", "va": "bottom", "linespacing": 1.3}
     _label(axes, label, at, (-18, 10), fontsize=14, color=NOTED, weight="bold", **beside)
+
+
+def _draw_perfect(axes: Axes, hours: float) -> None:
+    axes.axvline(hours, color=GREY, linewidth=1.2, linestyle=(0, (2, 3)), zorder=1)
+    text = f"perfect watermark\n{hours:.1f} h"
+    place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "left", "va": "top"}
+    axes.text(hours * 1.015, 0.97, text, color=GREY, fontsize=10.5, linespacing=1.3, **place)
 
 
 def _draw_saving(axes: Axes, noted_hours: float, sooner: float | None) -> None:
