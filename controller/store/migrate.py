@@ -80,7 +80,7 @@ def _state(url: str) -> tuple[str | None, str | None]:
 
 
 def create_if_new(url: str) -> bool:
-    """Make the tables in an empty database, or in a file that is not there yet.
+    """Make the tables in a database without any, or in a file that is not there yet.
 
     Any other database is left to `migrate`. Returns whether they were made.
     """
@@ -115,11 +115,10 @@ def _engine(url: str) -> Engine:
 
 
 def _is_new(url: str) -> bool:
-    if is_postgres(url):
-        with _connected(postgres_engine(url)) as connection:
-            return not inspect(connection).get_table_names()
-    file = file_of(url)
-    return not file.exists() or not file.stat().st_size
+    if not is_postgres(url) and not (file_of(url).exists() and file_of(url).stat().st_size):
+        return True
+    with _connected(_engine(url)) as connection:
+        return not inspect(connection).get_table_names()
 
 
 @contextmanager

@@ -52,6 +52,10 @@ class SegmentFiles:
             self.schema = storable(self.schema.empty_table()).schema
         wanted = self.schema
         self.find_end()
+        # what was found may be of a process that ended before it synced, and be noted from here on
+        for each in (self.root, self._directory.parent, self._directory):
+            with suppress(PermissionError):  # then another made it
+                _sync(each)
         if wanted is not None:
             check_schema(wanted, self.schema)
 
@@ -99,6 +103,7 @@ class SegmentFiles:
                 else:
                     self._step_to(self.end)
                 if batch is not None and self._last is not None and _reaches(self._last, batch):
+                    _sync(self._directory)
                     return False
                 check_schema(table.schema, self.schema)
         _sync(self._directory)
@@ -106,9 +111,12 @@ class SegmentFiles:
         return True
 
     def holds(self, batch: Batch) -> bool:
-        """Whether the newest file of the batch's source holds it or a later batch."""
+        """Whether the newest file of the batch's source holds it or a later batch, durably."""
         said = (_reaches(self._path(start), batch) for start in reversed(self._starts()))
-        return next((reached for reached in said if reached is not None), False)
+        is_held = next((reached for reached in said if reached is not None), False)
+        if is_held:
+            _sync(self._directory)
+        return is_held
 
     def _linked(self, hidden: Path, rows: int) -> bool:
         if self.end + rows > MAX_INT64:

@@ -1,0 +1,119 @@
+"""Power cuts of a model of a disk: what is there is what `fsync` and `fdatasync` made durable.
+
+A program runs with `power.c` preloaded, which records what each call made durable. So one run has a
+power cut after each of its calls, and `restore` makes the files that it leaves. A *torn* cut also
+finds what the next call was for half done: the first half of the sectors of 512 bytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import pytest
+
+SOURCE = Path(__file__).with_suffix(".c")
+SECTOR = 512
+ROOT = "root"
+
+
+class Acknowledged(NamedTuple):
+    """What a program was told to be durable, and when, by the monotonic clock in ns."""
+
+    at: int
+    what: str
+
+    @classmethod
+    def now(cls, what: object) -> Self:
+        """Return that it was told just now."""
+        return cls(time.monotonic_ns(), str(what))
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The records of the programs that run with `variables` and write below `root`."""
+
+    library: Path
+    root: Path
+    records: Path
+
+    @classmethod
+    def new(cls, directory: Path) -> Disk:
+        """Return one whose root is an empty directory; skips the test without a C compiler."""
+        compiler = shutil.which("cc") or pytest.skip("no C compiler: power cuts were not tried")
+        disk = cls(directory / "power.so", directory / "root", directory / "records")
+        for each in (disk.root, disk.records):
+            each.mkdir()
+        options = ("-shared", "-fPIC", "-O1", "-o", disk.library, SOURCE, "-ldl")
+        subprocess.run([compiler, *options], check=True)
+        return disk
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the environment of a program needs."""
+        return self.ignoring | {"POWER_DISK": str(self.records)}
+
+    @property
+    def ignoring(self) -> dict[str, str]:
+        """The same for a disk that ignores every call."""
+        return {"LD_PRELOAD": str(self.library), "POWER_ROOT": str(self.root)}
+
+    def cuts(self) -> Iterator[Cut]:
+        """Yield a power cut before the first call, and one after each."""
+        records = sorted(self.records.glob("[0-9]*"))
+        for number in range(len(records) + 1):
+            yield Cut(records[:number], records[number:])
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A power cut: the records of the calls before it and after it."""
+
+    before: Sequence[Path]
+    after: Sequence[Path]
+
+    def had(self, acknowledged: Sequence[Acknowledged]) -> list[str]:
+        """Return what was acknowledged before the next call returned."""
+        end = int(self.after[0].name[:20]) if self.after else time.monotonic_ns()
+        return [each.what for each in acknowledged if each.at < end]
+
+    def restore(self, target: Path, *, torn: bool = False) -> Path:
+        """Make the directory anew with what the cut leaves of `root`."""
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        kept = {_key(record): record for record in self.before}
+        later = {_key(record): record for record in self.after[:1]} if torn else {}
+
+        def fill(key: str, directory: Path) -> None:
+            for line in kept[key].read_text().splitlines() if key in kept else ():
+                kind, entry, name = line.split(" ", 2)
+                if kind == "d":
+                    (directory / name).mkdir()
+                    fill(entry, directory / name)
+                else:
+                    content = kept[entry].read_bytes() if entry in kept else b""
+                    if entry in later:
+                        content = _torn(content, later[entry].read_bytes())
+                    (directory / name).write_bytes(content)
+
+        fill(ROOT, target)
+        return target
+
+
+def _key(record: Path) -> str:
+    return record.name.partition("-")[2]
+
+
+def _torn(content: bytes, later: bytes) -> bytes:
+    """Return the content with the first half of the sectors in which the later one differs."""
+    places = range(0, len(later), SECTOR)
+    written = [at for at in places if later[at : at + SECTOR] != content[at : at + SECTOR]]
+    found = bytearray(content)
+    for at in written[: len(written) // 2]:
+        found[at : at + SECTOR] = later[at : at + SECTOR]
+    return bytes(found)

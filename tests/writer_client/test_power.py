@@ -1,0 +1,111 @@
+"""What the file log has after a power cut: whatever was appended, after each call that syncs."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.power import Acknowledged, Cut, Disk
+from tests.support.processes import environment
+from tests.writer_client.appending import rows
+from writer_client import SegmentLogWriter
+
+OPEN = """
+import os, sys, time
+from writer_client import Batch, SegmentLogWriter
+
+def acknowledged(what):
+    print(time.monotonic_ns(), what, flush=True)
+
+def opened():
+    return SegmentLogWriter(sys.argv[1], "flights", segments=(0, 1), event_time="time")
+
+def append_once(writer):
+    return writer.append_once([{"time": 0, "writer": "UA"}], Batch("query", 0), 0)
+
+def interrupt(name, act, only=""):
+    called = getattr(os, name)
+    def interrupted(*given, **named):
+        called(*given, **named)
+        if str(given[0]).endswith(only):
+            raise InterruptedError
+    setattr(os, name, interrupted)
+    try:
+        act()
+    except InterruptedError:
+        setattr(os, name, called)
+"""
+"""What the programs share; `interrupt` ends `act` after it called a function of `os`."""
+
+APPENDS = """
+writer = opened()
+for number in range(4):
+    writer.append([{"time": number, "writer": "UA"}], number % 2)
+    acknowledged(number)
+"""
+REPEATS_A_BATCH = """
+writer = opened()
+interrupt("link", lambda: append_once(opened()))
+assert not append_once(writer)
+acknowledged(0)
+"""
+LOOKS_UP_THE_ENDS = """
+interrupt("link", lambda: append_once(opened()))
+assert opened().position == {0: 1}
+acknowledged(0)
+"""
+FINDS_A_DIRECTORY = f"""
+interrupt("mkdir", opened, only="=1")
+{APPENDS}
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """A disk for the log."""
+    return Disk.new(tmp_path)
+
+
+def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledged]:
+    """Run a program to its end; returns what it acknowledged."""
+    words = [sys.executable, "-c", OPEN + program, str(disk.root)]
+    done = subprocess.run(
+        words, env=environment(**variables), check=True, capture_output=True, text=True
+    )
+    lines = (line.split() for line in done.stdout.splitlines())
+    return [Acknowledged(int(at), what) for at, what in lines]
+
+
+def lost(cut: Cut, acknowledged: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
+    """Return what was acknowledged and is not there; the log has to be whole, and go on."""
+    root = cut.restore(target, torn=torn)
+    writer = SegmentLogWriter(root, "flights", segments=(0, 1), event_time="time")
+    writer.append([{"time": 9, "writer": "UA"}], 0)
+    found = {str(row["time"]) for segment in (0, 1) for row in rows(root, segment)}
+    return set(cut.had(acknowledged)) - found
+
+
+@pytest.mark.parametrize(
+    "program",
+    [APPENDS, REPEATS_A_BATCH, LOOKS_UP_THE_ENDS, FINDS_A_DIRECTORY],
+    ids=["appends", "repeats a batch", "looks up the ends", "finds a directory"],
+)
+def test_what_was_appended_outlasts_a_power_cut(disk: Disk, tmp_path: Path, program: str) -> None:
+    """Also what another process made that ended before it had synced the directory."""
+    acknowledged = run(disk, program, disk.variables)
+
+    cuts = [(cut, torn) for cut in disk.cuts() for torn in (False, True)]
+    assert acknowledged
+    assert [lost(cut, acknowledged, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
+        set() for _ in cuts
+    ]
+
+
+def test_on_a_disk_that_ignores_the_calls_rows_are_lost(disk: Disk, tmp_path: Path) -> None:
+    """So the power cuts would find a call that is missing."""
+    acknowledged = run(disk, APPENDS, disk.ignoring)
+
+    (cut,) = disk.cuts()
+    assert lost(cut, acknowledged, tmp_path / "cut", torn=False) == set("0123")
