@@ -38,7 +38,7 @@ SUITES = (
     Suite(
         "--spark 4.1",
         "likewise, and with 4.0: tables of Delta and Iceberg, too, 57 MB for the connectors",
-        tests="tests/tables tests/cluster/test_rented.py",
+        tests="tests/tables",
     ),
     Suite("--dbt", "the guide of dbt, with dbt"),
     Suite("--sqlmesh", "the guide of SQLMesh, with SQLMesh"),
