@@ -1,10 +1,11 @@
-"""The controller's clocks: the only place where it reads time."""
+"""The controller's clocks and its chance: the only place where it reads time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 from controller.aggregation.draft import Moment
 from noted_time import ServiceClock
@@ -23,6 +24,7 @@ class Clocks:
     service: ServiceClock = field(default_factory=ServiceClock)
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
+    chance: Random = field(default_factory=Random)
     _served_at: int | None = None
 
     def read(self) -> Moment:

@@ -79,7 +79,6 @@ class Ownership:
         self._clocks = clocks
         self._notifier = notifier
         self._in_thread = in_thread
-        self._chance = Random()  # noqa: S311 - nothing is guessed by it
         self._changed = asyncio.Event()
         self._turned_at = 0
         self._some_are_free = self._is_urgent = True
@@ -144,7 +143,7 @@ class Ownership:
             self._left = True
         leases = await self._in_thread(self._store.heartbeat)
         owned.buckets = leases.buckets
-        todo = Share() if self._left else share(leases, self._chance)
+        todo = Share() if self._left else share(leases, self._clocks.chance)
         mine = leases.mine - todo.release
         self._drop_outside(owned, mine)
         if todo.release:

@@ -1,0 +1,87 @@
+"""An event loop whose time jumps to the next thing that is due: no sleep, no thread, no socket."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+process = ContextVar[str]("process", default="")
+"""Which simulated process runs; tasks and calls in an executor belong to the one that made them."""
+
+
+class Stuck(Exception):
+    """Nothing is due, and nothing will be."""
+
+
+class _Jumping(selectors.SelectSelector):
+    """Waits by moving the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise Stuck
+        self.now += max(0.0, timeout)
+        return []
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Calls in an executor take effect, and are answered, after delays that `delay` chooses.
+
+    It is given the process that calls. A call whose caller is killed meanwhile is made if
+    `reaches()` says so, as that of a process whose last words reach its database.
+    """
+
+    def __init__(self, delay: Callable[[str], float], reaches: Callable[[], bool]) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+        self._delay, self._reaches = delay, reaches
+        self._tasks: dict[str, dict[asyncio.Task[Any], None]] = {}
+        self.set_task_factory(self._task)
+
+    def time(self) -> float:
+        """The virtual time in seconds."""
+        return self._jumping.now
+
+    def kill(self, name: str) -> None:
+        """End all tasks of a process at once."""
+        for task in [*self._tasks.pop(name, ())]:  # in the order in which they began
+            task.cancel()
+
+    def run_in_executor(  # type: ignore[override]
+        self,
+        executor: object,  # noqa: ARG002 - there is none
+        func: Callable[..., Any],
+        *args: Any,  # noqa: ANN401
+    ) -> asyncio.Future[Any]:
+        """Make a call after a delay, and answer it after another one."""
+        answer, by = self.create_future(), process.get()
+
+        def call() -> None:
+            if answer.cancelled() and not self._reaches():
+                return
+            try:
+                outcome, resolve = func(*args), answer.set_result
+            except Exception as error:  # noqa: BLE001 - whatever the call raises
+                outcome, resolve = error, answer.set_exception
+            self.call_later(self._delay(by), lambda: answer.done() or resolve(outcome))
+
+        self.call_later(self._delay(by), call)
+        return answer
+
+    def _task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coro: Any,  # noqa: ANN401 - as asyncio's
+        **given: Any,  # noqa: ANN401
+    ) -> asyncio.Task[Any]:
+        task = asyncio.Task(coro, loop=loop, **given)
+        own = self._tasks.setdefault(process.get(), {})
+        own[task] = None
+        task.add_done_callback(lambda done: own.pop(done, None))
+        return task
