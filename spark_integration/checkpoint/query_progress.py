@@ -92,7 +92,9 @@ class QueryProgress:
         """Return the id of the query, which stays the same across restarts."""
         text = self._files.read("metadata")
         if text is None:
-            raise _not_ours(self.checkpoint, "names no query")
+            raise Rejected(
+                f"{self.checkpoint} is no checkpoint of a query: it has no metadata file"
+            )
         return str(json.loads(text)["id"])
 
     def has_state(self) -> bool:

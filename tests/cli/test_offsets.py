@@ -152,7 +152,10 @@ def test_a_query_without_a_committed_batch_or_a_watermark_says_nothing(
     empty = run(*words, str(tmp_path / "nowhere"))
     place = checkpoint(tmp_path / "query", {"flights": {"0": 20}}, watermark=0)
     without = run(*words, place)
+    (tmp_path / "query" / "metadata").unlink()
+    other = run(*words, place)
 
-    assert [each.status for each in (empty, without)] == [1, 1]
+    assert [each.status for each in (empty, without, other)] == [1, 1, 1]
     assert "has no committed micro-batch of a query" in empty.err
     assert "keeps state, and has no watermark yet" in without.err
+    assert f"{place} is no checkpoint of a query: it has no metadata file" in other.err

@@ -101,7 +101,7 @@ def test_a_store_without_the_log_says_so(where: str) -> None:
     """As a disk does."""
     with pytest.raises(Rejected, match=f"'{where}/elsewhere' .* it has no batch yet"):
         QueryProgress(f"{where}/elsewhere").watermark(0)
-    with pytest.raises(Rejected, match="names no query"):
+    with pytest.raises(Rejected, match="no metadata file"):
         QueryProgress(f"{where}/q").query_id()
 
 
