@@ -151,6 +151,7 @@ def test_a_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> 
     assert (frame.columns, frame.collect()) == (["time", "name"], [])
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("gone", "says"),
     [
