@@ -272,15 +272,14 @@ def test_a_forked_child_has_to_make_its_own(
 
 def test_closing_interrupts_any_line_of_the_reader(served: Served, stream: str) -> None:
     """As a signal handler does, in the midst of `advance` or a wait: nothing waits for ever."""
-    lines = 0
-    ended = False
+    lines, ended, tracer = 0, False, sys.gettrace()
     while not ended:
         with ReaderClient(served.url, stream, group="g", reader="r", wait_ms=100) as client:
             client.catch_up()
             ended = _close_at_line(client, lines)
         lines += 1
 
-    assert lines > 20
+    assert (lines > 20, sys.gettrace()) == (True, tracer)
 
 
 def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
@@ -302,7 +301,7 @@ def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
 
 def _close_at_line(client: ReaderClient, line: int) -> bool:
     """Close at that line of the client's code; returns whether there were fewer lines."""
-    left = line
+    left, tracer = line, sys.gettrace()
 
     def trace(frame: FrameType, event: str, _: object) -> object:
         nonlocal left
@@ -311,7 +310,7 @@ def _close_at_line(client: ReaderClient, line: int) -> bool:
         if event == "line":
             left -= 1
             if left == 0:
-                sys.settrace(None)
+                sys.settrace(tracer)
                 client.close()
         return trace
 
@@ -323,5 +322,5 @@ def _close_at_line(client: ReaderClient, line: int) -> bool:
     except Exception:  # noqa: BLE001, S110 - closed, not complete: it ended
         pass
     finally:
-        sys.settrace(None)
+        sys.settrace(tracer)
     return left > 0
