@@ -63,7 +63,7 @@ class Caller:
     """One client: it stays with a replica that answers, and turns to the next otherwise.
 
     The same call is made until it is answered. What the API promises never to answer is noted in
-    the history, and the call repeated.
+    the history, and the call repeated. `begun` is when the last try was.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Caller:
         self._chance = chance
         self._at = chance.randrange(len(urls))
         self.tries: list[Try] = []
+        self.begun = now()
 
     @property
     def url(self) -> str:
@@ -96,7 +97,8 @@ class Caller:
             self._at = self._chance.randrange(len(self.urls))
         until = now() + PATIENCE_S
         self.tries = []
-        while now() < until:
+        while (begun := now()) < until:
+            self.begun = begun
             body = await self._try(method, path, wait_s + ANSWER_S, arguments)
             if body is not None:
                 return body

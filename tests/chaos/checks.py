@@ -1,8 +1,8 @@
 """What has to hold of one stream, or one domain of it, at the end.
 
 Each check takes what was seen and what is true, and returns an account of each place where the two
-do not agree. `docs/explain/chaos.md` states the laws; those about writers, chains and cuts are the
-judge's, which other tests share.
+do not agree. `docs/explain/chaos.md` states the laws; those about writers, followers and cuts are
+in `tests/support`, for other tests share them.
 """
 
 from __future__ import annotations
@@ -14,25 +14,15 @@ from typing import TYPE_CHECKING
 from noted_time.client import position_from_wire
 from noted_time.values import reaches
 from tests.chaos.scaling import complete
-from tests.support.judge import lost
+from tests.support.judge import ends_below, lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tests.chaos.history import History, Json, WindowSeen
+    from tests.chaos.register import Look
     from tests.chaos.scaling import ScaledStream, Scaling
-    from tests.support.honest import Event
     from tests.support.load import LoadWriter
-
-
-def changed(seen: Mapping[int, Json], marks: Sequence[Json]) -> list[str]:
-    """Return the marks that changed after a reader saw them.
-
-    >>> changed({1: {"seq": 1, "lower": 5}}, [{"seq": 1, "lower": 6}])
-    ["{'seq': 1, 'lower': 5} became {'seq': 1, 'lower': 6}"]
-    """
-    now = {mark["seq"]: mark for mark in marks}
-    return [f"{mark} became {now.get(seq)}" for seq, mark in seen.items() if now.get(seq) != mark]
 
 
 def lost_notes(stream: ScaledStream, rows: Mapping[str, Json]) -> list[str]:
@@ -104,7 +94,7 @@ def false_windows(
     position that names a segment has read all that came before it.
     """
     windows, by_seq = list(windows), {mark["seq"]: mark for mark in marks}
-    ends = _ends_below({mark["lower"] for mark in by_seq.values()}, stream.events, domain)
+    ends = ends_below({mark["lower"] for mark in by_seq.values()}, stream.events, domain)
     return [
         f"{seen.window} for {dict(seen.position)}: {why}"
         for seen in windows
@@ -161,17 +151,10 @@ def misbegun(first: int | None, asked: int, heard: int) -> list[str]:
     return [f"the first mark is {first}, not {heard if heard == asked else (heard, asked)}"]
 
 
-def never_marked(answered: Iterable[int], marks: Iterable[Json]) -> list[str]:
-    """Return the lowers in answers to a writer that no mark has.
-
-    >>> never_marked({5, 7}, [{"lower": 5}])
-    ['an answer had the lower 7, which no mark has']
-    """
-    lowers = {mark["lower"] for mark in marks}
-    return [
-        f"an answer had the lower {lower}, which no mark has"
-        for lower in sorted(set(answered) - lowers)
-    ]
+def never_marked(looks: Iterable[Look], marks: Iterable[Json]) -> list[str]:
+    """Return the lowers in answers that no mark has."""
+    unmarked = {look.lower for look in looks} - {None, *(mark["lower"] for mark in marks)}
+    return [f"an answer had the lower {lower}, which no mark has" for lower in unmarked]
 
 
 def lost_reports(
@@ -185,22 +168,6 @@ def lost_reports(
     if reaches(position, heard) and reaches(sent, position):
         return []
     return [f"the group stands at {position}: {heard} was answered, {sent} was sent"]
-
-
-def _ends_below(
-    lowers: Iterable[int], events: Iterable[Event], domain: str
-) -> dict[int, dict[int, int]]:
-    """Return for each lower where the events below it end, per segment."""
-    waiting = sorted(events, key=lambda event: event.times[domain])
-    ends: dict[int, int] = {}
-    found, index = {}, 0
-    for lower in sorted(lowers):
-        while index < len(waiting) and waiting[index].times[domain] < lower:
-            event = waiting[index]
-            ends[event.segment] = max(ends.get(event.segment, 0), event.offset + 1)
-            index += 1
-        found[lower] = dict(ends)
-    return found
 
 
 def _what_is_false(

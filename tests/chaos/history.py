@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from noted_time.client import position_from_wire
+from tests.support.following import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from tests.chaos.register import Look
     from tests.chaos.scaling import ScaledStream
 
 
@@ -59,17 +61,21 @@ class Span:
 
 @dataclass
 class Chain:
-    """What was seen of the marks of one domain of a stream, and reported of its lower.
+    """What was seen of the marks of one domain of a stream, and answered of its lower.
 
-    `grew_at` are the moments at which a mark beyond all others was first seen. `reported` are the
-    lowers that answered notes. `followers` has the seq that each reader reached. Truncations that
+    `answers` are those to followers. `grew_at` are the moments at which a mark beyond all others
+    was first seen. `looks` are the answers with a lower, to notes and to followers. `sent` has when
+    which time was noted first that is above all before. `followers` has the seq that each reader
+    reached. Truncations that
     were asked for, and those that were answered, leave the marks from `first_asked` and
     `first_heard` on. `scaled_at` has the last seq when each scaling was answered.
     """
 
     seen: dict[int, Json] = field(default_factory=dict)
     grew_at: list[float] = field(default_factory=list)
-    reported: set[int] = field(default_factory=set)
+    answers: list[Answer] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    sent: list[tuple[float, int]] = field(default_factory=list)
     windows: list[WindowSeen] = field(default_factory=list)
     lower: int | None = None
     followers: list[int] = field(default_factory=list)
@@ -86,16 +92,20 @@ class Chain:
         first = marks[0]["seq"] if marks else 1
         return [mark for seq, mark in sorted(self.seen.items()) if seq < first] + list(marks)
 
-    def see(self, marks: Iterable[Json], at: float) -> list[str]:
-        """Add what a reader saw; return where it differs from what was seen before."""
-        found = []
+    def see(self, after: int, marks: Iterable[Json], at: float) -> None:
+        """Add what a reader saw that had asked for the marks after a seq."""
+        came = []
         for mark in marks:
             known = self.seen.setdefault(mark["seq"], mark)
             if known is mark:
                 self._grow(mark, at)
-            elif known != mark:
-                found.append(f"{mark} was {known}")
-        return found
+            came.append(known if known == mark else mark)  # cuts are large: each is kept once
+        self.answers.append(Answer(after, came, self.first_asked))
+
+    def send(self, noted: int, at: float) -> None:
+        """Remember that this time is being noted."""
+        if not self.sent or noted > self.sent[-1][1]:
+            self.sent.append((at, noted))
 
     def _grow(self, mark: Json, at: float) -> None:
         if self.lower is None or mark["lower"] > self.lower:

@@ -14,12 +14,13 @@ from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.checks import last_time, late
 from tests.chaos.collecting import ask_all, disagreements
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
-from tests.chaos.history import History, Journal
+from tests.chaos.history import History, Journal, now
 from tests.chaos.reading import Reading
-from tests.chaos.scaling import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
+from tests.chaos.scaling import CONTROL, EXCLUDING, SCALED, SEALED, SETTINGS, TRUNCATED, streams
 from tests.chaos.trial import Trial
 from tests.chaos.verdict import judge
 from tests.chaos.writing import Writing
+from tests.support.following import checked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -59,6 +60,7 @@ class Replicated:
             written.set()
             await asyncio.wait(writers)
             await self._quietly(self._bring_time_to_its_end(writing))
+            await self._quietly(self._seal(last_time(self.history)))
             read.set()
 
     async def judge(self) -> None:
@@ -124,6 +126,19 @@ class Replicated:
         if not await comes_true(lambda: not late(self.history, last), self.moves_s):
             self.history.broke("watermarks advance", "the end", late(self.history, last))
 
+    async def _seal(self, end: int) -> None:
+        """Seal a stream at that time, and have its followers see the final marks."""
+        stream = self.history.streams[SEALED]
+        chains = [self.history.chains[SEALED, domain] for domain in stream.domains]
+        for chain in chains:
+            chain.send(end, now())
+        body = {"final_times": dict.fromkeys(stream.domains, end)}
+        await self._caller().call("POST", f"/v1/streams/{SEALED}/seal", json=body)
+        for writer in stream.writers:
+            writer.state = "finished" if writer.state != "new" else "new"
+        if not await comes_true(lambda: all(each.lower == end for each in chains), self.moves_s):
+            self.history.broke("watermarks advance", SEALED, "followers lack the final mark")
+
     async def _judge(self) -> None:
         http, urls = self._arena.http, self._arena.urls
         said = {
@@ -148,6 +163,8 @@ class Replicated:
             "writers away and back": history.counts["absences"],
             "marks checked": sum(len(chain.seen) for chain in history.chains.values()),
             "windows checked": sum(len(chain.windows) for chain in history.chains.values()),
+            "lowers answered": sum(len(chain.looks) for chain in history.chains.values()),
+            **sum((Counter(checked(c.answers)) for c in history.chains.values()), Counter[str]()),
         }
 
 

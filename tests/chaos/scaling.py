@@ -187,6 +187,8 @@ SCALED = ("flights", "ships", "buses")
 """The streams whose segments are split and merged."""
 TRUNCATED = ("flights", "trains", "ships")
 """The streams whose marks are dropped once readers have passed them."""
+SEALED = "parcels"
+"""The stream that is sealed in the end."""
 UNNUMBERED = "trams"
 """The stream whose writers do not number their requests, as other clients may not either."""
 

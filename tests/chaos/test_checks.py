@@ -11,10 +11,12 @@ from rich.console import Console
 
 from tests.chaos.checks import late
 from tests.chaos.collecting import Said
-from tests.chaos.history import Chain, History, Violation, WindowSeen
+from tests.chaos.history import Chain, History, Span, Violation, WindowSeen
 from tests.chaos.pulse import STARVED_S, Share
+from tests.chaos.register import Look
 from tests.chaos.scaling import ExcludingStream, ScaledStream, Scaling
 from tests.chaos.verdict import Verdict, judge, tables
+from tests.support.following import Answer
 from tests.support.load import LoadWriter
 
 if TYPE_CHECKING:
@@ -64,6 +66,9 @@ def truth() -> tuple[History, Said]:
     history.chains["s", KEY] = Chain(
         seen={each["seq"]: each for each in marks},
         windows=windows,
+        answers=[Answer(0, marks)],
+        looks=[Look(0.0, 1.0, 20), Look(1.5, 2.0, 30)],
+        sent=[(0.5, 30)],
         lower=30,
         followers=[3, 3],
         first_asked=2,
@@ -92,6 +97,7 @@ def _noted(**position: int) -> Spoil:
 def _mark_a_part(history: History, said: Said) -> None:
     history.chains["s", KEY].seen[3] = said.marks[KEY][1] = mark(3, 30, s0=1, s1=1)
     history.chains["s", KEY].windows.clear()
+    history.chains["s", KEY].answers.clear()
 
 
 SPOILT: dict[str, tuple[set[str], Spoil]] = {
@@ -104,7 +110,7 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
         lambda history, said: said.marks[KEY].insert(0, dict(history.chains["s", KEY].seen[1])),
     ),
     "no last mark": (
-        {"marks begin", "windows are true", "marks stay"},
+        {"marks begin", "windows are true", "followers", "lowers"},
         lambda _, said: said.marks[KEY].clear(),
     ),
     "excluded": ({"no writer is excluded"}, lambda history, said: _exclude(history, said, 3)),
@@ -112,16 +118,29 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
         {"marks are sound", "windows are true"},
         lambda history, _: history.streams["s"].append(0, {KEY: 29}),
     ),
-    "gap": ({"chains"}, lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1))),
+    "gap": ({"followers"}, lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1))),
     "lost note": ({"notes last"}, lambda _, said: said.writers["w0"].update(times={KEY: 20})),
     "back again": ({"no writer is excluded"}, lambda history, _: _finish(history)),
     "none out": ({"no writer is excluded"}, lambda history, _: history.silent.update(s="w9")),
-    "time back": ({"chains"}, lambda _, said: said.marks[KEY].append(mark(4, 30, s0=2, s1=1))),
+    "time back": ({"followers"}, lambda _, said: said.marks[KEY].append(mark(4, 30, s0=2, s1=1))),
     "above": ({"uppers are true"}, lambda history, _: _put_the_last_event_at(history, 41)),
-    "no mark's": ({"lowers"}, lambda history, _: history.chains["s", KEY].reported.add(15)),
+    "no mark's": ({"lowers"}, lambda history, _: _tell(history, Look(0.0, 1.0, 15))),
+    "lower back": ({"lowers"}, lambda history, _: _tell(history, Look(2.5, 3.0, 20))),
+    "lower back in a pause": ({"lowers"}, lambda history, _: _pause(history, is_note=True)),
+    "follower's lower back in a pause": (set(), lambda history, _: _pause(history, is_note=False)),
+    "lower unheard of": ({"lowers"}, lambda history, _: _tell(history, Look(0.0, 0.1, 30))),
     "lost report": ({"reports last"}, lambda _, said: said.readers.update({1: 0})),
 }
 """The laws that are broken, and by what."""
+
+
+def _tell(history: History, look: Look) -> None:
+    history.chains["s", KEY].looks.append(look)
+
+
+def _pause(history: History, *, is_note: bool) -> None:
+    history.spans.append(Span("pause", 2.1, 2.2))
+    _tell(history, Look(2.5, 3.0, 20, is_note))
 
 
 def _finish(history: History) -> None:
@@ -194,14 +213,6 @@ def test_any_writer_may_be_excluded_if_late_writers_are_excluded(
     assert _broken(history, said) == set()
 
 
-def test_a_mark_that_two_readers_saw_differently_is_reported() -> None:
-    """At once, whatever the chain is in the end."""
-    chain, (one, other) = Chain(), (mark(1, 10, s0=1), mark(1, 10, s0=2))
-    chain.see([one], at=0.0)
-
-    assert chain.see([other], at=1.0) == [f"{other} was {one}"]
-
-
 def test_time_that_does_not_come_to_its_end_is_reported(truth: tuple[History, Said]) -> None:
     """Every live writer has noted 31, and the last lower is 30."""
     assert late(truth[0], 31) == ["s/default stands at 30, not 31"]
@@ -213,7 +224,7 @@ def test_a_stuck_chain_is_reported(truth: tuple[History, Said]) -> None:
     since = history.lengths()
 
     before = history.standing(since)
-    history.chains["s", KEY].see([mark(4, 35, s0=2, s1=1)], at=2.0)
+    history.chains["s", KEY].see(3, [mark(4, 35, s0=2, s1=1)], at=2.0)
 
     assert (before, history.standing(since)) == (["s/default"], [])
 

@@ -11,8 +11,10 @@ from rich.table import Table
 
 from tests.chaos import checks
 from tests.chaos.pulse import NOTHING_MEASURED, Share
+from tests.chaos.register import told, unfounded, went_back
 from tests.chaos.scaling import ExcludingStream
-from tests.support.judge import broken_links, over_the_upper, unsound
+from tests.support.following import Answer, broken
+from tests.support.judge import over_the_upper, unsound
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -105,15 +107,18 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
     marks = chain.whole(said.marks[domain])
     declared = len(stream.domains) == 1 and not stream.shared
     found: dict[str, Sequence[object]] = {
-        "marks stay": checks.changed(chain.seen, marks),
-        "chains": broken_links(marks),
+        "followers": broken([*chain.answers, Answer(0, marks)]),
         "marks are sound": unsound(marks, stream.events, domain),
         "uppers are true": over_the_upper(marks, stream.events, domain) if declared else [],
         "no writer is excluded": _excluded(history, stream, marks),
         "windows are true": checks.false_windows(chain.windows, marks, stream, domain),
         "cuts are complete": checks.incomplete_cuts(marks, stream.scalings, chain.scaled_at),
         "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
-        "lowers": checks.never_marked(chain.reported, marks),
+        "lowers": [
+            *checks.never_marked(chain.looks, marks),
+            *went_back(told(chain.looks, history.spans)),
+            *unfounded(chain.looks, chain.sent),
+        ],
     }
     history.judged(f"{stream.name}/{domain}", found)
 
@@ -121,12 +126,12 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
 def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:
     """Return the marks that advanced without a writer they had to wait for.
 
-    If a stream excludes late writers, that may be any of them.
+    If a stream excludes late writers, that may be any of them, as with the final mark.
     """
     if isinstance(stream, ExcludingStream):
         return []
     silent, absences = history.silent.get(stream.name), history.absences.get(stream.name)
-    return checks.excluded(marks, silent, absences)
+    return checks.excluded([each for each in marks if not each.get("final")], silent, absences)
 
 
 def tables(verdict: Verdict) -> Group:

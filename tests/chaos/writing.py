@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tests.chaos.calls import rested
 from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import now
+from tests.chaos.register import Look
 from tests.chaos.scaling import UNNUMBERED
 
 if TYPE_CHECKING:
@@ -123,10 +124,11 @@ class Writing:
         if not asked:
             return
         notes = [note for _, note in asked]
-        lowers = {
-            domain: self._history.chains[stream.name, domain].lower for domain in stream.domains
-        }
-        self._journal.note(sent=now(), stream=stream.name, notes=notes)
+        sent = now()
+        for note in notes:
+            if "time" in note:
+                self._history.chains[stream.name, note["domain"]].send(note["time"], sent)
+        self._journal.note(sent=sent, stream=stream.name, notes=notes)
         path = f"/v1/streams/{stream.name}/notes"
         answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
         if caller.tries and stream.name == UNNUMBERED:
@@ -136,7 +138,7 @@ class Writing:
         self._journal.note(answered=now(), stream=stream.name, results=results, **by)
         self._history.counts["notes retried"] += len(notes) if caller.tries else 0
         for (writer, note), result in zip(asked, results, strict=True):
-            self._heard(stream, writer, note, result, lowers[note["domain"]])
+            self._heard(stream, writer, note, result, caller.begun)
 
     def _request(self, stream: ScaledStream, notes: list[Json]) -> Json:
         """Return the body of a try, numbered above all earlier ones."""
@@ -156,19 +158,14 @@ class Writing:
         writer: LoadWriter,
         note: Json,
         result: Json,
-        seen: int | None,
+        begun: float,
     ) -> None:
-        """Record one answer; `seen` is the domain's lower that a reader saw before the request."""
+        """Record the answer to a request that was made at `begun`."""
         where = f"{stream.name}/{note['domain']}"
         if result["status"] != "accepted":
             self._history.broke("answers", where, f"{note} was refused: {result}")
             return
         self._history.counts["notes acknowledged"] += 1
-        lower = result["lower"]
-        if seen is not None and (lower is None or lower < seen):
-            self._history.broke(
-                "lowers", where, f"{note} was answered {lower} after {seen} was seen"
-            )
-        if lower is not None:
-            self._history.chains[stream.name, note["domain"]].reported.add(lower)
+        chain = self._history.chains[stream.name, note["domain"]]
+        chain.looks.append(Look(begun, now(), result["lower"], is_note=True))
         writer.answered(note, result)

@@ -1,4 +1,4 @@
-"""The soundness and tightness laws at the end of DESIGN section 2, and what a chain promises."""
+"""The soundness and tightness laws at the end of DESIGN section 2."""
 
 from dataclasses import replace
 
@@ -79,21 +79,3 @@ def test_a_cut_is_never_above_the_latest_positions(
         if not made.mark.cut.reaches(made.before.cut if made.before else StreamCut({}))
         or not StreamCut(made.latest).reaches(made.mark.cut)
     ] == []
-
-
-@given(settings=streams, history=ALL_TROUBLE)
-def test_marks_of_a_domain_form_a_chain(settings: StreamSettings, history: list[Act]) -> None:
-    """Seq is gapless, lower rises, upper never falls, and each cut reaches the one before."""
-    world = lived(settings, history)
-
-    assert [
-        made
-        for made in world.made
-        if (before := made.before) is not None
-        and not (
-            made.mark.seq == before.seq + 1
-            and made.mark.lower > before.lower
-            and made.mark.upper >= before.upper
-            and made.mark.cut.reaches(before.cut)
-        )
-    ] == [made for made in world.made if made.before is None and made.mark.seq != 1]

@@ -20,7 +20,8 @@ from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.marks.follower import Follower
 from tests.reader_client.answers import readers_of
 from tests.support.faults import Fault, Faults
-from tests.support.http import Caller, answering
+from tests.support.following import Answer, broken
+from tests.support.http import Caller, answering, as_json
 from tests.support.memory_store import MemoryStore
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -64,15 +65,19 @@ def test_a_cut_bounds_how_far_to_read(served: Served, stream: str) -> None:
     assert dict(mark.cut.offsets) == {0: 100}
 
 
-def test_marks_are_yielded_in_order(served: Served, stream: str) -> None:
-    """The iterator gives what is known, then waits for what comes."""
+def test_marks_are_yielded_up_to_the_final_one(served: Served, stream: str) -> None:
+    """The iterator gives what is known, waits for what comes, and resumes from any mark."""
     with reader(served, stream) as client:
-        first = [mark.seq for mark in client.marks()]
+        first = list(client.marks())
         for time_ in (20, 30):
             served.note(stream, time_, {"0": time_ * 10})
-        further = [mark.lower for mark in islice(client.marks(after=1, wait=10), 2)]
+        served.call("POST", f"/{stream}/seal", {"cut": {"0": 999}})
+        further = list(islice(client.marks(after=1, wait=PATIENCE_S), 3))
+        again = [(after, list(client.marks(after))) for after in (3, 2, 1, 0)]
+    answers = [Answer(at, as_json(came)) for at, came in [(0, first), (1, further), *again]]
 
-    assert (first, further) == ([1], [20, 30])
+    assert [mark.seq for mark in first + further] == [1, 2, 3, 4]
+    assert (broken(answers), answers[-1].marks[-1]["final"]) == ([], True)
 
 
 def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:

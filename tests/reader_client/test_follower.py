@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from noted_time import Mark, MarkHistory, NotCompleteYet, ScaleEvent, StreamCut, TimeWindow
 from reader_client.marks.follower import Follower, Since
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
+from tests.support.following import Answer, broken
+from tests.support.http import as_json
 
 laws = settings(deadline=None)
 NO_WINDOW = TimeWindow(None, None)
@@ -33,13 +35,18 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
 def test_windows_do_not_depend_on_the_portions(
     chain: list[Mark], sizes: list[int], position: dict[int, int]
 ) -> None:
-    """Marks that come by the page, some of them twice, give the windows of the whole history."""
-    followed = follower()
+    """Marks that come by the page, some of them twice, give the windows of the whole history.
+
+    And whoever asks the follower meanwhile, from any mark on, may rely on what it gives.
+    """
+    followed, given_out = follower(), list[Answer]()
     for size in [*sizes, len(chain)]:
         start = max(0, followed.after - 1)
         followed.take_marks(marks_answer(chain[start : start + size + 1]))
+        given_out += [Answer(at, as_json(followed.marks_after(at, 1000))) for at in (start, 0)]
 
     assert followed.window(position) == MarkHistory(chain).window(position)
+    assert (broken(given_out), len(given_out[-1].marks)) == ([], len(chain))
 
 
 @laws

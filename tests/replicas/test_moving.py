@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.replicas.served import BUCKETS, buckets, shared
-from tests.support.judge import broken_links
+from tests.support.following import Answer, broken
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.waiting import PATIENCE_S
@@ -127,5 +127,6 @@ async def test_replicas_come_and_go_without_one_failed_request(
     assert callers.refusals == []
     assert (sorted(spread), sum(spread), left, stopped) == ([20, 22, 22], BUCKETS, [32, 32], 0)
     found = {each: rows[each]["w"]["times"]["default"] for each in streams}
-    assert (found, [broken_links(chain) for chain in chains]) == (callers.noted, [[]] * STREAMS)
+    assert found == callers.noted
+    assert [broken([Answer(0, chain)]) for chain in chains] == [[]] * STREAMS
     assert {method for method, _ in callers.answers} == {"GET", "POST", "PUT"}

@@ -1,7 +1,6 @@
 """What must hold of a stream after any load and any crash, against the truth about its events."""
 
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 
 from noted_time.client import Json, position_from_wire
 from noted_time.values import reaches
@@ -23,31 +22,30 @@ def lost(stream: LoadedStream, rows: Mapping[str, Json]) -> list[str]:
     return found
 
 
-def broken_links(marks: Iterable[Json]) -> list[tuple[Json, Json]]:
-    """Return the neighbours that do not follow one another in seq, lower and cut."""
-    return [
-        (one, other)
-        for one, other in pairwise([{"seq": 0, "lower": -(2**63), "cut": {}}, *marks])
-        if other["seq"] != one["seq"] + 1
-        or other["lower"] <= one["lower"]
-        or not reaches(position_from_wire(other["cut"]), position_from_wire(one["cut"]))
-    ]
-
-
-def unsound(marks: Iterable[Json], events: Iterable[Event], domain: str) -> list[str]:
-    """Return the marks with an event below the lower that does not lie below the cut."""
+def ends_below(
+    lowers: Iterable[int], events: Iterable[Event], domain: str
+) -> dict[int, dict[int, int]]:
+    """Return for each lower where the events below it end, per segment."""
     waiting = sorted(events, key=lambda event: event.times[domain])
     ends: dict[int, int] = {}
-    found, index = [], 0
-    for mark in marks:
-        while index < len(waiting) and waiting[index].times[domain] < mark["lower"]:
+    found, index = {}, 0
+    for lower in sorted(lowers):
+        while index < len(waiting) and waiting[index].times[domain] < lower:
             event = waiting[index]
             ends[event.segment] = max(ends.get(event.segment, 0), event.offset + 1)
             index += 1
-        cut = position_from_wire(mark["cut"])
-        if not reaches(cut, ends):
-            found.append(f"{mark} leaves out events below {ends}")
+        found[lower] = dict(ends)
     return found
+
+
+def unsound(marks: Sequence[Json], events: Iterable[Event], domain: str) -> list[str]:
+    """Return the marks with an event below the lower that does not lie below the cut."""
+    ends = ends_below({mark["lower"] for mark in marks}, events, domain)
+    return [
+        f"{mark} leaves out events below {ends[mark['lower']]}"
+        for mark in marks
+        if not reaches(position_from_wire(mark["cut"]), ends[mark["lower"]])
+    ]
 
 
 def over_the_upper(marks: Iterable[Json], events: Iterable[Event], domain: str) -> list[str]:

@@ -39,7 +39,7 @@ from tests.chaos.kafka.writing import Kind
 from tests.chaos.reading import Reading
 from tests.chaos.trial import Trial
 from tests.chaos.turns import Plan
-from tests.support.judge import broken_links
+from tests.support.following import Answer, broken
 from tests.support.kafka_judge import violations
 
 NOTED_FAR = (FAR, "default")
@@ -178,8 +178,7 @@ def _judge_marks(
 ) -> None:
     found: dict[str, Sequence[object]] = {
         "marks are sound" if where == MARKS else "others are sound": violations(marks, records),
-        "chains": broken_links(marks),
-        "marks stay": checks.changed(history.chains[where].seen, marks),
+        "followers": broken([*history.chains[where].answers, Answer(0, marks)]),
         "no writer is excluded": checks.excluded(marks, silent=None),
     }
     history.judged("/".join(where), found)

@@ -1,0 +1,115 @@
+"""What a follower of marks may rely on: a check for each sentence of `docs/reference/following.md`.
+
+Each takes the answers that followers of one domain got, in the order of their coming, and returns
+what contradicts its sentence. The last answer has all marks after its seq that there are in the
+end.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from noted_time.client import Json, position_from_wire
+from noted_time.values import reaches
+
+
+class Answer(NamedTuple):
+    """The marks that came after a seq; truncations may have left those from `first` on."""
+
+    after: int
+    marks: Sequence[Json]
+    first: int = 1
+
+
+Answers = Sequence[Answer]
+
+
+def disordered(answers: Answers) -> list[str]:
+    """Return the marks whose seq, lower or cut does not go on from the mark before."""
+    return [f"{other} came after {one}" for one, other in _pairs(answers) if _goes_back(one, other)]
+
+
+def repeated(answers: Answers) -> list[str]:
+    """Return the marks that came twice, or to a follower that asked for later ones."""
+    return [
+        f"{mark} came again after {after}"
+        for after, marks, _ in answers
+        for before, mark in zip((after, *(each["seq"] for each in marks)), marks, strict=False)
+        if mark["seq"] <= after or mark["seq"] == before
+    ]
+
+
+def changed(answers: Answers) -> list[str]:
+    """Return the marks that came with other content later, or are not there in the end."""
+    known: dict[int, Json] = {}
+    end = answers[-1]
+    left = {mark["seq"]: mark for mark in end.marks}
+    found = [
+        f"{was} became {mark}"
+        for answer in answers
+        for mark in answer.marks
+        if (was := known.setdefault(mark["seq"], mark)) != mark
+    ]
+    kept = max(end.after + 1, end.first)
+    return found + [f"{m} is lost" for seq, m in known.items() if seq >= kept and seq not in left]
+
+
+def misresumed(answers: Answers) -> list[str]:
+    """Return the answers that begin behind the next mark that is kept."""
+    return [
+        f"after {after} came {marks[0]}"
+        for after, marks, first in answers
+        if marks and marks[0]["seq"] > max(after + 1, first)
+    ]
+
+
+def incomplete(answers: Answers) -> list[str]:
+    """Return the neighbours with a mark missing between them."""
+    return [
+        f"{other} came next to {one}"
+        for one, other in _pairs(answers)
+        if other["seq"] > one["seq"] + 1
+    ]
+
+
+def beyond_the_end(answers: Answers) -> list[str]:
+    """Return the marks after a final one."""
+    marks = [mark for answer in answers for mark in answer.marks]
+    end = min((mark["seq"] for mark in marks if mark.get("final")), default=None)
+    return [f"{mark} follows the end {end}" for mark in marks if end and mark["seq"] > end]
+
+
+CHECKS: Mapping[str, Callable[[Answers], list[str]]] = {
+    "ordered by seq": disordered,
+    "each once": repeated,
+    "never changed": changed,
+    "resumable": misresumed,
+    "complete below seq": incomplete,
+    "the final mark is last": beyond_the_end,
+}
+
+
+def broken(answers: Answers) -> list[str]:
+    """Return what contradicts any sentence, each time with the sentence."""
+    return [f"{name}: {each}" for name, check in CHECKS.items() for each in check(answers)]
+
+
+def checked(answers: Answers) -> dict[str, int]:
+    """Return how often each sentence could have been contradicted."""
+    marks = [mark for answer in answers for mark in answer.marks]
+    pairs, seqs = sum(1 for _ in _pairs(answers)), {mark["seq"] for mark in marks}
+    ends = sum(bool(mark.get("final")) for mark in marks)
+    resumed = sum(bool(answer.marks) for answer in answers)
+    counts = (pairs, len(marks), len(marks) - len(seqs), resumed, pairs, ends)
+    return dict(zip(CHECKS, counts, strict=True))
+
+
+def _pairs(answers: Answers) -> Iterator[tuple[Json, Json]]:
+    return (pair for answer in answers for pair in pairwise(answer.marks))
+
+
+def _goes_back(one: Json, other: Json) -> bool:
+    if other["seq"] <= one["seq"]:
+        return bool(other["seq"] < one["seq"])
+    one_cut, other_cut = (position_from_wire(each["cut"]) for each in (one, other))
+    return bool(other["lower"] <= one["lower"]) or not reaches(other_cut, one_cut)
