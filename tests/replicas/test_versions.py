@@ -51,7 +51,7 @@ def test_a_controller_that_was_killed_is_not_listed(
     wait_until(lambda: [each["url"] for each in status(a.url, tmp_path)] == [a.url])
 
 
-def test_a_server_that_a_power_cut_empties_is_warned_of(a: ServeProcess, tmp_path: Path) -> None:
+def test_settings_that_let_a_power_cut_lose_notes_are_told(a: ServeProcess, tmp_path: Path) -> None:
     """In the log at the start, and by `status` and the doctor in the same words."""
     url = a.ready().url
     (risk,) = (each["risk"] for each in a.log() if each["event"] == "commits_may_be_lost")

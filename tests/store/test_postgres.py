@@ -172,7 +172,7 @@ def risk_of(url: str) -> str | None:
         return reading.risk()
 
 
-def test_a_setting_that_a_power_cut_needs_is_missed(server: Server) -> None:
+def test_a_setting_that_lets_a_power_cut_lose_notes_is_named(server: Server) -> None:
     """Whether it is the server's or one of the session's own."""
     directory = binaries()
     assert directory
