@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from controller.service.committer import Committer
 from controller.service.ownership import Ownership
+from noted_time import Mark
+from noted_time.rules.domain import Domain
 from tests.simulation.schedule import Schedule
 
 MANY = 2 * settings().max_examples
@@ -38,9 +42,21 @@ def _keep(*_: object) -> None:
     """Take the place of dropping the streams of buckets that are lost."""
 
 
+_move = Domain.move
+
+
+def _move_unnamed(domain: Domain, *of: Any, **given: Any) -> Mark:  # noqa: ANN401 - as `move`
+    """Take the place of naming who is missing."""
+    return replace(_move(domain, *of, **given), excluded=())
+
+
 @pytest.mark.parametrize(
     ("owner", "method", "instead"),
-    [(Committer, "_reload", _serve_on), (Ownership, "_drop_outside", _keep)],
+    [
+        (Committer, "_reload", _serve_on),
+        (Ownership, "_drop_outside", _keep),
+        (Domain, "move", _move_unnamed),
+    ],
 )
 def test_a_fault_that_is_put_back_is_found(
     owner: type,
