@@ -66,9 +66,8 @@ class Chain:
     `answers` are those to followers. `grew_at` are the moments at which a mark beyond all others
     was first seen. `looks` are the answers with a lower, to notes and to followers. `sent` has when
     which time was noted first that is above all before. `followers` has the seq that each reader
-    reached. Truncations that
-    were asked for, and those that were answered, leave the marks from `first_asked` and
-    `first_heard` on. `scaled_at` has the last seq when each scaling was answered.
+    reached. Truncations that were asked for, and those that were answered, leave the marks from
+    `first_asked` and `first_heard` on. `scaled_at` has the last seq when each scaling was answered.
     """
 
     seen: dict[int, Json] = field(default_factory=dict)
