@@ -253,6 +253,7 @@ class Committer:
         with traces.commit(batch):
             await self._in_thread(self._store.commit, batch)
         self._failures, self._proved_at = 0, monotonic()
+        self.ownership.renewed(draft.moment)
         self._metrics.committed(batch, perf_counter() - begun)
         await _in_turn(self.streams.publish(batch))
         for each in batch.marks:

@@ -15,7 +15,7 @@ from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.operations import ANONYMOUS, Order
-from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.owned_streams import NotOwner, OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
@@ -117,8 +117,13 @@ class Controller:
         self._committer.check()
 
     def stream(self, name: str) -> StreamState:
-        """Return a stream; raises `UnknownStream`, `NotOwner` and `StoreUnavailable`."""
+        """Return a stream to read; raises `UnknownStream`, `NotOwner` and `StoreUnavailable`.
+
+        It is `NotOwner` also once its leases may be over: it may have been paused for as long.
+        """
         self._committer.check()
+        if not self.ownership.is_sure:
+            raise NotOwner(name)
         return self._committer.streams.stream(name)
 
     async def names(self) -> list[str]:
@@ -238,7 +243,7 @@ class Controller:
         sealed: Seal = await self._committer.submit(
             lambda streams, draft: operations.seal(streams.stream(name), draft, order, request)
         )
-        return self.stream(name), sealed
+        return self._committer.streams.stream(name), sealed
 
     async def report(  # noqa: PLR0913 - who reports what
         self,

@@ -25,7 +25,7 @@ from controller.aggregation.owned_streams import OwnedStreams, bucket_of, load
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.polls import LongPollNotifier
-from controller.store.port import Change, Leases, Store, Transaction
+from controller.store.port import LEASE_MS, Change, Leases, Store, Transaction
 
 if TYPE_CHECKING:
     InThread = Callable[..., Coroutine[Any, Any, Any]]
@@ -80,7 +80,7 @@ class Ownership:
         self._notifier = notifier
         self._in_thread = in_thread
         self._changed = asyncio.Event()
-        self._turned_at = 0
+        self._turned_at = self._silent_since = 0
         self._some_are_free = self._is_urgent = True
         self._is_to_leave = self._left = False
         self._held: dict[str, dict[str, int]] = {}
@@ -93,6 +93,16 @@ class Ownership:
             return True
         every = HURRY_MS if self._is_urgent or self._some_are_free else TURN_MS
         return now.steady - self._turned_at >= every
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other controller can have taken what this one owns: its leases still last."""
+        silent_ms = self._clocks.steady_ms() - self._silent_since
+        return self._store.local or silent_ms < LEASE_MS
+
+    def renewed(self, moment: Moment) -> None:
+        """The leases last from `moment` on: a statement that was sent after it has succeeded."""
+        self._silent_since = moment.steady
 
     def refresh_soon(self) -> None:
         """Take the next turn soon: something may have changed."""
@@ -133,15 +143,17 @@ class Ownership:
         `known` has clocks that are not to be read again. Raises `StoreUnavailable`; then `owned`
         must not be used.
         """
-        self._turned_at, self._is_urgent = self._clocks.read().steady, False
+        begun = self._clocks.read()
+        self._turned_at, self._is_urgent = begun.steady, False
         if owned.clocks and not self._store.local:
-            clocks = owned.clocks_at(self._clocks.read())
+            clocks = owned.clocks_at(begun)
             await self._in_thread(self._store.commit, Transaction(clocks))
         if self._is_to_leave and not self._left:
             self._drop_outside(owned, frozenset())
             await self._in_thread(self._store.leave)
             self._left = True
         leases = await self._in_thread(self._store.heartbeat)
+        self.renewed(begun)
         owned.buckets = leases.buckets
         todo = Share() if self._left else share(leases, self._clocks.chance)
         mine = leases.mine - todo.release

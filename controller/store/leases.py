@@ -19,11 +19,8 @@ from typing import Any
 
 from psycopg import Connection, Error
 
-from controller.store.port import Leases, StoreUnavailable, running_version
+from controller.store.port import LEASE_MS, Leases, StoreUnavailable, running_version
 from controller.store.schema import REVISION
-
-LEASE_MS = 3000
-"""How long a controller may be silent, in ms, before others take its buckets."""
 
 RENEW_S = 1.0
 """How long ago the last statement may be while streams are loaded, in seconds."""

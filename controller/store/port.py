@@ -258,6 +258,10 @@ def stream_of(written: Any) -> str:  # noqa: ANN401 - an entry of one of these p
     return stream_id
 
 
+LEASE_MS = 3000
+"""How long a controller may be silent, in ms, before others take its buckets."""
+
+
 @dataclass(frozen=True, slots=True)
 class Leases:
     """Which controller owns which of the buckets that streams are hashed to by their names.

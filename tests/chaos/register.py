@@ -10,9 +10,6 @@ own choice: such a history is linearizable if the looks, ordered by their lowers
 - A look that begins after another ended does not tell less, whichever replicas were asked.
 - No look tells more than the largest time of the notes that were sent before it ended.
 
-Looks of followers are left out while a replica is paused and for `WAKES_S` after it: until its next
-turn it answers from what it knew, although another one has the stream by then. Notes are judged.
-
 Not checked here: that a note counts from its acknowledgement on (`notes last` and `marks are sound`
 of `docs/explain/chaos.md` are about that), the exact bound by the slowest writer (`marks are
 sound`), and any order between two domains.
@@ -24,12 +21,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tests.chaos.history import Span
-
-WAKES_S = 5.0
-"""Longer than a replica takes until it has learned that it was paused."""
+    from collections.abc import Sequence
 
 
 class Look(NamedTuple):
@@ -38,22 +30,11 @@ class Look(NamedTuple):
     begun: float
     ended: float
     lower: int | None
-    is_note: bool = False
 
     @property
     def value(self) -> float:
         """What to compare: nothing is below every time."""
         return float("-inf") if self.lower is None else self.lower
-
-
-def told(looks: Iterable[Look], spans: Iterable[Span]) -> list[Look]:
-    """Return the looks that are judged, given when which faults lasted."""
-    pauses = [(span.begun, span.ended + WAKES_S) for span in spans if span.kind == "pause"]
-    return [
-        look
-        for look in looks
-        if look.is_note or not any(at < look.ended and look.begun < to for at, to in pauses)
-    ]
 
 
 def went_back(looks: Sequence[Look]) -> list[str]:

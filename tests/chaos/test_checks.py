@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tests.chaos.checks import late
 from tests.chaos.collecting import Said
-from tests.chaos.history import Chain, History, Span, Violation, WindowSeen
+from tests.chaos.history import Chain, History, Violation, WindowSeen
 from tests.chaos.pulse import STARVED_S, Share
 from tests.chaos.register import Look
 from tests.chaos.scaling import ExcludingStream, ScaledStream, Scaling
@@ -126,8 +126,6 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
     "above": ({"uppers are true"}, lambda history, _: _put_the_last_event_at(history, 41)),
     "no mark's": ({"lowers"}, lambda history, _: _tell(history, Look(0.0, 1.0, 15))),
     "lower back": ({"lowers"}, lambda history, _: _tell(history, Look(2.5, 3.0, 20))),
-    "lower back in a pause": ({"lowers"}, lambda history, _: _pause(history, is_note=True)),
-    "follower's lower back in a pause": (set(), lambda history, _: _pause(history, is_note=False)),
     "lower unheard of": ({"lowers"}, lambda history, _: _tell(history, Look(0.0, 0.1, 30))),
     "lost report": ({"reports last"}, lambda _, said: said.readers.update({1: 0})),
 }
@@ -136,11 +134,6 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
 
 def _tell(history: History, look: Look) -> None:
     history.chains["s", KEY].looks.append(look)
-
-
-def _pause(history: History, *, is_note: bool) -> None:
-    history.spans.append(Span("pause", 2.1, 2.2))
-    _tell(history, Look(2.5, 3.0, 20, is_note))
 
 
 def _finish(history: History) -> None:

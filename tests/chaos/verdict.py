@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tests.chaos import checks
 from tests.chaos.pulse import NOTHING_MEASURED, Share
-from tests.chaos.register import told, unfounded, went_back
+from tests.chaos.register import unfounded, went_back
 from tests.chaos.scaling import ExcludingStream
 from tests.support.following import Answer, broken
 from tests.support.judge import over_the_upper, unsound
@@ -116,7 +116,7 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
         "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
         "lowers": [
             *checks.never_marked(chain.looks, marks),
-            *went_back(told(chain.looks, history.spans)),
+            *went_back(chain.looks),
             *unfounded(chain.looks, chain.sent),
         ],
     }

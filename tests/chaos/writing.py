@@ -167,5 +167,5 @@ class Writing:
             return
         self._history.counts["notes acknowledged"] += 1
         chain = self._history.chains[stream.name, note["domain"]]
-        chain.looks.append(Look(begun, now(), result["lower"], is_note=True))
+        chain.looks.append(Look(begun, now(), result["lower"]))
         writer.answered(note, result)
