@@ -29,7 +29,6 @@ class Suite(NamedTuple):
 
 
 SUITES = (
-    Suite("--docs", "the site of the pages"),
     Suite(
         "--spark 3.5",
         "Spark, as far as this PySpark has it, in .venv-spark-3.5: 320 to 460 MB",
@@ -40,19 +39,22 @@ SUITES = (
         "likewise, and with 4.0: tables of Delta and Iceberg, too, 57 MB for the connectors",
         tests="tests/tables",
     ),
+    Suite("--chart", "the Helm chart of deploy/, with a Helm that Go builds, once, in minutes"),
+    Suite("--cluster", "Spark on a cluster, and ./run cluster", installs=False),
+    Suite("--pages", "the examples of all pages, as printed", installs=False),
+    Suite("--chaos", "short trials of ./run chaos", installs=False),
+    Suite("--examples", "the stories of ./run demo", installs=False),
+    Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
+    Suite("--benchmarks", "what ./run bench measures, briefly", installs=False),
+    Suite("--upgrade", "from former versions to this one", installs=False),
     Suite("--dbt", "the guide of dbt, with dbt"),
     Suite("--sqlmesh", "the guide of SQLMesh, with SQLMesh"),
-    Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
-    Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
-    Suite("--chart", "the Helm chart of deploy/, with a Helm that Go builds, once, in minutes"),
     Suite("--airflow", "the provider for Airflow, with Airflow"),
+    Suite("--docs", "the site of the pages"),
     Suite("--packages", "what ./run release builds"),
-    Suite("--upgrade", "from former versions to this one", installs=False),
-    Suite("--chaos", "short trials of ./run chaos", installs=False),
-    Suite("--cluster", "Spark on a cluster, and ./run cluster", installs=False),
-    Suite("--benchmarks", "what ./run bench measures, briefly", installs=False),
-    Suite("--pages", "the examples of all pages, as printed", installs=False),
+    Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
 )
+"""In the order in which a build calls them: long ones are not left for its end."""
 
 NAMED = tuple(suite for suite in SUITES if " " not in suite.option)
 """Those that are a folder of tests."""
@@ -74,13 +76,8 @@ def table() -> str:
 
 
 def calls() -> list[str]:
-    """Return the arguments with which a build calls `./run test`, one call after the other.
-
-    Those that install nothing run together, two tests at a time, as they wait for half of theirs.
-    """
-    alone = [f"{suite.option} -n 0 {suite.tests}".strip() for suite in SUITES if suite.installs]
-    together = " ".join(suite.option for suite in SUITES if not suite.installs)
-    return [*alone, f"{together} -n 2"]
+    """Return the arguments with which a build calls `./run test`, one suite a call."""
+    return [f"{suite.option} -n 0 {suite.tests}".strip() for suite in SUITES]
 
 
 if __name__ == "__main__":

@@ -1,18 +1,13 @@
-"""All parts over secured connections, and what is said where there is none."""
+"""Secured connections, and what is said where there is none."""
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from examples.trials.kafka import HOME
-from examples.trials.secured_kafka import CA, OTHER_CA, OWN, SecuredBroker
+from examples.trials.secured_kafka import OTHER_CA, SecuredBroker
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka import Topic
-from tests.support.page import Runner
-from tests.support.processes import ServeProcess
 
 pytestmark = pytest.mark.acceptance
 
@@ -63,22 +58,6 @@ def test_what_is_wrong_with_a_connection_is_said(secured: SecuredBroker) -> None
         assert found == (error, True), failed.value
         assert "in state" not in str(failed.value)
         assert "guessed" not in str(failed.value)
-
-
-@pytest.mark.spark
-def test_the_page_runs_as_printed(secured: SecuredBroker, tmp_path: Path) -> None:
-    """A producer and Spark with a password, an observer with a certificate, all over TLS."""
-    for file in (CA, OWN):
-        shutil.copy(file, tmp_path)
-    ports = {9093: secured.scram, 9094: secured.mutual}
-    elsewhere = {f"127.0.0.1:{p}": each["bootstrap.servers"] for p, each in ports.items()}
-    elsewhere["http://127.0.0.1:9095/token"] = secured.token_url
-    elsewhere["spark_jars()"] = f"spark_jars({str(HOME / 'connector')!r})"
-    with ServeProcess(tmp_path).ready() as controller:
-        controller.create("flights")
-        assert Runner(tmp_path, controller.url, elsewhere).run_page(
-            "docs/guides/secured-brokers.md"
-        )
 
 
 def test_a_service_that_was_connected_tries_again(secured: SecuredBroker) -> None:

@@ -1,12 +1,14 @@
 """The pages whose examples need nothing but a controller, run as they are printed."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from examples.flights import as_files
 from examples.trials.kafka import HOME, Broker
+from examples.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time.client import Json
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.support.page import Example, Runner, agrees, examples
@@ -16,6 +18,9 @@ NINE_MS, TWENTY_TO_TWELVE, PAST_TWELVE = 1_357_030_800_000, 1_357_040_400_000, 1
 HALF, WHOLE = {"0": 25, "1": 12}, {"0": 30, "1": 14}
 NINE = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
+
+JARS = {"spark_jars()": f"spark_jars({str(HOME / 'connector')!r})"}
+"""Where tests have fetched them."""
 
 RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("reference/api",), ()),
@@ -78,6 +83,28 @@ def test_the_readme_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
     assert hours(spark) == [[NINE, "2"]]
 
 
+@pytest.mark.spark
+def test_secured_brokers_run_as_printed(tmp_path: Path) -> None:
+    """A producer and Spark with a password, an observer with a certificate, all over TLS."""
+    for file in (CA, OWN):
+        shutil.copy(file, tmp_path)
+    with (
+        SecuredBroker(tmp_path / "secured") as secured,
+        ServeProcess(tmp_path).ready() as controller,
+    ):
+        secured.create("flights")
+        elsewhere = {
+            "127.0.0.1:9093": secured.scram["bootstrap.servers"],
+            "127.0.0.1:9094": secured.mutual["bootstrap.servers"],
+            "http://127.0.0.1:9095/token": secured.token_url,
+            **JARS,
+        }
+        controller.create("flights")
+        runner = Runner(tmp_path, controller.url, elsewhere)
+
+        assert runner.run_page("docs/guides/secured-brokers.md")
+
+
 def test_what_sinks_have_read_is_printed(broker: Broker, tmp_path: Path) -> None:
     """By a group that read all, offsets, and a query that read as far as the first mark."""
     ends = {int(partition): end for partition, end in WHOLE.items()}
@@ -102,8 +129,7 @@ def test_what_sinks_have_read_is_printed(broker: Broker, tmp_path: Path) -> None
 
 def on_kafka(broker: Broker) -> dict[str, str]:
     """Return what stands for the pages' own broker and jars in a test."""
-    jars = f"spark_jars({str(HOME / 'connector')!r})"
-    return {"127.0.0.1:9092": broker.address, "spark_jars()": jars}
+    return {"127.0.0.1:9092": broker.address, **JARS}
 
 
 def hours(printed: str) -> list[list[str]]:

@@ -7,13 +7,7 @@ from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).resolve().parents[2]
 
-ELSEWHERE = ("tests/benchmarks/test_kafka.py", "tests/examples/test_query.py")
-"""The files of other directories with tests in Spark's session: it is started for none of them."""
-
-IN_JAVA = (
-    *("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py"),
-    "tests/examples/test_kafka.py",
-)
+IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
 """The tests of Kafka that start programs in Java, a third of what those of Kafka take."""
 
 LONG = {"browser", "kafka", "kafka and java"}
@@ -51,7 +45,7 @@ def group_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file.startswith("tests/cluster/"):
         return "spark cluster"
-    if file.startswith(("tests/spark/", "tests/tables/")) or file in ELSEWHERE:
+    if file.startswith(("tests/spark/", "tests/tables/")):
         text = (ROOT / file).read_text()
         if "mark.spark" not in text:
             return file
