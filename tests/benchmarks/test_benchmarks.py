@@ -15,7 +15,6 @@ from benchmarks import (
     note_batches,
     page,
     single_notes,
-    table_claims,
     time_windows,
     visible_marks,
     waiting_readers,
@@ -26,7 +25,6 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-from examples.trials import tables
 from noted_time_cli.bench.load import drive
 
 SLOW = Figure(
@@ -112,15 +110,3 @@ def test_the_page_of_speed_has_the_figures_that_are_kept_beside_it() -> None:
 
     assert page.filled(text, figures) == text
     assert len([*page.table(figures)]) == len(figures) + 2
-
-
-def test_claims_in_tables_are_left_out_without_the_connector_and_the_command_is_named(
-    run: Run,
-) -> None:
-    """No connector of Delta is for the newest Spark yet."""
-    if tables.connectors():
-        pytest.skip("this Spark has a connector for Delta")
-    said: list[str] = []
-
-    assert table_claims.measure(replace(run, say=said.append)) == []
-    assert "./run bench --spark 4.1 tables" in said[0]

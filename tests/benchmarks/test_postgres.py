@@ -11,7 +11,6 @@ from benchmarks import postgres_batches, postgres_notes, takeover
 from benchmarks.figures import Run, WrongResult
 from benchmarks.note_batches import FLOOR
 from benchmarks.postgres_batches import floor_rows, merge
-from benchmarks.postgres_server import commit_ms, slow_down_syncs
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import offsets_stored
@@ -47,14 +46,6 @@ def test_a_note_that_is_not_stored_gives_no_result(server: Server) -> None:
 
         with pytest.raises(WrongResult, match="8 notes posted, but 8 accepted, 0 stored"):
             writers.check(answered, database)
-
-
-def test_syncs_are_slowed_down(server: Server) -> None:
-    """A commit takes at least as long as was asked for."""
-    database = server.make_database()
-    _, after = slow_down_syncs(server, database, 5.0)
-
-    assert min(after, commit_ms(server, database)) >= 5
 
 
 def test_the_floor_of_batches_merges_the_rows_that_notes_left(server: Server) -> None:

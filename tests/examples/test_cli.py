@@ -61,27 +61,6 @@ def test_a_loss_of_noted_time_fails_the_command(
     assert result.exit_code == 1
 
 
-def test_without_a_loss_the_command_succeeds(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """And leaves the picture and the figures."""
-    result = run(monkeypatch, tmp_path)
-
-    made = sorted(path.name for path in tmp_path.iterdir())
-    assert (result.exit_code, made) == (0, MADE), result.output
-
-
-def test_the_last_line_shows_the_flights_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A command on what is kept, below the address of the page."""
-    result = run(monkeypatch, tmp_path)
-
-    *_, address, command = result.output.splitlines()
-    assert "http://127.0.0.1:7464/#/streams/flights" in address
-    assert command == f"  ./run serve --database sqlite:///{tmp_path}/flights.db"
-
-
 def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It serves what it kept until Ctrl-C, which is not a failure and leaves nothing behind."""
     answers = []
@@ -103,18 +82,6 @@ def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     message = "Until Ctrl-C the flights are at its page"
     assert (result.exit_code, result.output.splitlines()[-1], made) == (0, message, MADE)
     assert answers == [{"streams": [], "next": None}]
-
-
-def test_what_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No page of Python."""
-
-    def staged(*_: Any) -> Any:  # noqa: ANN401 - whatever is asked
-        raise SurroundingsError("Spark needs Java")
-
-    monkeypatch.setattr(cli, "staged", staged)
-    result = CliRunner().invoke(cli.app, ["--days", "1", "--out", str(tmp_path)])
-
-    assert (result.exit_code, "noted-time: Spark needs Java" in result.output) == (2, True)
 
 
 def test_without_java_the_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

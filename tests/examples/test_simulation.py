@@ -1,25 +1,18 @@
-"""The flights of the examples: data, schedule, simulation and replay."""
+"""The flights of the examples: data, schedule and simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.flights.data import HOUR_MS, Flight, Flights, read_flights
-from examples.flights.demo import cuts_of
-from examples.flights.replay import STREAM, Replayed, at_work, replay
+from examples.flights.data import HOUR_MS, Flights, read_flights
 from examples.flights.schedule import steps
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
 from examples.flights.ways import delays
-from tests.examples.flown import days_of_flights, flight, flown
-from tests.support.served import Served
-
-# The long flight departs in the first hour and lands in the sixth, when others have gone by.
+from tests.examples.flown import days_of_flights
 
 
 @given(days_of_flights)
@@ -111,52 +104,3 @@ def test_the_year_has_all_its_flights() -> None:
     year = read_flights()
 
     assert (len(year.landed), year.cancelled, year.untimed) == (327_346, 8_255, 1_175)
-
-
-FLIGHTS = flown(
-    flight(10, 330, "HA", "JFK"),
-    flight(20, 50, "UA"),
-    flight(70, 100, "UA"),
-    flight(80, 150, "DL"),
-    flight(250, 280, "UA"),
-)
-
-"""HA's long flight keeps the first four hours open until minute 330."""
-
-
-def replayed_to(root: Path, served: Served) -> Replayed:
-    """Let the carriers write the flights to a log."""
-    with at_work(FLIGHTS.carriers, root, served.url) as carriers:
-        return replay(steps(FLIGHTS), carriers.take)
-
-
-def test_all_flights_are_in_the_log(tmp_path: Path, served: Served) -> None:
-    """Each once, whichever segment it went to."""
-    replayed_to(tmp_path, served)
-
-    rows = pq.read_table(tmp_path / STREAM, partitioning=None).to_pylist()
-    assert sorted(
-        Flight(
-            round(row["landing"].timestamp() * 1000),
-            round(row["departure"].timestamp() * 1000),
-            row["carrier"],
-            row["origin"],
-        )
-        for row in rows
-    ) == list(FLIGHTS.landed)
-
-
-def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> None:
-    """When the log reaches the cut, the replay's clock is at the landing of the last of them."""
-    replayed = replayed_to(tmp_path, served)
-
-    cuts = cuts_of(served.url, FLIGHTS.window_ends)
-    minutes = [replayed.clock_at(cut, end) // 60_000 for end, cut in sorted(cuts.items())]
-    assert minutes == [330, 330, 330]
-
-
-@pytest.fixture
-def served() -> Iterator[Served]:
-    """Return a controller in a thread."""
-    with Served() as controller:
-        yield controller

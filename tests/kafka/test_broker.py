@@ -72,28 +72,6 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
     assert (first.returncode, second.returncode) == (0, 0)
 
 
-def test_what_it_prints_to_try_works_as_it_is_pasted(tmp_path: Path) -> None:
-    """Where there is no topic it creates one, so that there is something to try it with."""
-    with run_kafka(tmp_path, "--port", str(free_port())) as process:
-        printed = "".join(read_until(process, "consumer.close()"))
-        produce, consume = re.findall(r"^\S+ -c '.*?'$", printed, re.MULTILINE | re.DOTALL)
-        subprocess.run(produce, shell=True, check=True)  # noqa: S602 - as the shell has it
-        consumed = subprocess.check_output(consume, shell=True, text=True)  # noqa: S602
-        process.terminate()
-        process.communicate()
-
-    values = sorted(line.split(maxsplit=2)[2] for line in consumed.splitlines())
-    assert "Topics: flights (2 partitions)" in printed
-    assert values == [f"record {number}" for number in range(10)]
-
-
-def test_it_loads_no_spark() -> None:
-    """It is to start in seconds, in an environment that has none."""
-    loaded = "import sys, examples.trials.run_kafka; print('pyspark' in sys.modules)"
-
-    assert subprocess.check_output([sys.executable, "-c", loaded], cwd=ROOT, text=True) == "False\n"
-
-
 # Where its jars come from
 
 

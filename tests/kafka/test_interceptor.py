@@ -85,21 +85,21 @@ def send_until_noted(producers: Iterable[JavaProducer], served: Served, topic: s
     wait_until(is_noted)
 
 
-def test_killed_eight_times_their_notes_cover_what_they_wrote(
+def test_three_that_are_killed_twice_have_their_notes_cover_what_they_wrote(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Three writers, one of each version; partitions are added, and the controller is away once."""
+    """One of each version; partitions are added, and the controller is away once."""
     writers = ("berlin", "lima", "tokyo")
     served.make(topic, expected_writers=writers)
-    for number in range(5):
+    for number in range(3):
         running = [start(*each) for each in zip(writers, java.VERSIONS, strict=True)]
-        if number == 3:
+        if number == 2:
             served.start()
         send_until_noted(running, served, topic)
-        if number == 4:
+        if number == 2:
             break
         broker.grow(topic, 3 + number)
-        if number == 2:
+        if number == 1:
             served.stop()
         for producer in running:
             producer.send(*now())

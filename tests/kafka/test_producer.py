@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -30,7 +29,7 @@ from tests.kafka.conftest import Start
 from tests.support.calls import Calls
 from tests.support.kafka_judge import Verdict, judged
 from tests.support.page import Session
-from tests.support.processes import ServeProcess, environment
+from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 from writer_client import ClockNotes, KafkaNotedProducer
@@ -40,7 +39,6 @@ from writer_client.sending.clock import unix_ms
 pytestmark = pytest.mark.acceptance
 
 ELEVEN, NOON = 1_357_038_000_000, 1_357_041_600_000
-PROGRAM = str(Path(__file__).parent / "programs" / "departures.py")
 
 
 def transactional(topic: str) -> dict[str, Any]:
@@ -296,47 +294,6 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
         older.note_time(NOON)
 
     assert served.get(f"{topic}/writers/older")["state"] == "live"
-
-
-@pytest.mark.parametrize("transactions", [(), ("departures",)], ids=["plain", "transactional"])
-def test_kills_of_any_process_leave_no_record_behind(
-    broker: Broker, transactions: tuple[str, ...], tmp_path: Path
-) -> None:
-    """The next run of a producer covers what the one before wrote and did not note."""
-    topic = f"departures-{len(transactions)}"
-    broker.create(topic, 3)
-
-    def begin() -> subprocess.Popen[bytes]:
-        words = [sys.executable, PROGRAM, broker.address, topic, controller.url, *transactions]
-        return subprocess.Popen(words, env=environment())
-
-    def advance(rounds: int) -> None:
-        reached = (lower(controller, topic) or NOON) + 1000 * rounds
-        wait_until(lambda: (lower(controller, topic) or 0) >= reached)
-
-    with ServeProcess(tmp_path).ready() as first:
-        controller = first
-        controller.make(topic)
-        for killed in ("controller", "broker"):
-            producer = begin()
-            advance(10)
-            if killed == "controller":
-                controller.kill()
-                controller = ServeProcess(tmp_path, port=first.port).ready()
-            if killed == "broker":
-                broker.kill()
-                broker.start()
-            advance(5)
-            producer.kill()
-            producer.wait()
-        producer = begin()
-        advance(5)
-        producer.terminate()
-        producer.wait()
-        verdict = faultless(broker, controller, topic)
-        controller.kill()
-
-    assert verdict.records > 2000
 
 
 def test_the_end_of_a_process_delivers_notes_and_leaves_the_writer_a_member(

@@ -15,23 +15,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.flights.starting import connected
-from examples.trials.spark_programs import SparkProgram
 from noted_time import InvalidNote, Rejected
-from spark_integration import Batches, Noted, NotedLogSink, read_noted_log
+from spark_integration import NotedLogSink
 from spark_integration.marks.watermark import LAST_MS
-from tests.support.disorder import disorder, replay
-from tests.support.noted_stream import NotedStream
 from tests.support.page import Session
-from tests.support.queries import rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from writer_client import Flushed, SegmentLogWriter, WriterClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("NotedLogSink")]
-
-FOREVER = 10**6
 
 
 @pytest.fixture
@@ -41,54 +34,6 @@ def served() -> Iterator[Served]:
         for stream in ("flights", "counts"):
             served.create(stream)
         yield served
-
-
-def per_five_seconds(counts: DataFrame) -> DataFrame:
-    """Return (start of the five seconds, events) of counts per second, by their ends."""
-    sums = counts.groupBy(F.window("window_end", "5 seconds")).agg(F.sum("count").alias("events"))
-    return sums.select(F.unix_seconds("window.start").alias("start"), "events")
-
-
-def in_one_query(spark: SparkSession, root: Path) -> DataFrame:
-    """Return the same from one batch query of the flights."""
-    events = spark.read.parquet(str(root / "flights"))
-    seconds = events.groupBy(F.window("time", "1 second")).count()
-    return per_five_seconds(seconds.withColumn("window_end", F.col("window.end")))
-
-
-@pytest.mark.timeout(900)
-def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
-    spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
-) -> None:
-    """No row twice, none lost; at the end of the first stream both stages close their windows.
-
-    SIGKILL between append and note.
-    """
-    root, steps = tmp_path / "log", disorder(11, events=25)
-    given: dict[str, object] = {
-        "root": str(root),
-        "url": served.url,
-        "checkpoint": str(tmp_path / "stage one"),
-        "dies_at": FOREVER,
-    }
-    flights = NotedStream(root, "flights", served)
-    flights.join("w0", "w1", "w2")
-    replay(flights, steps[:12])
-    killed = SparkProgram("derive_counts", {**given, "dies_at": 2}, tmp_path / "killed.log")
-    eventually(killed.running, expected=False)
-    appended = sorted(path.name for path in (root / "counts").rglob("*.parquet"))
-    replay(flights, steps[12:])
-    flights.marks.seal()
-    SparkProgram("derive_counts", given, tmp_path / "again.log").finish()
-    where: dict[str, Any] = {"event_time": "window_end"}
-    noted = Noted(served.url, "counts")
-    counts = connected(lambda: read_noted_log(spark, root, noted, Batches(3), **where))
-    output.catch_up(per_five_seconds(counts))
-
-    derived = spark.read.parquet(str(root / "counts"))
-    assert len(appended) == 2
-    assert derived.select("window").distinct().count() == derived.count()
-    assert output.rows == rows_of(in_one_query(spark, root))
 
 
 class Sinks:

@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from noted_time import InvalidNote, UnknownStream
 from spark_integration import Noted, WatermarkPolicy
 from spark_integration.log.query import LogQuery
 from tests.support.log_reading import Batch, batches, counted
@@ -138,42 +137,6 @@ def test_a_job_that_says_how_rarely_it_runs_loses_none(user: User) -> None:
 
     assert (before, user.counts()) == ([], [(1, 3), (2, 1), (3, 1)])
     assert flushed.excluded is None  # type: ignore[attr-defined]
-
-
-def test_one_wrong_clock_moves_no_other_and_is_reported(user: User) -> None:
-    """Microseconds instead of milliseconds: the note is refused, and the others continue."""
-    run(user, "steady", 0, 1000, note=2000)
-    log = user.writer("wild", 1)
-    wrote(log, 1_700_000_000_000_000, note=1_700_000_000_000_000)
-    assert isinstance(log.client, WriterClient)
-    with pytest.raises(InvalidNote, match="too_far_ahead"):
-        log.client.flush()
-    log.client.finish()
-    run(user, "steady", 0, 2500, note=4000)
-
-    assert user.counts() == [(1, 1), (2, 1)]
-
-
-def test_a_mistyped_writer_makes_no_ghost_and_is_reported(user: User) -> None:
-    """Neither a note for it nor its removal; the right name is in explain."""
-    run(user, "steady", 0, 1000, note=2000)
-    idle = {"notes": [{"writer": "staedy", "state": "idle"}]}
-    (said,) = user.api.post("orders/notes", json=idle).json()["results"]
-    removed = user.api.delete("orders/writers/staedy")
-    (waited,) = user.api.get("orders/explain").json()["waiting_for"]
-    with (
-        pytest.raises(UnknownStream, match="no stream 'order'"),
-        WriterClient(user.url, "order", "steady") as client,
-    ):
-        client.finish()
-
-    names = [row["writer"] for row in user.api.get("orders/writers").json()["writers"]]
-    assert (said["status"], removed.status_code, removed.json()["code"]) == (
-        "unknown_writer",
-        404,
-        "unknown_writer",
-    )
-    assert (waited["writer"], names, user.counts()) == ("steady", ["steady"], [(1, 1)])
 
 
 def test_a_writer_that_returns_after_its_timeout_is_notified_and_catches_up(user: User) -> None:

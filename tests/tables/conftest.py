@@ -1,9 +1,8 @@
-"""The session that writes tables, names for them, and how they are read without Spark."""
+"""The session that writes tables, and how they are read without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from pyiceberg.table import StaticTable
@@ -19,18 +18,6 @@ def delta_spark(request: pytest.FixtureRequest) -> SparkSession:
         pytest.skip(tables.MISSING)
     session: SparkSession = request.getfixturevalue("spark")
     return session
-
-
-@pytest.fixture
-def iceberg_table(tmp_path: Path) -> str:
-    """Return the name of an Iceberg table in Spark that no other test has."""
-    return f"lake.{tmp_path.name}.rows"
-
-
-@pytest.fixture
-def delta_path(tmp_path: Path) -> str:
-    """Return the directory of a Delta table that no other test has."""
-    return str(tmp_path / "delta")
 
 
 @pytest.fixture

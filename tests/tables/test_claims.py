@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyiceberg.table import StaticTable
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.tables import history_of, standing
 from noted_time.tables.opened import iceberg_history
-from noted_time.values import VALID_THROUGH
 from spark_integration import NotedTable, TableClaims
 from tests.support.spark_sessions import wait_for_end
 from tests.support.spark_versions import RUNNING
@@ -277,42 +274,3 @@ def test_several_names_need_to_be_expected(query: Query) -> None:
     assert "noted-time.expects" in unsaid.why
     assert isinstance(said, TableClaim)
     assert said.complete_to == 5 * SECOND
-
-
-def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(
-    query: Query,
-) -> None:
-    """Its readers know no names, so one that has not claimed yet would be passed over."""
-    given: list[str | None] = []
-    claims = query.claims()
-
-    def save(rows: DataFrame, batch_id: int) -> None:
-        given.append(valid_through(claims.of(batch_id).options(query.table)))
-        NotedTable(query.table, claims)(rows, batch_id)
-
-    query.write = save
-    query.give(10)
-    query.give(20)
-    query.run()
-    query.spark.sql(
-        f"ALTER TABLE {name_of(query)} SET TBLPROPERTIES ('noted-time.expects' = 'rows,other')"
-    )
-    query.give(30)
-    query.run()
-
-    assert given == [None, str(10 * SECOND), None]
-
-
-def valid_through(options: Mapping[str, str]) -> str | None:
-    """Return what a commit with these options says in the words of Iceberg's own sink."""
-    found: dict[str, str] = json.loads(options.get("userMetadata", "{}"))
-    return found.get(VALID_THROUGH, options.get(f"snapshot-property.{VALID_THROUGH}"))
-
-
-def test_another_query_needs_to_start_over(query: Query) -> None:
-    """The sentence says how."""
-    query.give(10)
-    query.run()
-    query.checkpoint = query.directory / "another"
-    with pytest.raises(PySparkException, match="start_over=True"):
-        query.run()

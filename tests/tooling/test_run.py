@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import site
 import subprocess
 import sys
 import tomllib
@@ -62,20 +61,6 @@ def test_a_first_run_makes_the_venv_and_installs_by_hash(
         ("--require-hashes", "-r", str(clone / "locks" / "all.lock")),
         ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone)),
     ]
-
-
-@pytest.mark.usefixtures("installs")
-def test_pythons_of_spark_find_a_pyspark_that_is_compiled(
-    clone: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark puts its archive of sources in front, which each process would compile anew."""
-    packages = clone / ".venv" / "lib" / "python3.11" / "site-packages"
-    packages.mkdir(parents=True)
-    install.usual({})
-    monkeypatch.setattr(sys, "path", ["/spark/python/lib/pyspark.zip", "/spark/py4j.zip", "/ours"])
-    site.addsitedir(str(packages))
-
-    assert sys.path == ["/spark/py4j.zip", "/ours", str(packages)]
 
 
 def test_only_a_changed_lock_is_installed_again_into_the_same_venv(
