@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
@@ -105,7 +105,10 @@ class Middleware:
                 return
             answering = self._answer(request)
             # an old note does no harm, see decision 9; any other request ends with its caller
-            answer = await (answering if is_of_notes else _while_connected(receive, answering))
+            connection: Connection | None = scope["state"].get("connection")
+            if not (is_of_notes or connection is None):
+                answering = _while_connected(connection, answering)
+            answer = await answering
         await answer.send(send)
 
     async def _answer(self, request: StreamRequest) -> Answer:
@@ -180,23 +183,20 @@ def _given(body: bytes) -> Receive:
     return receive
 
 
-async def _while_connected(receive: Receive, answering: Coroutine[Any, Any, Given]) -> Given:
+async def _while_connected(connection: Connection, answering: Awaitable[Given]) -> Given:
     """Return the answer, as long as the client waits for it; raises `ClientDisconnect`.
 
     A client that hung up may have sent something newer elsewhere, which the old request would undo
     if it were forwarded again.
     """
-    answer, gone = asyncio.create_task(answering), asyncio.create_task(_disconnected(receive))
     try:
-        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            raise ClientDisconnect
-        return answer.result()
-    finally:
-        answer.cancel()
-        gone.cancel()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        async with asyncio.timeout(None) as waiting:
+            connection.waits(waiting)
+            try:
+                return await answering
+            finally:
+                connection.waits(None)
+    except TimeoutError as ended:
+        if waiting.expired():
+            raise ClientDisconnect from ended
+        raise

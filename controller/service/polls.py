@@ -7,8 +7,8 @@ from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, count, islice
+from math import ceil
 from time import monotonic
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -26,6 +26,10 @@ NOBODY_WAITS: Mapping[tuple[str, str], list[_Poll]] = {}
 
 AT_A_TIME = 16
 """How many polls are woken before other tasks have a turn: an answer takes some 0.2 ms."""
+
+
+TOGETHER_S = 0.01
+"""Polls whose time is up within so long end together, by one timer."""
 
 
 class Awaited(NamedTuple):
@@ -46,6 +50,7 @@ class LongPollNotifier:
     def __init__(self) -> None:
         self._waiting: dict[str, defaultdict[tuple[str, str], list[_Poll]]] = {}
         self._due: deque[_Poll] = deque()
+        self._endings: dict[int, set[asyncio.Future[bool]]] = {}
         self._numbers = count()
         self._count = 0
         self._shut_down = False
@@ -63,7 +68,8 @@ class LongPollNotifier:
             return False
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[bool] = loop.create_future()
-        time_up = loop.call_later(seconds, partial(_answer, woken, came=False))
+        ending = self._ending(loop, seconds)
+        ending.add(woken)
         poll = awaited.least, next(self._numbers), woken
         queues = self._waiting.setdefault(awaited.stream_id, defaultdict(list))
         insort(queues[awaited.domain, awaited.field], poll)
@@ -71,7 +77,7 @@ class LongPollNotifier:
         try:
             return await woken and not self._shut_down
         finally:
-            time_up.cancel()
+            ending.discard(woken)
             self._forget(awaited, poll)
 
     def appended(self, stream_id: str, domain: str, mark: Mark) -> None:
@@ -97,6 +103,20 @@ class LongPollNotifier:
         """Wake all for the last time."""
         self._shut_down = True
         self.notify_all()
+
+    def _ending(
+        self, loop: asyncio.AbstractEventLoop, seconds: float
+    ) -> set[asyncio.Future[bool]]:
+        """Return the polls whose time is up in `seconds`, or up to `TOGETHER_S` later."""
+        at = ceil((loop.time() + seconds) / TOGETHER_S)
+        if at not in self._endings:  # a timer for each poll would take a twentieth of its time
+            self._endings[at] = set()
+            loop.call_at(at * TOGETHER_S, self._end, at)
+        return self._endings[at]
+
+    def _end(self, at: int) -> None:
+        for woken in self._endings.pop(at):
+            _answer(woken, came=False)
 
     def _wake(self, polls: Iterable[_Poll]) -> None:
         is_waking = bool(self._due)

@@ -41,6 +41,7 @@ class Connection(asyncio.Protocol):
         self._loop, self._request_s = asyncio.get_running_loop(), request_s
         self._held, self._unseen, self._is_whole, self._is_paused = b"", 0, False, False
         self._unsent: list[bytes] = []
+        self._waiting: asyncio.Timeout | None = None
 
     def __enter__(self) -> None:
         """Begin a request, whose head has been parsed."""
@@ -55,6 +56,12 @@ class Connection(asyncio.Protocol):
         self._unseen, self._is_whole, self._since = 0, False, float("inf")
         self._send()
         self._pass_on_soon()
+
+    def waits(self, waiting: asyncio.Timeout | None) -> None:
+        """Have that end once the caller has hung up, which it may have done already."""
+        self._waiting = waiting
+        if waiting is not None and self._network.is_closing():
+            waiting.reschedule(self._loop.time())
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - one to read and to write
         """Wait for the first request."""
@@ -102,6 +109,7 @@ class Connection(asyncio.Protocol):
         collection, which hardly comes.
         """
         self._timer.cancel()
+        self.waits(self._waiting)
         self._server.connection_lost(exc)
         self._held = b""
         del self._server, self._next, self._timer

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 
 from opentelemetry import trace
@@ -29,8 +30,9 @@ def can_be_sent() -> bool:
     return find_spec("opentelemetry.sdk") is not None
 
 
+@cache
 def are_made() -> bool:
-    """Whether anything was configured to take spans."""
+    """Whether anything was configured to take spans, which is so before the first request."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
