@@ -109,7 +109,8 @@ class Connection(asyncio.Protocol):
         collection, which hardly comes.
         """
         self._timer.cancel()
-        self.waits(self._waiting)
+        if self._waiting is not None:
+            self._waiting.reschedule(self._loop.time())
         self._server.connection_lost(exc)
         self._held = b""
         del self._server, self._next, self._timer
