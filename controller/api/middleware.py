@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from contextlib import nullcontext, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -87,9 +87,9 @@ class Middleware:
             await answer.with_headers(CLOSE).send(send)
         else:
             scope["state"]["call"] = Call(need.stream, holder, info.remote)
-            await self._serve(scope, receive, send, body)
+            await self._serve(scope, send, body)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+    async def _serve(self, scope: Scope, send: Send, body: bytes) -> None:
         """Serve an admitted request with its whole body."""
         call: Call = scope["state"]["call"]
         if scope["path"] == forwarding.PATH:

@@ -104,9 +104,7 @@ class LongPollNotifier:
         self._shut_down = True
         self.notify_all()
 
-    def _ending(
-        self, loop: asyncio.AbstractEventLoop, seconds: float
-    ) -> set[asyncio.Future[bool]]:
+    def _ending(self, loop: asyncio.AbstractEventLoop, seconds: float) -> set[asyncio.Future[bool]]:
         """Return the polls whose time is up in `seconds`, or up to `TOGETHER_S` later."""
         at = ceil((loop.time() + seconds) / TOGETHER_S)
         if at not in self._endings:  # a timer for each poll would take a twentieth of its time

@@ -134,10 +134,9 @@ class PostgresStore(SqlStore):
         self._session.close()
 
     def commit(self, batch: Transaction) -> None:
-        """Write the batch in one transaction; notes alone are one statement, which is one by itself.
+        """Write the batch in one transaction; notes alone, as most batches are, by one statement.
 
-        Most commits are of notes alone. `BEGIN` and `COMMIT` took more time of this process than
-        the statement between them.
+        `BEGIN` and `COMMIT` took more time of this process than the statement between them.
         """
         if batch != Transaction(members=batch.members):
             super().commit(batch)
