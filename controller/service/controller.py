@@ -76,8 +76,11 @@ class Controller:
     async def start(self) -> None:
         """Load the streams and serve; raises `StoreUnavailable`."""
         await self._committer.start()
-        if found := await self.risk():
-            log.warning("commits_may_be_lost", risk=found)
+        try:
+            if found := await self.risk():
+                log.warning("commits_may_be_lost", risk=found)
+        except StoreUnavailable as away:  # the streams were loaded
+            log.warning("store_unavailable", error=str(away))
         maintenance = maintain(self._committer, self._store, self._clocks)
         self._maintenance = asyncio.create_task(maintenance, name="maintenance")
         log.info("started", streams=len(self._committer.streams))

@@ -9,7 +9,7 @@ from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.operations import ANONYMOUS
 from controller.aggregation.shown.inspection import WriterQuery, writers
 from controller.aggregation.stream import StreamState
-from controller.store.port import StreamRecord
+from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from noted_time.values import UnknownStream
 from tests.support.controllers import Watched, deliver, marks_of, running, serving
@@ -167,3 +167,16 @@ def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
     shifts = [stream.unix_shift(now) for now in (*readings, after_downtime)]
 
     assert shifts == [4000, 4000, 4000, 603_970]
+
+
+async def test_a_controller_starts_though_its_database_does_not_say_how_it_is_set(
+    memory: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The streams were loaded, so only the warning of a risk is missing."""
+
+    def away() -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(memory, "risk", away)
+    async with serving(memory) as controller:
+        assert controller.owns("s")
