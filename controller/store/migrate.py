@@ -12,10 +12,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, inspect
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres, migrating_alone, postgres_engine, shown
+from controller.store.reading import unavailable
 from controller.store.schema import REVISION
 from controller.store.sql import OLDEST, works_with
 from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
@@ -141,9 +142,8 @@ def _connected(engine: Engine) -> Iterator[Connection]:
     try:
         with engine.connect() as connection:
             yield connection
-    except SQLAlchemyError as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        raise StoreUnavailable(f"{engine.url}: {cause}") from error
+    except (SQLAlchemyError, UnicodeDecodeError) as error:
+        raise unavailable(error, f"{engine.url}") from error
     finally:
         engine.dispose()
 

@@ -23,7 +23,11 @@ def open_store(url: str) -> Store:
     does not answer and `Rejected` if the URL is not that of a database that is supported.
     """
     check(url)
-    return PostgresStore(url) if is_postgres(url) else SqliteStore(url)
+    if is_postgres(url):
+        return PostgresStore(url)
+    store = SqliteStore(url)
+    store.check()
+    return store
 
 
 def open_tokens(url: str) -> Tokens:

@@ -429,5 +429,12 @@ class StoreUnavailable(Exception):
     kind = ProblemKind("unavailable", 503)
 
 
+class StoreDamaged(StoreUnavailable):
+    """What is stored is not what was written."""
+
+    def __init__(self, what: str, why: object) -> None:
+        super().__init__(f"{what} is damaged: {why}: restore the database from a backup")
+
+
 class StoreLost(StoreUnavailable):
     """What is written is lost with this process, which has to be restarted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -34,6 +35,7 @@ from controller.store.port import (
     LedgerEntry,
     ReaderRecord,
     ReplicaRecord,
+    StoreDamaged,
     StoreUnavailable,
     StreamRecord,
     StreamSummary,
@@ -53,6 +55,9 @@ from controller.store.schema import (
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
+
+_OF_CONTENT = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
+_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
 
 
 class SqlReading:
@@ -90,13 +95,13 @@ class SqlReading:
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order in which they happened."""
-        events = select(scale.c.record).order_by(scale.c.seq)
+        events = select(scale).order_by(scale.c.seq)
         return [rows.scale_of(row) for row in self._rows(_of(events, scale, stream_id))]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
-        columns = select(*member.c[1:]).order_by(member.c.writer)
-        return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
+        found = select(member).order_by(member.c.writer)
+        return map(rows.member_of, self._many_rows(_of(found, member, stream_id)))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
         """Yield the marks that are kept of (stream, domain), in the order of their seq."""
@@ -175,9 +180,17 @@ class SqlReading:
             yield
         except (self._driver.IntegrityError, IntegrityError) as error:
             raise Conflict(f"the batch contradicts what is stored: {error}") from error
-        except (self._driver.Error, SQLAlchemyError) as error:
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise StoreUnavailable(f"the database did not answer: {cause}") from error
+        except (self._driver.Error, SQLAlchemyError, UnicodeDecodeError) as error:
+            raise unavailable(error) from error
+
+
+def unavailable(error: Exception, what: str = "the database did not answer") -> StoreUnavailable:
+    """Return what the error of a driver means; of a text that is no UTF-8 it has no code."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    if type(cause) in _OF_CONTENT and code & 0xFF in _CODES:
+        return StoreDamaged("the database", cause)
+    return StoreUnavailable(f"{what}: {cause}")
 
 
 def _of(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
@@ -211,11 +224,10 @@ def _last_marks(
 
 def _scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
     """Return the scale events of those of the streams that have some."""
-    columns = select(scale.c.stream_id, scale.c.record)
-    found = columns.select_from(scale.join(stream)).where(named).order_by(scale.c.seq)
+    found = select(scale).join(stream).where(named).order_by(scale.c.seq)
     scales: dict[str, list[ScaleEvent]] = {}
-    for stream_id, *event in connection.execute(found):
-        scales.setdefault(stream_id, []).append(rows.scale_of(event))
+    for row in connection.execute(found):
+        scales.setdefault(row.stream_id, []).append(rows.scale_of(row))
     return scales
 
 

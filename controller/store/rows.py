@@ -11,17 +11,24 @@ mark before. Whole are the first row that is kept and the first that a store wri
 is one that would follow on so many others that they took as much room as the cut does. So rows take
 at most twice the room of what moved, however many segments were ever named. The last cut is read
 from rows of at most twice its size.
+
+A row may be *sealed*: blanks behind the JSON of one column are its CRC-32. Decoders of JSON pass
+over blanks, so older code reads the row too, and writes it without a seal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+from zlib import crc32
 
 import msgspec
+from sqlalchemy import Table
 
+from controller.store import schema
 from controller.store.port import (
     AppendedMark,
     BacklogRecord,
@@ -29,15 +36,18 @@ from controller.store.port import (
     LateRecord,
     LedgerEntry,
     ReaderRecord,
+    StoreDamaged,
     StreamRecord,
 )
-from controller.store.schema import member
 from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
 
 Values = tuple[Any, ...]
 Value = TypeVar("Value")
 
-_CUT = 5  # where a row of a mark has it
+RECORD, POSITION, CUT = 2, 3, 5
+"""Which columns have the seal: of streams and scale events, of members, of marks."""
+
+_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # for each byte
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode
 """JSON as it is stored; a mapping that is no dict becomes one."""
@@ -49,11 +59,45 @@ _scale = msgspec.json.Decoder(ScaleEvent).decode
 _change = msgspec.json.Decoder(Change).decode
 
 
+def sealed(unsealed: Iterable[Values], at: int) -> list[Values]:
+    """Return the rows with their seals in that column, the text of which is JSON."""
+    b = _BLANKS
+    return [
+        (
+            *row[:at],
+            f"{row[at]}{b[crc >> 24]}{b[crc >> 16 & 255]}{b[crc >> 8 & 255]}{b[crc & 255]}",
+            *row[at + 1 :],
+        )
+        for row in unsealed
+        for crc in (crc32(encode(row)),)
+    ]
+
+
+def read(
+    table: Table, row: Sequence[Any], at: int, decode: Callable[[Sequence[Any]], Value]
+) -> Value:
+    """Return what a row holds; raises `StoreDamaged` if that is not what was written."""
+    try:
+        return decode(_unsealed(row, at))
+    except Exception as error:  # what damaged rows raise has no bound
+        key = ", ".join(map(str, row[: len(table.primary_key)]))
+        raise StoreDamaged(f"the row ({key}) of the table {table.name}", error) from error
+
+
+def _unsealed(row: Sequence[Any], at: int) -> Values:
+    bare = (*row[:at], row[at].rstrip(), *row[at + 1 :])
+    if row[at] != bare[at] and [tuple(row)] != sealed([bare], at):
+        raise ValueError("its CRC-32 is another")
+    return bare
+
+
 class Kept(Generic[Value]):
     """How values of one kind are rows of their table: `key` has what comes before the record."""
 
-    def __init__(self, kind: type[Value], key: Callable[[Value], tuple[Any, ...]]) -> None:
-        self._key = key
+    def __init__(
+        self, table: Table, kind: type[Value], key: Callable[[Value], tuple[Any, ...]]
+    ) -> None:
+        self._table, self._key = table, key
         self._decode = msgspec.json.Decoder(kind).decode
 
     def row(self, value: Value) -> Values:
@@ -62,19 +106,19 @@ class Kept(Generic[Value]):
 
     def value(self, row: Sequence[Any]) -> Value:
         """Return the value of a row."""
-        return self._decode(row[-1])
+        return read(self._table, row, len(row) - 1, lambda bare: self._decode(bare[-1]))
 
 
-STREAMS = Kept(StreamRecord, attrgetter("id", "name"))
-READERS = Kept(ReaderRecord, attrgetter("stream_id", "group", "reader"))
-BACKLOGS = Kept(BacklogRecord, attrgetter("stream_id", "group"))
-LATE = Kept(LateRecord, attrgetter("key"))
-LEDGER = Kept(LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
+STREAMS = Kept(schema.stream, StreamRecord, attrgetter("id", "name"))
+READERS = Kept(schema.reader, ReaderRecord, attrgetter("stream_id", "group", "reader"))
+BACKLOGS = Kept(schema.backlog, BacklogRecord, attrgetter("stream_id", "group"))
+LATE = Kept(schema.late, LateRecord, attrgetter("key"))
+LEDGER = Kept(schema.ledger, LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
 
 
 _HINTS = get_type_hints(MemberRecord)
 _DEFAULTS = {"excluded": None} | MemberRecord._field_defaults
-_OTHERS = tuple(name for name in MemberRecord._fields if name not in member.columns)
+_OTHERS = tuple(name for name in MemberRecord._fields if name not in schema.member.columns)
 _others_of = attrgetter(*_OTHERS)
 _NO_OTHERS = tuple(_DEFAULTS[name] for name in _OTHERS)
 _Others = msgspec.defstruct(
@@ -112,8 +156,13 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
 
 
 def member_of(row: Sequence[Any]) -> MemberRecord:
-    """Return the member of a row without its stream."""
-    writer, state, position, times, max_times, noted_at, since, sequence, heard_at, others = row
+    """Return the member of a row."""
+    return read(schema.member, row, POSITION, _member_of)
+
+
+def _member_of(row: Sequence[Any]) -> MemberRecord:
+    _, writer, state, position, times, max_times, *counts, others = row
+    noted_at, since, sequence, heard_at = counts
     rest = msgspec.structs.astuple(_others(others)) if others else _NO_OTHERS
     return MemberRecord(
         writer=writer,
@@ -146,7 +195,7 @@ def scale_row(scale: tuple[str, int, ScaleEvent]) -> Values:
 
 def scale_of(row: Sequence[Any]) -> ScaleEvent:
     """Return the scale event of a row."""
-    return _scale(row[-1])
+    return read(schema.scale, row, RECORD, lambda bare: _scale(bare[-1]))
 
 
 def change_row(change: Change) -> Values:
@@ -156,7 +205,7 @@ def change_row(change: Change) -> Values:
 
 def change_of(row: Sequence[Any]) -> tuple[int, Change]:
     """Return the change of a row, with its number."""
-    return row[1], _change(row[-1])
+    return row[1], read(schema.change, row, len(row) - 1, lambda bare: _change(bare[-1]))
 
 
 def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
@@ -235,29 +284,41 @@ def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool
 
 def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
     """Yield the marks of the rows of a chain, the first of which is whole."""
-    offsets: dict[int, int] = {}
+    offsets: Mapping[int, int] = {}
     for row in found:
-        stored, is_whole = _offsets(row[_CUT]), row[-1]
-        offsets = stored if is_whole else offsets | stored
-        yield _mark_of(row, offsets)
+        each = _mark_of(row, offsets)
+        offsets = each.mark.cut.offsets
+        yield each
 
 
 def last_mark_of(found: Sequence[Sequence[Any]]) -> AppendedMark:
     """Return the mark of the last of the rows, of which the first alone is whole."""
-    return _mark_of(found[-1], joined(row[_CUT] for row in found))
+    return _mark_of(found[-1], joined(found[:-1]))
 
 
-def joined(cuts: Iterable[str]) -> dict[int, int]:
+def joined(found: Iterable[Sequence[Any]]) -> dict[int, int]:
     """Return the cut of the last of rows, of which the first alone is whole."""
     offsets: dict[int, int] = {}
-    for cut in cuts:
-        offsets |= _offsets(cut)
+    for row in found:
+        offsets |= read(schema.mark, row, CUT, lambda bare: _offsets(bare[CUT]))
     return offsets
 
 
-def _mark_of(row: Sequence[Any], offsets: dict[int, int]) -> AppendedMark:
-    stream_id, domain, seq, lower, upper, _, written_at, excluded, appended_at, *is_so = row
-    is_bound, final, _ = map(bool, is_so)
-    cut, names = StreamCut(offsets), _names(excluded)
-    mark = Mark(seq, lower, upper, cut, written_at, names, is_bound, final)
-    return AppendedMark(stream_id, domain, mark, appended_at)
+def whole(chain: Sequence[Values]) -> Values:
+    """Return the last of the rows, of which the first alone is whole, with all of its cut."""
+    last = chain[-1]
+    return (*last[:CUT], encode(joined(chain)).decode(), *last[CUT + 1 : -1], True)
+
+
+def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
+    """Return the mark of a row; `before` is the cut of the one before."""
+
+    def decode(bare: Sequence[Any]) -> AppendedMark:
+        stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, *is_so = bare
+        is_bound, final, is_whole = map(bool, is_so)
+        offsets = _offsets(cut) if is_whole else {**before, **_offsets(cut)}
+        names = _names(excluded)
+        mark = Mark(seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final)
+        return AppendedMark(stream_id, domain, mark, appended_at)
+
+    return read(schema.mark, row, CUT, decode)

@@ -69,17 +69,14 @@ SELECT chain.stream_id, chain.domain, (
 FROM {chains}
 """
 _UP_TO_KEPT = """
-SELECT chain.stream_id, chain.domain, chain.seq, mark.seq, mark.cut FROM {chains}
+SELECT chain.stream_id, chain.domain, chain.seq, mark.* FROM {chains}
 JOIN mark ON mark.stream_id = chain.stream_id AND mark.domain = chain.domain
 WHERE mark.seq <= chain.seq + 1 AND mark.seq >= (
     SELECT max(base.seq) FROM mark base
     WHERE base.stream_id = chain.stream_id AND base.domain = chain.domain
     AND base.seq <= chain.seq + 1 AND base.whole
 )
-ORDER BY 1, 2, 3, 4
-"""
-_MAKE_WHOLE = """
-UPDATE mark SET cut = ?, whole = true WHERE stream_id = ? AND domain = ? AND seq = ?
+ORDER BY 1, 2, 3, mark.seq
 """
 
 
@@ -105,14 +102,16 @@ class SqlStore(SqlReading):
         batch = batch.without_dropped()
         with self._border(), self._transaction() as cursor:
             self._many(cursor, _DROP_STREAM, [(stream_id,) for stream_id in batch.dropped])
-            self._many(cursor, _PUT_STREAM, list(map(rows.STREAMS.row, batch.streams)))
-            self._many(cursor, _APPEND_SCALE, list(map(rows.scale_row, batch.scales)))
+            self._many(cursor, _PUT_STREAM, self._sealed(map(rows.STREAMS.row, batch.streams)))
+            self._many(cursor, _APPEND_SCALE, self._sealed(map(rows.scale_row, batch.scales)))
             self._many(cursor, _FORGET_MEMBER, batch.forgotten_members)
-            self._put_members(cursor, rows.member_rows(batch.members))
+            members = self._sealed(rows.member_rows(batch.members), rows.POSITION)
+            self._put_members(cursor, members)
             last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in batch.marks})
             check_marks(last, batch.marks)
             tails = self._take_tails(last)
-            self._many(cursor, _APPEND_MARK, rows.mark_rows(batch.marks, tails))
+            marks = self._sealed(rows.mark_rows(batch.marks, tails), rows.CUT)
+            self._many(cursor, _APPEND_MARK, marks)
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
             self._many(cursor, _PUT_READER, list(map(rows.READERS.row, batch.readers)))
             self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
@@ -123,7 +122,8 @@ class SqlStore(SqlReading):
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
-            self._many(cursor, _MAKE_WHOLE, self._whole_cuts(cursor, batch.forgotten))
+            whole = self._sealed(self._whole(cursor, batch.forgotten), rows.CUT)
+            self._many(cursor, _PUT_MARK, whole)
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
         self._tails |= tails
@@ -152,6 +152,11 @@ class SqlStore(SqlReading):
         if parameters:
             cursor.executemany(statement.replace("?", self.placeholder), parameters)
 
+    def _sealed(self, found: Iterable[rows.Values], at: int = rows.RECORD) -> list[rows.Values]:
+        """Return the rows as they are written: PostgreSQL has checksums of its own."""
+        del at
+        return list(found)
+
     def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
         """Write the rows of members, which are in the order of the table's key.
 
@@ -177,16 +182,13 @@ class SqlStore(SqlReading):
         taken = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}
 
-    def _whole_cuts(self, cursor: DBAPICursor, forgotten: Seqs) -> list[rows.Values]:
-        """Return (cut, key of its row) for each row that is to be the first and is not whole."""
+    def _whole(self, cursor: DBAPICursor, forgotten: Seqs) -> Iterator[rows.Values]:
+        """Yield, as it is to be, each row that is to be the first and is not whole."""
         found = self._of_chains(cursor, _UP_TO_KEPT, forgotten)
-        whole = []
-        for (stream_id, domain, _), group in groupby(found, itemgetter(0, 1, 2)):
-            *before, kept = group
-            if before:
-                cut = rows.joined(row[-1] for row in (*before, kept))
-                whole.append((rows.encode(cut).decode(), stream_id, domain, kept[3]))
-        return whole
+        for _, group in groupby(found, itemgetter(0, 1, 2)):
+            chain = [(*row[3:-3], *map(bool, row[-3:])) for row in group]  # as it was written
+            if len(chain) > 1:
+                yield rows.whole(chain)
 
     def _of_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
         """Return what is asked of chains, by one look into the index for each."""
@@ -265,5 +267,6 @@ _FORGET_BACKLOG, _FORGET_LATE = delete(backlog), delete(late)
 _PUT_STREAM, _PUT_READER = upsert(stream), upsert(reader)
 _PUT_BACKLOG, _PUT_LATE = upsert(backlog), upsert(late)
 _APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)
+_PUT_MARK = upsert(mark)
 _NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM change WHERE stream_id = ?)"
 _APPEND_CHANGE = insert(change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(change.columns) - 2)})")

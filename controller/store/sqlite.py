@@ -10,10 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from controller.store.port import Leases, Reading, StoreLost, StoreUnavailable, Transaction
+from controller.store import rows
+from controller.store.port import (
+    Leases,
+    Reading,
+    StoreDamaged,
+    StoreLost,
+    StoreUnavailable,
+    Transaction,
+)
 from controller.store.sql import SqlStore, check_revision
 from noted_time import Rejected
 
@@ -41,10 +49,19 @@ PRAGMAS = (
 # took a quarter longer. An existing file keeps its page size.
 PAGE_BYTES = 1024
 
+CHECKED_BYTES = 10**9
+"""A larger file is not checked at the start: it would take longer than a second or two."""
+
 SAY = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 _WRITE_NOTHING = "DELETE FROM bucket WHERE number < 0"
 _REVISION = "SELECT version_num FROM alembic_version"
+
+_CHECKS = text("PRAGMA quick_check(1)"), text("PRAGMA integrity_check(stream)")
+_GROUPS = text("""
+SELECT stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY stream_id, domain
+UNION SELECT stream_id, NULL, true FROM member UNION SELECT stream_id, NULL, true FROM scale
+""")
 
 LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
@@ -88,6 +105,23 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         event.listen(reading, "connect", lambda *_: self._files.opened())
         super().__init__(reading, writing(reading))
 
+    def check(self) -> None:
+        """Raise `StoreDamaged` if the file's structure is, or rows are under other keys.
+
+        A seal does not show that a row is not found. A large file is not checked.
+        """
+        if self._files.file.stat().st_size > CHECKED_BYTES:
+            return
+        domains = {each.id: {None, *each.settings.domains} for each in self.streams()}
+        found = [why for each in _CHECKS for (why,) in self._rows(each) if why != "ok"]
+        for stream_id, domain, is_complete in self._rows(_GROUPS):
+            if not is_complete or domain not in domains.get(stream_id, ()):
+                found.append(
+                    f"rows of the stream {stream_id} ({domain or 'any'}) are under another key"
+                )
+        if found:
+            raise StoreDamaged(str(self._files.file), found[0])
+
     def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         super().commit(batch)
@@ -119,6 +153,10 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             remedy = SAVED if self._files.is_log_gone and self._save() else MAYBE_LOST
             self._lost = StoreLost(f"{lost}: {remedy}")
             raise self._lost from None
+
+    def _sealed(self, found: Iterable[rows.Values], at: int = rows.RECORD) -> list[rows.Values]:
+        """Return the rows with their seals: SQLite has no checksums."""
+        return rows.sealed(found, at)
 
     def _save(self) -> bool:
         """Copy what only the open log still has into the database file; returns whether it did."""
@@ -284,7 +322,7 @@ class DatabaseFiles:
 
     @property
     def is_log_gone(self) -> bool:
-        """Whether the log is still the one that was opened."""
+        """Whether the log was removed, or is empty."""
         return not self.wal.exists() or not self.wal.stat().st_size
 
     def _identify(self) -> Identity:

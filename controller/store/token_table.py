@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine, Row, func, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from controller.store.port import StoreUnavailable
+from controller.store.reading import unavailable
 from controller.store.schema import token
 from noted_time import Conflict
 
@@ -89,5 +89,4 @@ def _border() -> Iterator[None]:
     except IntegrityError as error:
         raise Conflict(f"there is a token of that id already: {error.orig}") from error
     except SQLAlchemyError as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        raise StoreUnavailable(f"the database did not answer: {cause}") from error
+        raise unavailable(error) from error

@@ -1,0 +1,123 @@
+"""What a controller does about flipped bits in SQLite: it refuses, or none changes what is read."""
+
+import os
+import random
+import shutil
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.store.open import open_store
+from controller.store.port import Store, StoreDamaged, StoreUnavailable, Transaction
+from controller.store.sqlite import SqliteStore
+from noted_time import ScaleEvent
+from tests.support.stored import kept, mark, member, of_one_stream, records, stream
+
+DOMAINS = "default", "ship_time"
+FLIPS = int(os.environ.get("NOTED_TIME_FLIPS", "1"))
+"""How many bits of each page are tried, one at a time."""
+
+PAGE_BITS = 8 * 1024
+MARKS = 60
+
+
+def everything(store: Store) -> list[Any]:
+    """Return what a controller reads of a database."""
+    streams = store.streams()
+    summaries = store.summaries([each.name for each in streams])
+    return [streams, summaries, *(kept(store, each.id, DOMAINS) for each in streams)]
+
+
+@pytest.fixture
+def file(database: Path) -> Path:
+    """A database that nothing serves, with rows of each sealed table; a few marks were dropped."""
+    ids = [f"id-{number}" for number in range(1, 5)]
+    events = [ScaleEvent({seq: 5}, {seq + 1: (seq,)}) for seq in (0, 1)]
+    with closing(SqliteStore(database)) as store:
+        store.commit(
+            Transaction(
+                streams=[stream(each, f"flights {each}") for each in ids],
+                scales=[(each, seq, event) for each in ids for seq, event in enumerate(events)],
+                members=[
+                    row for each in ids for w in "abcde" for row in records(member(w), of=each)
+                ],
+                marks=[
+                    mark(seq, each, d) for each in ids for d in DOMAINS for seq in range(1, MARKS)
+                ],
+            )
+        )
+        store.commit(Transaction(forgotten=[(ids[0], "default", 3)]))
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return database
+
+
+def outcome(file: Path, truth: list[Any]) -> str:
+    """Return what a controller that starts on the file makes of it."""
+    try:
+        with closing(open_store(f"sqlite:///{file}")) as store:
+            return "harmless" if everything(store) == truth else "served"
+    except StoreUnavailable:
+        return "refused"
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path) -> None:
+    """One at a time, in each page of a database at rest."""
+    with closing(SqliteStore(file)) as store:
+        truth = everything(store)
+    content, chance, found = file.read_bytes(), random.Random(1), Counter[str]()
+    for begin in range(0, 8 * len(content), PAGE_BITS):
+        for place in (begin + chance.randrange(PAGE_BITS) for _ in range(FLIPS)):
+            flipped = bytearray(content)
+            flipped[place // 8] ^= 1 << place % 8
+            (tmp_path / "flipped").mkdir()
+            (tmp_path / "flipped" / "noted-time.db").write_bytes(flipped)
+            found[outcome(tmp_path / "flipped" / "noted-time.db", truth)] += 1
+            shutil.rmtree(tmp_path / "flipped")
+
+    print(found)  # noqa: T201 - for the page, with -s
+    assert set(found) == {"refused", "harmless"}
+
+
+CHANGED = {
+    "stream": ("UPDATE stream SET name = 'freight'", "the row (id-1) of the table stream is"),
+    "member": ("UPDATE member SET sequence = 4", "the row (id-1, UA) of the table member is"),
+    "mark": ("UPDATE mark SET lower = 4", "the row (id-1, default, 1) of the table mark is"),
+    "json": ("UPDATE mark SET cut = '{'", "the row (id-1, default, 1) of the table mark is"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) -> None:
+    """By its table and key, whether its seal is wrong or it cannot be read at all."""
+    statement, sentence = CHANGED[what]
+    with closing(SqliteStore(database)) as store:
+        store.commit(of_one_stream(upto=1))
+        store.commit(Transaction(members=records(member())))
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+    with closing(SqliteStore(database)) as store, pytest.raises(StoreDamaged) as refusal:
+        everything(store)
+    assert str(refusal.value).startswith(sentence)
+    assert str(refusal.value).endswith("restore the database from a backup")
+
+
+def test_a_row_of_older_code_is_read_without_a_seal(database: Path) -> None:
+    """It writes all columns but the key again, and the cut of a mark that becomes the first."""
+    with closing(SqliteStore(database)) as store:
+        store.commit(of_one_stream(upto=1))
+        store.commit(Transaction(members=records(member())))
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("""UPDATE member SET position = '{"0":60,"3":7}', sequence = 1006""")
+        connection.execute("""UPDATE mark SET cut = '{"0":11}'""")
+        connection.commit()
+
+    with closing(SqliteStore(database)) as store:
+        (found,), (first,) = store.members("id-1"), store.marks("id-1", "default")
+    assert (found.sequence, first.mark.cut.offsets) == (1006, {0: 11})
