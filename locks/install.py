@@ -105,7 +105,8 @@ def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Pa
     if read(stamp) != fingerprint(lock):
         say(f"Installing {lock.relative_to(ROOT)} into {home.name}, once.")
         make_venv(env, home, python)
-        pip(env, home, "--no-deps", "--require-hashes", "-r", str(lock))
+        # what is imported is compiled then; all of Airflow would take a minute
+        pip(env, home, "--no-compile", "--no-deps", "--require-hashes", "-r", str(lock))
         stamp.write_text(fingerprint(lock))
     return home
 

@@ -20,6 +20,9 @@ from spark_integration.session.jars import CHECKSUMS
 from spark_integration.session.versions import NEEDS, OLDEST, release_of
 from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
 
+BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
+"""How what is beside .venv is installed."""
+
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -374,7 +377,7 @@ def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
     install.spark({"PATH": "/bin"}, "3.5")
 
     lock = str(clone / "locks" / "spark-3.5.lock")
-    assert installs == [("venv", home.name), ("--no-deps", "--require-hashes", "-r", lock)]
+    assert installs == [("venv", home.name), (*BESIDE, lock)]
     assert str(clone / ".venv" / packages.relative_to(home)) in (packages / "usual.pth").read_text()
     assert given["PYSPARK_PYTHON"] == str(install.python_of(home))
 
@@ -395,7 +398,7 @@ def test_a_broker_for_trials_needs_no_spark(
 
     assert (home, env["JAVA_HOME"], again) == (clone / ".venv-kafka", "a java", (home, env))
     lock = str(clone / "locks" / "kafka.lock")
-    assert installs == [("venv", home.name), ("--no-deps", "--require-hashes", "-r", lock)]
+    assert installs == [("venv", home.name), (*BESIDE, lock)]
     assert not (clone / ".venv").exists()
 
 
