@@ -156,9 +156,10 @@ class Aggregator:
         """Return the current answer to an accepted note."""
         member, numbers = self.member(note.writer), self.domains.numbers
         number = numbers[self._admission.domain_of(note)]
-        lower, exclusion = self._accepted[number].lower, member.track(number).exclusion
-        missing = self.domains.by_number[number].absences.missing
-        if exclusion and exclusion.reason == "timed_out" and note.writer not in missing:
+        lower, track = self._accepted[number].lower, member.track(number)
+        exclusion, missing = track.exclusion, self.domains.by_number[number].absences.missing
+        is_unnamed = note.writer not in missing and not track.returned_late
+        if exclusion and exclusion.reason == "timed_out" and is_unnamed:
             exclusion = None  # no mark went on without it
         lost = member.session.lost if note.takes_over else ()
         answer = Accepted(lower, exclusion, took_over=tuple(each.id for each in lost) or None)
