@@ -109,10 +109,11 @@ class KnownSegments:
         """Stop counting the sealed segments that lie wholly below all of these cuts.
 
         The cuts are those of the first marks kept: no later mark has a cost for such a segment.
+        They need not name one that was sealed at 0.
         """
         firsts = list(cuts)
         self._settled = sum(
-            all(cut.get(segment, -1) >= offset for cut in firsts)
+            all(cut and cut.get(segment, 0) >= offset for cut in firsts)
             for segment, offset in final.items()
         )
 
