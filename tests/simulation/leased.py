@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from controller.aggregation.owned_streams import bucket_of
 from controller.store.port import Leases, Reading, StoreUnavailable, Transaction
@@ -27,19 +28,35 @@ class Session:
 class Database:
     """What all controllers write to, and who owns which bucket.
 
-    `committed` sees each batch. `fails` is asked before and after a commit whether it fails.
+    `committed` sees each batch and who writes it, and `log` has them all. `fails` is asked before
+    and after a commit whether it fails.
     """
 
     now: Callable[[], float]
-    committed: Callable[[Transaction], None]
+    committed: Callable[[str, Transaction], None]
     fails: Callable[[], bool]
     kept: MemoryStore = field(default_factory=MemoryStore)
     sessions: list[Session] = field(default_factory=list)
     owners: dict[int, Session] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
+    log: list[Transaction] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.kept.commit(Transaction(dict.fromkeys(range(BUCKETS), 0)))
+
+    def lose(self, kept_commits: int) -> None:
+        """Keep the first commits only, and no session, as when a standby lacks the others."""
+        del self.log[kept_commits:]
+        kept = MemoryStore()
+        kept.commit(Transaction(dict.fromkeys(range(BUCKETS), 0)))
+        for batch in self.log:
+            kept.commit(batch)
+        for name in ("_clocks", "_streams"):  # which the stores share
+            whole: dict[Any, Any] = vars(self.kept)[name]
+            whole.clear()
+            whole.update(vars(kept)[name])
+        for session in [*self.sessions]:
+            self.end(session)
 
     def end(self, session: Session) -> None:
         """End a session, which loses its buckets."""
@@ -49,7 +66,10 @@ class Database:
 
 
 class LeasedStore(MemoryStore):
-    """The store of one controller over the database."""
+    """The store of one controller over the database.
+
+    `acquired` says how many commits there were when it first acquired each bucket.
+    """
 
     local = False
 
@@ -57,6 +77,7 @@ class LeasedStore(MemoryStore):
         vars(self).update(vars(database.kept))
         self.database, self._url = database, ""
         self.session: Session | None = None
+        self.acquired: dict[int, int] = {}
 
     @property
     def reading(self) -> Reading:
@@ -86,6 +107,8 @@ class LeasedStore(MemoryStore):
         session = self._live()
         free = frozenset(buckets) - self.database.owners.keys()
         self.database.owners |= dict.fromkeys(free, session)
+        for bucket in free:
+            self.acquired.setdefault(bucket, len(self.database.log))
         return free
 
     def release(self, buckets: Iterable[int]) -> None:
@@ -109,7 +132,8 @@ class LeasedStore(MemoryStore):
         if not_owned := (written | batch.clocks.keys()) - own:
             self.database.violations.append(f"{self._url} wrote to {not_owned} without a lease")
         kept.commit(batch)
-        self.database.committed(batch)
+        self.database.log.append(batch)
+        self.database.committed(self._url, batch)
         if self.database.fails():
             raise StoreUnavailable("whether it was written is not known")
 

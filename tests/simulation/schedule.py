@@ -1,155 +1,289 @@
-"""A schedule: writers, controllers and faults, all chosen from a seed, and the laws they break."""
+"""A schedule: writers, operators, controllers and faults, all chosen from a seed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Coroutine
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
+from unittest.mock import patch
 
-from controller.aggregation.owned_streams import NotOwner
+from controller.aggregation import operations
+from controller.aggregation.operations import ANONYMOUS
+from controller.aggregation.owned_streams import NotOwner, bucket_of
+from controller.service import maintenance
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
-from controller.store.port import AppendedMark, StoreUnavailable, Transaction
-from noted_time import Accepted, Mark
+from controller.store.port import StoreUnavailable, Transaction
+from noted_time import Accepted, Refused, ScaleEvent, SealRequest
 from noted_time.client import mark_to_wire
-from noted_time.values import Note
-from tests.simulation.leased import Database, LeasedStore
+from noted_time.values import Note, NotedTimeError, NotLive, State, UnknownWriter
+from tests.simulation.laws import DOMAIN, Laws, Sent, Stream
+from tests.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
 from tests.simulation.virtual import VirtualLoop, process
 from tests.support.following import Answer, broken
 
 START_MS = 1_700_000_000_000
-TIMEOUT_MS = 10_000
-REPLICAS = ("a", "b")
+TIMEOUT_S = 6.0
+INTERVAL_MS = 1000
 STREAMS = ("s", "t")
 WRITERS = ("u", "v", "w")
+EXPECTED = "x"
 NOTES = 8
-LAST = 1000
-"""The time that all writers note in the end."""
+HALF, LAST = 500, 1000
+"""The times that one writer, and then all of them note in the end."""
 
-PROGRESS_S = 2.5 * TIMEOUT_MS / 1000
+TICK_S = 0.25
+"""Time between two looks of a controller at its streams: twice as many schedules as by tenths."""
 
+LONGEST_S = 300.0
 
-class Noted(NamedTuple):
-    """A note that was sent: all events below the time lie below the offset."""
+SCALES = 2
+"""How often a stream scales before the end, and again in the end."""
 
-    time: int
-    offset: int
+TURN = ("heartbeat", "acquire", "release", "load", "clocks")
+"""The calls of a turn, during which no writer can be heard."""
 
 
 @dataclass
-class History:
-    """What the writers sent and what was acknowledged, and the marks that were committed."""
+class Pen:
+    """A writer of a stream, which may be several processes one after the other."""
 
-    violations: list[str]
-    sent: dict[tuple[str, str], list[Noted]] = field(default_factory=lambda: defaultdict(list))
-    acked: dict[tuple[str, str], Noted] = field(default_factory=dict)
-    missing: set[tuple[str, str]] = field(default_factory=set)
-    marks: dict[str, list[Mark]] = field(default_factory=lambda: defaultdict(list))
+    stream: str
+    writer: str
+    segment: int
+    time: int = 0
+    sequence: int = 0
+    session: int = 1
+    has_name: bool = False
+    position: dict[int, int] = field(default_factory=dict)
 
-    def appended(self, stream: str, mark: Mark) -> None:
-        """Judge a mark by what was sent and acknowledged until now."""
-        before = self.marks[stream][-1] if self.marks[stream] else None
-        self.marks[stream].append(mark)
-        self.missing |= {(stream, writer) for writer in mark.excluded}
-        for of, writer in self.acked:
-            if of != stream or (before is not None and mark.lower == before.lower):
-                continue
-            segment = WRITERS.index(writer)
-            offset = mark.cut.offsets.get(segment, 0)
-            if (stream, writer) in self.missing:
-                continue
-            vouched = [each.offset for each in self.sent[of, writer] if each.time >= mark.lower]
-            self.law(bool(vouched), f"{stream}: {mark.lower} is above all that {writer} noted")
-            self.law(
-                not vouched or offset >= vouched[0],
-                f"{stream}: rows of {writer} below {mark.lower} lie above the cut {offset}",
-            )
-
-    def law(self, holds: bool, sentence: str) -> None:  # noqa: FBT001 - the law itself
-        """Keep the sentence if it does not hold."""
-        if not holds:
-            self.violations.append(sentence)
+    def note(self, time: int | None, state: State = "live") -> Note:
+        """Return the next note."""
+        self.sequence += 1
+        former = tuple(str(each) for each in range(1, self.session)) or None
+        return Note(
+            self.writer,
+            time,
+            dict(self.position),
+            state=state,
+            sequence=self.sequence,
+            session=str(self.session),
+            takes_over=not self.has_name,
+            took_over=former,
+        )
 
 
 class Schedule:
-    """A run from one seed; `run` returns what it broke."""
+    """A run from one seed; `run` returns what it broke, and `checked` how often each law held."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = Random(seed)
+        self.chance = chance = Random(seed)
+        self.replicas = ("a", "b", "c")[: 2 + (chance.random() < 0.3)]
         self.is_calm = False
-        self.loop = VirtualLoop(self._delay, lambda: self.chance.random() < 0.5)
+        self.checked = Counter[str]()
+        self.loop = VirtualLoop(self._delay, lambda: chance.random() < 0.5)
         self.database = Database(self.loop.time, self._committed, self._fails)
-        self.history = History(self.database.violations)
+        self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
+        self.sent: defaultdict[tuple[str, str], list[Note]] = defaultdict(list)
+        self.laws = self._judge(self.sent)
         self.controllers: dict[str, Controller] = {}
+        self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._stores: dict[str, LeasedStore] = {}
-        self._hangs: dict[str, float] = {}
-        self._sequences: dict[tuple[str, str], int] = defaultdict(int)
+        self._until: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._skipped_ms: Counter[str] = Counter()
+        self._disturbed_at: defaultdict[str, float] = defaultdict(float)
+        self._turns: dict[int, tuple[str, float, float, int]] = {}
+        self._doubled: list[asyncio.Task[object]] = []
+        self._scales: Counter[str] = Counter()
+        self._is_lossy = chance.random() < 0.3
 
     def run(self) -> list[str]:
         """Play it to its end; returns the violations."""
         try:
-            self.loop.run_until_complete(self._play())
+            with patch.object(maintenance, "TICK_S", TICK_S):
+                self.loop.run_until_complete(asyncio.wait_for(self._play(), LONGEST_S))
         finally:
-            for name in [*REPLICAS, ""]:
+            for name in [*self.replicas, ""]:
                 self.loop.kill(name)
             self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.close()
-        return self.history.violations
+        return self.database.violations
+
+    def _judge(self, sent: Sent) -> Laws:
+        return Laws(sent, self.database.violations, self.checked)
 
     async def _play(self) -> None:
-        for name in REPLICAS:
+        for name in self.replicas:
             await self._start(name)
         await asyncio.sleep(1.5)
         for stream in STREAMS:
-            await self._until_done(lambda c, s=stream: c.put_stream(s, SETTINGS))
-        writing = [self._write(stream, writer) for stream in STREAMS for writer in WRITERS]
-        faults = asyncio.create_task(self._faults())
-        await asyncio.gather(*writing)
-        faults.cancel()
-        await self._calm_down()
-        self._judge_the_end()
+            settings = {
+                "writer_timeout_ms": int(TIMEOUT_S * 1000),
+                "mark_interval_ms": self.chance.choice((0, INTERVAL_MS)),
+                "returning_writer": self.chance.choice(("hold", "exclude")),
+                "expected_writers": self.chance.choice(((), (EXPECTED,))),
+                "max_segments": len(WRITERS) + SCALES,
+            }
+            await self._until_done(partial(_put, stream, settings))
+        begun = len(self.database.log)
+        others = [self._break_things(), self._operate(), self._follow()]
+        beside = [asyncio.create_task(each) for each in others]
+        await asyncio.gather(*map(self._write, self.pens.values()))
+        for each in beside[:2]:
+            each.cancel()
+        await self._calm_down(begun)
+        beside[2].cancel()
 
-    async def _calm_down(self) -> None:
-        """End the faults, and have all writers note a last time."""
-        self.is_calm = True
-        self._hangs.clear()
-        for name in REPLICAS:
-            if name not in self.controllers:
-                await self._start(name)
-        await asyncio.sleep(PROGRESS_S)
-        last = [
-            self._deliver(s, w, self.history.sent[s, w][-1].offset)
-            for s in STREAMS
-            for w in WRITERS
-        ]
-        await asyncio.gather(*last)
-        await asyncio.sleep(1.0)
+    # What writers, operators and followers do
 
-    def _judge_the_end(self) -> None:
-        """Whether what was acknowledged is kept, and time went on."""
-        for record in self.database.kept.streams():
-            kept = {each.writer: each for each in self.database.kept.members(record.id)}
-            for (stream, writer), acked in self.history.acked.items():
-                if stream == record.name:
-                    time = kept[writer].times.get("default", -1) if writer in kept else None
-                    self.history.law(
-                        time is not None and time >= acked.time,
-                        f"{stream}: {writer} was told that {acked.time} is durable, kept is {time}",
-                    )
-            marks = self.history.marks[record.name]
-            self.history.violations += broken([Answer(0, [*map(mark_to_wire, marks)])])
-            lower = marks[-1].lower if marks else None
-            self.history.law(lower == LAST, f"{record.name}: time stands at {lower} in the calm")
+    async def _write(self, pen: Pen) -> None:
+        """Write and note, leave and return; some pauses are longer than the timeout."""
+        chance = self.chance
+        await asyncio.sleep(chance.choice((0.0, 0.0, chance.uniform(0, TIMEOUT_S))))
+        for number in range(NOTES):
+            longest = 0.8 if chance.random() < 0.95 else 1.6 * TIMEOUT_S
+            await asyncio.sleep(chance.uniform(0, longest))
+            pen.time += chance.randrange(6)
+            self._append(pen)
+            act = chance.random()
+            if not number or act < 0.75:
+                await self._deliver(pen, pen.time)
+            elif act < 0.9:
+                await self._deliver(pen, None, "finished" if act < 0.79 else "idle")
+                await asyncio.sleep(chance.uniform(0, 1.5))
+            elif act < 0.95:
+                await self._restart(pen)
+            elif self._scales[pen.stream] < SCALES:
+                self._scales[pen.stream] += 1
+                await self._scale(pen)
+
+    def _append(self, pen: Pen) -> None:
+        offset = pen.position.get(pen.segment, 0) + self.chance.randrange(4)
+        pen.position = {**pen.position, pen.segment: offset}
+
+    async def _restart(self, pen: Pen) -> None:
+        """Have another process take the writer's place; the one before notes once more."""
+        former, pen.session, pen.has_name = pen.session, pen.session + 1, False
+        if await self._deliver(pen, pen.time):
+            pen.sequence += 1
+            late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
+            found = await self._ask(partial(_note, pen.stream, late), 0.05)
+            fenced = found is None or not isinstance(found[0], Accepted)
+            self.laws.law("fenced", fenced, pen.stream, late, found)
+
+    async def _scale(self, pen: Pen) -> None:
+        """Go on in another segment, which is named before it is known what it follows."""
+        old = pen.segment
+        pen.segment += 10
+        pen.position = {**pen.position, pen.segment: 0}
+        if await self._deliver(pen, pen.time):
+            final = pen.position[old] + self.chance.randrange(3)
+            event = ScaleEvent({old: final}, {pen.segment: (old,)})
+            await self._change(pen.stream, operations.scale, ANONYMOUS, event)
+            pen.position |= event.sealed
+
+    async def _operate(self) -> None:
+        """Remove and hold writers, and change settings."""
+        chance = self.chance
+        while True:
+            await asyncio.sleep(chance.uniform(0.5, 4.0))
+            stream, writer, act = chance.choice(STREAMS), chance.choice(WRITERS), chance.random()
+            if act < 0.3:
+                await self._change(stream, operations.remove, ANONYMOUS, writer)
+            elif act < 0.5:
+                until = chance.randrange(500, 3000)
+                await self._change(stream, operations.hold, ANONYMOUS, writer, until)
+            else:
+                timeout_ms = int(TIMEOUT_S * chance.choice((500, 1000)))
+                settings: dict[str, Any] = {"writer_timeout_ms": timeout_ms}
+                if act > 0.8:
+                    settings = {"domains": ("default", "ship")}
+                await self._ask(partial(_put, stream, settings), 0.05)
+
+    async def _follow(self) -> None:
+        """Ask for marks after the last one, whoever has the stream."""
+        while True:
+            await asyncio.sleep(self.chance.uniform(0.1, 1.0))
+            for stream in STREAMS:
+                marks = [mark for each in self.answers[stream][-1:] for mark in each.marks]
+                self._read(stream, marks[-1]["seq"] if marks else 0)
+
+    def _read(self, stream: str, after: int) -> None:
+        for name in self.chance.sample(self.replicas, len(self.replicas)):
+            if name in self.controllers:
+                try:
+                    history = self.controllers[name].stream(stream).history(None)
+                except (NotOwner, StoreUnavailable, NotedTimeError):
+                    continue
+                marks = [mark_to_wire(mark) for mark in history.after(after, 1000)]
+                if marks:
+                    self.answers[stream].append(Answer(after, marks, history.first_seq))
+                return
+
+    # What they ask for, over a network that loses, delays and doubles
+
+    async def _deliver(self, pen: Pen, time: int | None, state: State = "live") -> bool:
+        """Send a note until it is answered; returns whether it was."""
+        pen.time = pen.time if time is None else time
+        for _ in range(1000 if self.is_calm else 6):
+            note = pen.note(time, state)
+            self.sent[pen.stream, pen.writer].append(note)
+            if not self.is_calm and self.chance.random() < 0.1:
+                again = self._ask(partial(_note, pen.stream, note), 4.0)
+                self._doubled.append(asyncio.create_task(again))
+            answer = await self._ask(partial(_note, pen.stream, note), 0.05)
+            if answer is not None:
+                if state == "live" or isinstance(answer[0], Accepted):
+                    self.laws.answered(pen.stream, note, answer[0])
+                pen.has_name = True
+                return True
+            await asyncio.sleep(self.chance.uniform(0, 0.5))
+        return False
+
+    async def _change(self, stream: str, *given: Any) -> None:  # noqa: ANN401 - as `Controller.change`
+        """Have a change made; operators may name a writer that is not there."""
+
+        async def change(controller: Controller) -> object:
+            try:
+                return await controller.change(stream, *given)
+            except (UnknownWriter, NotLive) as refusal:
+                return refusal
+
+        await self._until_done(change)
+
+    async def _until_done(self, call: Callable[[Controller], Any]) -> None:
+        while await self._ask(call, 0.1) is None:
+            pass
+
+    async def _ask(self, call: Callable[[Controller], Any], delay_s: float) -> Any:  # noqa: ANN401
+        """Ask the controllers in turn, the owner answers; `None` if the answer is not known."""
+        await asyncio.sleep(self.chance.uniform(0, delay_s))
+        if not self.is_calm and self.chance.random() < 0.05:
+            return None
+        for name in self.chance.sample(self.replicas, len(self.replicas)):
+            if name not in self.controllers or self._until["cut", name] > self.loop.time():
+                continue
+            try:
+                async with asyncio.timeout(5.0):
+                    answer = await call(self.controllers[name])
+            except (NotOwner, StoreUnavailable, TimeoutError) as error:
+                self.laws.law("no bug", "given up" not in str(error), name, error)
+                continue
+            return None if not self.is_calm and self.chance.random() < 0.05 else answer
+        return None
+
+    # Controllers, their database, and what happens to both
 
     async def _start(self, name: str) -> None:
         token = process.set(name)
         skew = self.chance.randrange(-200, 200)
         clocks = Clocks(
             wall_ms=lambda: START_MS + skew + int(self.loop.time() * 1000),
-            steady_ms=lambda: int(self.loop.time() * 1000),
+            steady_ms=lambda: int(self.loop.time() * 1000) + self._skipped_ms[name],
             chance=Random(self.chance.random()),
         )
         self._stores[name] = store = LeasedStore(self.database)
@@ -161,92 +295,151 @@ class Schedule:
         finally:
             process.reset(token)
 
+    async def _stop(self, name: str) -> None:
+        self._disturbed_at[name] = self.loop.time()
+        await self.controllers.pop(name).close()
+
     def _kill(self, name: str) -> None:
         """End a process; the database may notice at once, or by its silence."""
-        self.controllers.pop(name, None)
+        self._disturbed_at[name] = self.loop.time()
+        del self.controllers[name]
         self.loop.kill(name)
+        if self.chance.random() < 0.5:
+            self._end_session(name)
+
+    def _end_session(self, name: str) -> None:
         session = self._stores[name].session
-        if session is not None and self.chance.random() < 0.5:
+        if session is not None:
             self.database.end(session)
 
-    async def _faults(self) -> None:
-        """Kill controllers, end their sessions, and have their database hang."""
+    async def _break_things(self) -> None:
+        """Kill, stop and pause controllers, cut them off, and end or delay their sessions."""
         while True:
             await asyncio.sleep(self.chance.uniform(0.1, 2.5))
-            name = self.chance.choice(REPLICAS)
-            fault = self.chance.choice(("kill", "session", "hang"))
+            name = self.chance.choice(self.replicas)
+            fault = self.chance.choice(("kill", "kill", "session", "hang", "cut", "pause", "stop"))
             if name not in self.controllers:
                 await self._start(name)
             elif fault == "kill":
                 self._kill(name)
-            elif fault == "hang":
-                self._hangs[name] = self.loop.time() + self.chance.uniform(0.5, 5.0)
-            elif (session := self._stores[name].session) is not None:
-                self.database.end(session)
+            elif fault in {"hang", "cut"}:
+                self._until[fault, name] = self.loop.time() + self.chance.uniform(0.5, 5.0)
+            elif fault == "pause":  # its clocks show an hour later, and the service clock a second
+                self._skipped_ms[name] += 3_600_000
+                self._skipped_ms[""] += 1000
+                self._disturbed_at[name] = self.loop.time()
+            elif fault == "stop":
+                await self._stop(name)
+            else:
+                self._end_session(name)
 
-    async def _write(self, stream: str, writer: str) -> None:
-        """Write and note, with pauses of which some are longer than the timeout."""
-        time, offset = 0, 0
-        for _ in range(NOTES):
-            longest = 0.8 if self.chance.random() < 0.95 else 1.5 * TIMEOUT_MS / 1000
-            await asyncio.sleep(self.chance.uniform(0, longest))
-            time, offset = time + self.chance.randrange(6), offset + self.chance.randrange(4)
-            await self._deliver(stream, writer, offset, time)
-
-    async def _deliver(self, stream: str, writer: str, offset: int, time: int = LAST) -> None:
-        """Send a note until it is answered, over a network that loses, delays and doubles."""
-        self.history.sent[stream, writer].append(Noted(time, offset))
-        position = {WRITERS.index(writer): offset}
-        for _ in range(1000 if self.is_calm else 6):
-            self._sequences[stream, writer] += 1
-            note = Note(writer, time, position, sequence=self._sequences[stream, writer])
-            if not self.is_calm and self.chance.random() < 0.1:
-                again = self._ask(lambda c, n=note: c.note(stream, [n]), 4.0)
-                self._later(again)
-            answer = await self._ask(lambda c, n=note: c.note(stream, [n]), 0.05)
-            if answer is not None and isinstance(answer[0], Accepted):
-                self.history.acked[stream, writer] = Noted(time, offset)
-                self.history.missing.discard((stream, writer))
-                return
-            await asyncio.sleep(self.chance.uniform(0, 0.5))
-
-    def _later(self, asked: Coroutine[Any, Any, Any]) -> None:
-        asyncio.get_running_loop().create_task(asked)
-
-    async def _ask(self, call: Any, delay_s: float) -> Any:  # noqa: ANN401 - as the call's
-        """Ask the controllers in turn, the owner answers; `None` if the answer is not known."""
-        await asyncio.sleep(self.chance.uniform(0, delay_s))
-        if not self.is_calm and self.chance.random() < 0.05:
-            return None
-        for name in self.chance.sample(REPLICAS, len(REPLICAS)):
-            if name not in self.controllers:
-                continue
-            try:
-                async with asyncio.timeout(5.0):
-                    answer = await call(self.controllers[name])
-            except (NotOwner, StoreUnavailable, TimeoutError):
-                continue
-            return None if not self.is_calm and self.chance.random() < 0.05 else answer
-        return None
-
-    async def _until_done(self, call: Any) -> None:  # noqa: ANN401 - as `_ask`
-        while await self._ask(call, 0.2) is None:
-            pass
+    def _lose_commits(self, begun: int) -> dict[str, dict[str, int]]:
+        """Lose the last commits; returns the last seqs of the streams that each controller had."""
+        had = {
+            name: {each.id: each.histories[DOMAIN].last_seq for each in c._committer.streams}
+            for name, c in self.controllers.items()
+        }
+        commits = len(self.database.log)
+        self.database.lose(self.chance.randrange(max(begun, commits - 12), commits + 1))
+        for name in self.controllers:
+            self._stores[name].acquired.clear()
+        self.laws = self._judge(self.sent)
+        for batch in self.database.log:
+            self.laws.committed(batch, self.loop.time() + 3600)
+        self.answers.clear()
+        self._turns.clear()
+        return had
 
     def _delay(self, name: str) -> float:
         usual = self.chance.uniform(0.0005, 0.01)
-        return max(usual, self._hangs.get(name, 0.0) - self.loop.time())
+        return max(usual, self._until["hang", name] - self.loop.time())
 
     def _fails(self) -> bool:
         return not self.is_calm and self.chance.random() < 0.02
 
-    def _committed(self, batch: Transaction) -> None:
-        for each in batch.marks:
-            self.history.appended(self._name_of(each), each.mark)
+    def _committed(self, by: str, batch: Transaction) -> None:
+        self.laws.committed(batch, self.loop.time() + self._skipped_ms[""] / 1000)
+        spent = sum(self.loop.spent[by, name] for name in TURN)
+        asked_at = self.loop.asked_at
+        for bucket, ms in batch.clocks.items():
+            was, at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
+            most = (asked_at - at - spent + was_spent) * 1000 + 2
+            holds = was != by or self._disturbed_at[by] >= at or ms - was_ms <= most
+            self.laws.law("served", holds, by, bucket, ms - was_ms, most)
+            self._turns[bucket] = by, asked_at, spent, ms
 
-    def _name_of(self, mark: AppendedMark) -> str:
-        records = self.database.kept.streams()
-        return next(each.name for each in records if each.id == mark.stream_id)
+    # The end
+
+    async def _calm_down(self, begun: int) -> None:
+        """End the faults, and have one writer note, then all; time follows them."""
+        self.is_calm = True
+        await asyncio.sleep(max(0.0, *self._until.values(), self.loop.time()) - self.loop.time())
+        for each in self._doubled:
+            each.cancel()
+        had = self._lose_commits(begun) if self._is_lossy else {}
+        for name in self.replicas:
+            if name not in self.controllers:
+                await self._start(name)
+        first = [self.pens[stream, self.chance.choice(WRITERS)] for stream in STREAMS]
+        await asyncio.gather(*(self._deliver(pen, HALF) for pen in first))
+        whole = SILENT_S + TIMEOUT_S + 1.0
+        restarts = self.chance.uniform(0, whole - 2.0)
+        await asyncio.sleep(restarts)
+        await self._stop(self.chance.choice(self.replicas))
+        await asyncio.sleep(whole - restarts)
+        self._judge_progress(HALF)
+        if self._is_lossy:
+            self.answers.clear()  # some are of controllers that had not noticed
+        await asyncio.gather(*(self._deliver(pen, LAST) for pen in self.pens.values()))
+        await asyncio.sleep(1.5 * INTERVAL_MS / 1000)
+        self._judge_progress(LAST)
+        owned = [*map(id, self.database.owners.values())]
+        fair = -(-BUCKETS // len(self.database.sessions))
+        even = len(owned) == BUCKETS and max(map(owned.count, owned)) <= fair
+        self.laws.law("share", even, self.database.owners)
+        for name, held in had.items():
+            self._judge_report(name, held)
+        if not self._is_lossy:
+            await asyncio.gather(*map(self._end, self.laws.streams.values()))
+        for stream in STREAMS:
+            self._read(stream, 0)
+            found = broken(self.answers[stream])
+            self.laws.law("following", not found, stream, found)
+
+    async def _end(self, stream: Stream) -> None:
+        """Truncate the stream, which gives room for new segments, and seal it."""
+        name, last = stream.record.name, stream.last
+        await self._change(name, operations.truncate, ANONYMOUS, last.cut.offsets if last else {})
+        room = SCALES - self._scales[name] + len(stream.succession.final)
+        for writer in WRITERS[:room] if len(stream.record.settings.domains) == 1 else ():
+            await self._scale(self.pens[name, writer])
+        await self._until_done(lambda c: c.seal(name, ANONYMOUS, SealRequest()))
+
+    def _judge_progress(self, time: int) -> None:
+        for each in self.laws.streams.values():
+            lower = each.last.lower if each.last else None
+            self.laws.law("progress", lower == time, each.record.name, lower, time)
+
+    def _judge_report(self, name: str, held: dict[str, int]) -> None:
+        """Whether a controller that loads a stream with fewer marks than it had reports that."""
+        for stream in self.laws.streams.values():
+            at = self._stores[name].acquired.get(bucket_of(stream.record.name, BUCKETS))
+            if at is None:
+                continue
+            key, marks = (
+                stream.record.id,
+                (m for each in self.database.log[:at] for m in each.marks),
+            )
+            seqs = [m.mark.seq for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)]
+            if max(seqs, default=0) < held.get(key, 0):
+                changes = self.database.kept.changes(key, before=None, limit=1000)
+                told = any(each.action == "went_back" for _, each in changes)
+                self.laws.law("lost", told, stream.record.name, name)
 
 
-SETTINGS = {"writer_timeout_ms": TIMEOUT_MS, "mark_interval_ms": 0}
+async def _put(stream: str, settings: Mapping[str, Any], controller: Controller) -> object:
+    return await controller.put_stream(stream, settings)
+
+
+async def _note(stream: str, note: Note, controller: Controller) -> list[Accepted | Refused]:
+    return await controller.note(stream, [note])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections import defaultdict
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -34,13 +35,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """Calls in an executor take effect, and are answered, after delays that `delay` chooses.
 
     It is given the process that calls. A call whose caller is killed meanwhile is made if
-    `reaches()` says so, as that of a process whose last words reach its database.
+    `reaches()` says so, as that of a process whose last words reach its database. `asked_at` is
+    when the call under way was asked for, and `spent` how long a process waited for calls by name.
     """
 
     def __init__(self, delay: Callable[[str], float], reaches: Callable[[], bool]) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
         self._delay, self._reaches = delay, reaches
+        self.asked_at = 0.0
+        self.spent: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._tasks: dict[str, dict[asyncio.Task[Any], None]] = {}
         self.set_task_factory(self._task)
 
@@ -60,16 +64,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: Any,  # noqa: ANN401
     ) -> asyncio.Future[Any]:
         """Make a call after a delay, and answer it after another one."""
-        answer, by = self.create_future(), process.get()
+        answer, by, asked_at = self.create_future(), process.get(), self.time()
+        name = getattr(func, "__name__", "")
+
+        def give(resolve: Callable[[Any], None], outcome: object) -> None:
+            if not answer.done():
+                self.spent[by, name] += self.time() - asked_at
+                resolve(outcome)
 
         def call() -> None:
             if answer.cancelled() and not self._reaches():
                 return
+            self.asked_at = asked_at
             try:
                 outcome, resolve = func(*args), answer.set_result
             except Exception as error:  # noqa: BLE001 - whatever the call raises
                 outcome, resolve = error, answer.set_exception
-            self.call_later(self._delay(by), lambda: answer.done() or resolve(outcome))
+            self.call_later(self._delay(by), give, resolve, outcome)
 
         self.call_later(self._delay(by), call)
         return answer

@@ -1,0 +1,200 @@
+"""The laws of a schedule, judged by each batch that is committed and each answer that is given."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controller.store.port import StreamRecord, Transaction
+from noted_time import Accepted, Mark, MemberRecord, Refused, Succession
+from noted_time.values import Note, reaches
+
+DOMAIN = "default"
+
+
+class Moment(NamedTuple):
+    """When (service clock) a time was noted, or reached by a mark."""
+
+    at: int
+    time: int
+
+
+@dataclass
+class Stream:
+    """What is committed of a stream."""
+
+    record: StreamRecord
+    members: dict[str, MemberRecord] = field(default_factory=dict)
+    noted: defaultdict[str, list[Moment]] = field(default_factory=lambda: defaultdict(list))
+    reached: list[Moment] = field(default_factory=list)
+    owed: set[str] = field(default_factory=set)
+    succession: Succession = field(default_factory=Succession)
+    latest: int = 0
+    last: Mark | None = None
+
+    def overtaken(self, writer: str, time: float) -> int | None:
+        """Return when another first noted a later time, or a mark reached this one."""
+        others = (some for name, some in self.noted.items() if name != writer)
+        later = [next((m.at for m in some if m.time > time), None) for some in others]
+        later.append(next((mark.at for mark in self.reached if mark.time >= time), None))
+        return min((at for at in later if at is not None), default=None)
+
+
+Sent = Mapping[tuple[str, str], list[Note]]
+
+
+class Laws:
+    """What is known of the truth, and what contradicts it.
+
+    `sent` has the notes of each writer of a stream, sent or about to be; the caller adds to it.
+    """
+
+    def __init__(self, sent: Sent, violations: list[str], checked: Counter[str]) -> None:
+        self._sent, self.violations, self.checked = sent, violations, checked
+        self.streams: dict[str, Stream] = {}
+        self._clocks: dict[int, int] = {}
+
+    def law(self, name: str, holds: bool, *facts: object) -> None:  # noqa: FBT001 - the law itself
+        """Count the law, and keep the facts if it does not hold."""
+        self.checked[name] += 1
+        if not holds:
+            self.violations.append(f"{name}: {', '.join(map(str, facts))}")
+
+    def committed(self, batch: Transaction, now_s: float) -> None:
+        """Judge a batch by what was committed before it, and by what was sent."""
+        for record in batch.streams:
+            self.streams.setdefault(record.id, Stream(record)).record = record
+        for bucket, ms in batch.clocks.items():
+            was_ms = self._clocks.get(bucket, 0)
+            holds = was_ms <= ms <= now_s * 1000 + 1
+            self.law("clock", holds, f"bucket {bucket}", ms, was_ms, now_s)
+            self._clocks[bucket] = ms
+        written = {each.stream_id for each in batch.marks} | {key for key, _ in batch.members}
+        before = {key: self.streams[key].members.copy() for key in written}
+        removed = {
+            (each.stream_id, each.writer) for each in batch.changes if each.action == "removed"
+        }
+        for key, member in batch.members:
+            was = before[key].get(member.writer)
+            again = (key, member.writer) in removed
+            self._member(self.streams[key], was, member, starts_again=again)
+        marks = [each for each in batch.marks if each.domain == DOMAIN]
+        for each in marks:
+            stream = self.streams[each.stream_id]
+            self._mark(stream, before[each.stream_id], each.mark)
+            stream.last = each.mark
+            stream.reached.append(Moment(each.appended_at, each.mark.lower))
+            stream.latest = max(stream.latest, each.appended_at)
+        for key, _, event in batch.scales:
+            self.streams[key].succession.scale(event, event.sealed.keys())
+        for key, member in batch.members:
+            was = before[key].get(member.writer)
+            if _is_out(member) and member.state == "live" and not (was and _is_out(was)):
+                self.streams[key].owed.add(member.writer)
+        for each in marks:
+            self.streams[each.stream_id].owed.difference_update(each.mark.excluded)
+
+    def _member(
+        self,
+        stream: Stream,
+        before: MemberRecord | None,
+        after: MemberRecord,
+        *,
+        starts_again: bool,
+    ) -> None:
+        name, writer, time = stream.record.name, after.writer, after.times.get(DOMAIN)
+        stream.members[writer] = after
+        if before is None or after.noted_at != before.noted_at or after.since != before.since:
+            latest = max(after.noted_at, after.since)
+            holds = latest >= stream.latest
+            self.law("clock", holds, name, writer, latest, stream.latest)
+            stream.latest = max(latest, stream.latest)
+        if before is not None:
+            goes_on = (
+                after.sequence >= before.sequence
+                and reaches(after.position, before.position)
+                and int(after.session.id or 0) >= int(before.session.id or 0)
+                and (starts_again or before.excluded == "removed" or _time(after) >= _time(before))
+            )
+            self.law("goes on", goes_on, name, before, after)
+        if stream.record.seal is None and after.sequence:
+            said = [n.state for n in self._sent[name, writer] if n.sequence == after.sequence]
+            self.law("state", said == [after.state], name, said, after)
+        if after.excluded == "timed_out" and (before is None or before.excluded is None):
+            self._timed_out(stream, after)
+        if starts_again:
+            stream.noted[writer].clear()
+        if after.state != "live" or not _is_out(after):
+            stream.owed.discard(writer)
+        if time is not None and (not stream.noted[writer] or time > stream.noted[writer][-1].time):
+            stream.noted[writer].append(Moment(after.noted_at, time))
+
+    def _timed_out(self, stream: Stream, after: MemberRecord) -> None:
+        since = after.noted_at
+        if after.times and len(stream.record.settings.domains) == 1:
+            overtaken = stream.overtaken(after.writer, _time(after))
+            since = max(since, after.since if overtaken is None else overtaken)
+        silent, timeout_ms = after.since - since, stream.record.settings.writer_timeout_ms
+        self.law("patience", silent >= timeout_ms, stream.record.name, after, silent)
+
+    def _mark(self, stream: Stream, before: Mapping[str, MemberRecord], mark: Mark) -> None:
+        """Judge a mark by the members before and after its batch."""
+        name, cut, lower = stream.record.name, mark.cut.offsets, mark.lower
+        whole = stream.succession.normalise(cut)
+        self.law("scale", whole == cut, name, cut, whole)
+        out = {writer for writer, each in before.items() if each.excluded == "removed"}
+        known = (*before.values(), *stream.members.values())
+        noted = [_time(e) for e in known if e.excluded != "removed" or e.writer not in out]
+        upper = max(lower, stream.last.upper if stream.last else lower, *noted)
+        if not mark.final:
+            self.law("upper", mark.upper <= upper, name, mark, upper)
+        for writer in sorted(stream.owed):
+            if _time(stream.members[writer]) < lower:
+                self.law("named", writer in mark.excluded, name, mark, writer)
+                stream.owed.discard(writer)
+        for writer, was in before.items():
+            record = stream.members[writer]
+            stayed = _counts(was) and _counts(record) and was.since == record.since
+            if stayed and not mark.final:
+                self.law("vouched", _time(record) >= lower, name, mark, record)
+                first = next((n for n in self._sent[name, writer] if _noted(n) >= lower), None)
+                if first is not None:
+                    self.law("cut", reaches(cut, first.position), name, mark, first)
+            elif _left(was) and was.sequence == record.sequence and _time(was) < lower:
+                self.law("cut", reaches(cut, was.position), name, mark, was)
+
+    def answered(self, name: str, note: Note, answer: Accepted | Refused) -> None:
+        """Judge the answer to a note, which a writer that keeps its promises may be given."""
+        if isinstance(answer, Refused):
+            self.law("taken", False, name, note, answer)  # noqa: FBT003
+            return
+        stream = next(each for each in self.streams.values() if each.record.name == name)
+        kept = stream.members.get(note.writer)
+        holds = kept is not None and kept.sequence >= (note.sequence or 0)
+        self.law("durable", holds, name, note, answer, kept)
+        if stream.record.settings.returning_writer == "exclude" and note.time is not None:
+            is_late = answer.lower is not None and note.time < answer.lower
+            told = answer.exclusion is not None or not is_late
+            self.law("told", told, name, note, answer)
+
+
+def _counts(record: MemberRecord) -> bool:
+    return record.state == "live" and not _is_out(record)
+
+
+def _is_out(record: MemberRecord) -> bool:
+    return DOMAIN in record.exclusions
+
+
+def _left(record: MemberRecord) -> bool:
+    return record.state != "live" or record.excluded is not None
+
+
+def _time(record: MemberRecord) -> float:
+    return record.times.get(DOMAIN, float("-inf"))
+
+
+def _noted(note: Note) -> float:
+    return float("-inf") if note.time is None else note.time

@@ -1,0 +1,133 @@
+"""Fixes of the past that are taken back, each with the seed of a schedule that misses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.stream import StreamState
+from controller.service.clocks import Clocks
+from controller.service.committer import Committer, Job
+from controller.service.ownership import Ownership
+from noted_time import Mark, MemberRecord, ServiceClock
+from noted_time.rules.admission import Admission
+from noted_time.rules.domain import Domain
+from noted_time.rules.member import Track
+from noted_time.rules.queues import Absences, Timeouts
+from noted_time.rules.running_cut import RunningCut
+from noted_time.rules.segments import KnownSegments
+from noted_time.values import Note, Refused
+from noted_time.values.fencing import Session
+from tests.simulation.schedule import Schedule
+
+
+class Reverted(NamedTuple):
+    """The function that made a fix, what takes its place, and a seed that misses it."""
+
+    owner: type
+    function: str
+    instead: object
+    seed: int
+
+
+def broken(fix: Reverted, seed: int) -> list[str]:
+    """Return what the schedule of the seed breaks without the fix, if only that it cannot go on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fix.owner, fix.function, fix.instead)
+        try:
+            return Schedule(seed).run()
+        except Exception as error:  # noqa: BLE001 - an answer that no client would understand
+            return [repr(error)]
+
+
+def _nothing(*_: object) -> None:
+    """Take the place of a function that returns nothing."""
+
+
+async def _serve_on(committer: Committer, *_: object) -> None:
+    committer.ready = True
+
+
+_run, _move, _check, _restore = Job.run, Domain.move, Admission.check, Domain.restore
+
+
+def _answer_at_once(job: Job, *given: Any) -> Iterable[None]:  # noqa: ANN401 - as `Job.run`
+    yield from _run(job, *given)
+    job.resolve()
+
+
+def _name_nobody(domain: Domain, *of: Any, **given: Any) -> Mark:  # noqa: ANN401 - as `Domain.move`
+    return replace(_move(domain, *of, **given), excluded=())
+
+
+def _take_late(admission: Admission, note: Note, *given: Any) -> object:  # noqa: ANN401 - as `check`
+    found = _check(admission, note, *given)
+    is_late = isinstance(found, Refused) and found.status == "superseded"
+    return _check(admission, replace(note, sequence=None), *given) if is_late else found
+
+
+def _count_all(clock: ServiceClock, elapsed_ms: int) -> int:
+    clock.now += max(elapsed_ms, 0)
+    return clock.now
+
+
+def _remember_all(ownership: Ownership, streams: Iterable[StreamState]) -> None:
+    for stream in streams:
+        lasts = {domain: history.last_seq for domain, history in stream.histories.items()}
+        ownership._held[stream.id] = lasts
+
+
+def _restore_unnamed(domain: Domain, track: Track, record: MemberRecord) -> None:
+    queued, domain.absences = domain.absences, Absences()
+    domain.absences.missing = queued.missing
+    _restore(domain, track, record)
+    domain.absences = queued
+
+
+def _settle(known: KnownSegments, final: Mapping[int, int], cuts: Iterable[Any]) -> None:
+    firsts = list(cuts)
+    known._settled = sum(all(c.get(s, -1) >= of for c in firsts) for s, of in final.items())
+
+
+def _admit(held: Session, session: str, *, takes_over: bool = False, **_: object) -> bool:
+    lost = any(session == each.id for each in held.lost)
+    return not lost and (held.id is None or takes_over)
+
+
+def _date_none(_: StreamState, members: Iterable[MemberRecord]) -> Iterable[MemberRecord]:
+    return members
+
+
+FIXES: Mapping[str, Reverted] = {
+    "what a note was answered is durable": Reverted(Job, "run", _answer_at_once, 0),
+    "a failed commit has all streams read again": Reverted(Committer, "_reload", _serve_on, 2),
+    "streams of lost buckets are dropped": Reverted(Ownership, "_drop_outside", _nothing, 0),
+    "streams that wait for their interval go with their bucket": Reverted(
+        OwnedStreams, "shows", lambda *_: True, 7
+    ),
+    "a domain that was not committed stops no stream": Reverted(
+        Ownership, "remember", _remember_all, 54
+    ),
+    "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 22),
+    "the clock of a bucket never goes back": Reverted(StreamState, "_dating", _date_none, 0),
+    "a turn with the database is no silence": Reverted(Clocks, "pass_over", _nothing, 0),
+    "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 0),
+    "a mark names whom it goes on without": Reverted(Domain, "move", _name_nobody, 0),
+    "a mark names them after a restart too": Reverted(Domain, "restore", _restore_unnamed, 1),
+    "a writer that returns late is told": Reverted(Domain, "return_late", _nothing, 0),
+    "silence runs side by side": Reverted(Track, "overtaken", property(lambda _: None), 4),
+    "silence counts from who overtook a writer": Reverted(Domain, "restored", _nothing, 4),
+    "silence is over when it is due": Reverted(Timeouts, "change_all", _nothing, 207),
+    "times of a removed writer do not count": Reverted(Domain, "withdraw", _nothing, 14),
+    "late requests are refused": Reverted(Admission, "check", _take_late, 2),
+    "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),
+    "a restored backup fences no living process": Reverted(Session, "admits", _admit, 54),
+    "a successor implies its predecessors": Reverted(RunningCut, "complete", _nothing, 5),
+    "members that a mark reached hold": Reverted(Domain, "settle", lambda *_: True, 0),
+    "sealed segments give room": Reverted(StreamState, "settle", _nothing, 8),
+    "sealed segments that are empty give room": Reverted(KnownSegments, "settle", _settle, 14),
+}
