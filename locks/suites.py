@@ -76,8 +76,8 @@ def table() -> str:
 
 
 def calls() -> list[str]:
-    """Return the arguments with which a build calls `./run test`, one suite a call."""
-    return [f"{suite.option} -n 0 {suite.tests}".strip() for suite in SUITES]
+    """Return the arguments with which a build calls `./run`, one suite a call."""
+    return [f"test {suite.option} -n 0 {suite.tests}".strip() for suite in SUITES]
 
 
 if __name__ == "__main__":

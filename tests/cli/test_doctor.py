@@ -318,15 +318,6 @@ def test_a_topic_that_cannot_be_looked_at_is_wrong(
     assert (said.status, fact in found["fact"], found["remedy"]) == (1, True, remedy), said.out
 
 
-def test_what_is_no_broker_is_wrong(run: Commands, served: Served) -> None:
-    """As the port of a controller: nothing has to be started."""
-    words = ("--kafka", served.url.partition("//")[2], "--topic", "t", "--json")
-    said = run("doctor", *words)
-
-    (found,) = judged(said)["broker"]
-    assert (found["outcome"], found["remedy"].startswith("correct --kafka")) == ("wrong", True)
-
-
 def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
     """And Spark and Java are checked all the same."""
     said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")

@@ -127,25 +127,6 @@ def test_a_packed_environment_lies_in_the_drivers_directory_too(run: Runs, ways:
     assert run("stream", python="./environment/bin/python", settings=settings) == [2]
 
 
-@pytest.fixture
-def other_python() -> str:
-    """Return a Python of another version that runs; the test is skipped without one."""
-    minors = {10, 12, 13, 14} - {sys.version_info.minor}
-    found = filter(None, (shutil.which(f"python3.{minor}") for minor in sorted(minors)))
-    for python in found:
-        if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
-            return python
-    pytest.skip("no other Python is installed")
-
-
-def test_a_python_of_another_version_is_refused_by_spark(run: Runs, other_python: str) -> None:
-    """In words that name both versions, and the variables to set."""
-    (error,) = run("batch", python=other_python)
-
-    assert "Python in worker has different version: 3." in str(error)
-    assert "check environment variables PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON" in str(error)
-
-
 def of_source() -> object:
     """Return what Spark sends to the first process of a read."""
     return shipped(LogSource, "noted_log")

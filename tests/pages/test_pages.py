@@ -11,7 +11,7 @@ from examples.trials.kafka import HOME, Broker
 from examples.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time.client import Json
 from noted_time.kafka.noted_topic import noted_topic_of
-from tests.support.page import Example, Runner, agrees, examples
+from tests.support.page import Runner, agrees
 from tests.support.processes import ServeProcess
 
 NINE_MS, TWENTY_TO_TWELVE, PAST_TWELVE = 1_357_030_800_000, 1_357_040_400_000, 1_357_041_900_000
@@ -162,45 +162,6 @@ def test_an_ellipsis_stands_for_anything(shown: str, printed: str, *, expected: 
     Moments need only be of the same type, and durations some duration.
     """
     assert agrees(shown, printed) == expected
-
-
-def test_examples_come_in_the_order_of_the_page() -> None:
-    """Commands of one block one by one, and a program with the output that follows it."""
-    page = r"""
-```sh
-pip install .
-```
-```sh
-true
-```
-```console
-$ curl a
-{"b": 1}
-$ curl c \
-    d --json '{
-    "e": 1}'
-{"f": 2}
-$ noted-time stream list
-stream   domain
-```
-```python
-print(1)
-```
-```text
-1
-```
-```ini
-[no]
-```
-"""
-
-    assert list(examples(page)) == [
-        Example("sh", "true\n", None),
-        Example("console", "curl a", '{"b": 1}\n'),
-        Example("console", "curl c \\\n    d --json '{\n    \"e\": 1}'", '{"f": 2}\n'),
-        Example("console", "noted-time stream list", "stream   domain\n"),
-        Example("python", "print(1)\n", "1\n"),
-    ]
 
 
 def test_what_a_delay_costs_is_as_printed(tmp_path: Path) -> None:

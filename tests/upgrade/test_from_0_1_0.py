@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from controller.store.migrate import migrate
 from noted_time.client import Json
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, command
@@ -68,14 +67,3 @@ def test_one_stop_and_one_command_bring_0_1_0_to_the_present(
     assert "older than" in refused.stderr
     assert "run `noted-time migrate" in refused.stderr
     assert [mark["seq"] for mark in marks] == [*range(1, len(marks) + 1)]
-
-
-def test_0_1_0_accepts_no_later_database(
-    first_release: Path, database: str, tmp_path: Path
-) -> None:
-    """So it is stopped before the database is migrated; it says which version is needed."""
-    migrate(database)
-    given = ("serve", "--port", "0", "--database", database)
-    refused = command(*given, cwd=tmp_path, PYTHONPATH=str(first_release))
-
-    assert (refused.returncode, "newer than 0001" in refused.stderr) == (1, True)
