@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -15,6 +16,9 @@ from tests.chaos.arena import Arena
 from tests.chaos.calls import DOCUMENTED
 from tests.chaos.history import now
 from tests.chaos.scaling import SETTINGS
+from tests.support import power
+from tests.support.power_store import lost, noted
+from tests.support.processes import ServeProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -40,6 +44,9 @@ HELD_S = 20.0
 """Longer than a replica holds a request for another that does not answer."""
 
 FIRST_MARK_S = 30.0
+POWER_CUTS = 20
+"""How many moments of a run are tried, besides its end."""
+
 HOUR_MS = 3_600_000
 
 
@@ -168,6 +175,20 @@ async def start_on_nothing(arena: Arena) -> None:
             await _make_a_mark(other)
 
 
+async def cut_power(arena: Arena) -> None:
+    """Cut the power of a controller on SQLite amid its notes, and start it on what is durable.
+
+    Raises `AssertionError` if what it answered is not there, or it does not go on.
+    """
+    if reason := power.missing():
+        arena.counts[f"power not cut: {reason}"] += 1
+        return
+    directory = Path(tempfile.mkdtemp(prefix="power-", dir=arena.directory))
+    chance = random.Random(arena.chance.random())
+    await asyncio.to_thread(_cut_power, directory, chance)
+    arena.counts["power cuts"] += POWER_CUTS + 1
+
+
 FAULTS: Mapping[str, Fault] = {
     "kill-owner": kill_owner,
     "kill": kill_anyone,
@@ -183,7 +204,20 @@ FAULTS: Mapping[str, Fault] = {
     "unreached": unreach,
     "clocks": shift_clocks,
     "empty-start": start_on_nothing,
+    "power": cut_power,
 }
+
+
+def _cut_power(directory: Path, chance: random.Random) -> None:
+    disk, notes, left = power.Disk.new(directory), chance.randint(1, 60), directory / "left"
+    answered = noted(disk, disk.variables, notes)
+    *before, last = disk.cuts()
+    for cut in (*chance.choices(before, k=POWER_CUTS), last):
+        torn = cut is not last and chance.random() < 0.5
+        assert lost(cut, answered, left, torn=torn) == set(), (len(cut.before), torn)
+    with ServeProcess(left, is_forked=False) as again:
+        note = {"writer": "UA", "time": notes + 1, "position": {"0": notes + 1}}
+        again.ready().post("flights", note)
 
 
 async def _kill_and_start(arena: Arena, replica: Replica) -> None:

@@ -30,7 +30,7 @@ ENDS: tuple[Turn, ...] = (
     ("kill", "database-crash"),
     ("kill-all", "empty-start"),
     ("clocks",),
-    ("database-outage",),
+    ("database-outage", "power"),
 )
 SILENCES: tuple[Turn, ...] = (
     ("pause", "cut"),

@@ -158,7 +158,7 @@ def _tried(verdict: Verdict) -> Table:
         "processes ran, of the time that they were ready", f"{verdict.share.of_ready:.0%}"
     )
     for name, number in sorted(verdict.counts.items()):
-        if name.startswith(("no answer: ", "reported as ", "ended: ")):
+        if name.startswith(("no answer: ", "reported as ", "ended: ", "power ")):
             shown.add_row(f"[dim]{name}[/dim]", f"[dim]{number:,}[/dim]")
     return shown
 

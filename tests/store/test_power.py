@@ -1,51 +1,19 @@
 """What a controller on SQLite has after a power cut: whatever it acknowledged."""
 
-from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import text
 
-from controller.store.migrate import create_if_new
-from controller.store.sqlite import SqliteStore
-from tests.support.power import Acknowledged, Cut, Disk
-from tests.support.processes import ServeProcess
+from tests.support.power import Disk
+from tests.support.power_store import NOTES, lost, noted
 
 pytestmark = pytest.mark.acceptance
-NOTES = 12
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Disk:
     """A disk for the database."""
     return Disk.new(tmp_path)
-
-
-def noted(disk: Disk, variables: dict[str, Any]) -> list[Acknowledged]:
-    """Start a controller, note times one after the other, and kill it; returns those answered."""
-    with ServeProcess(disk.root, is_forked=False, **variables) as controller:
-        controller.ready().make("flights", max_time_ahead_ms=None)
-        answered = []
-        for time in range(1, NOTES + 1):
-            controller.post("flights", {"writer": "UA", "time": time, "position": {"0": time}})
-            answered.append(Acknowledged.now(time))
-    return answered
-
-
-def lost(cut: Cut, answered: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
-    """Return the times that were answered and are not there; the database has to be whole."""
-    file = cut.restore(target, torn=torn) / "noted-time.db"
-    create_if_new(f"sqlite:///{file}")  # as a controller that starts
-    with closing(SqliteStore(file)) as store:
-        (checked,) = store._rows(text("PRAGMA integrity_check"))
-        assert tuple(checked) == ("ok",)
-        streams = [stream.id for stream in store.streams()]
-        members = [member for each in streams for member in store.members(each)]
-        marks = {str(each.mark.lower) for one in streams for each in store.marks(one, "default")}
-    last = max((int(member.times["default"]) for member in members), default=0)
-    return {time for time in cut.had(answered) if int(time) > last or time not in marks}
 
 
 def test_what_a_controller_answered_outlasts_a_power_cut(disk: Disk, tmp_path: Path) -> None:
@@ -65,3 +33,13 @@ def test_on_a_disk_that_ignores_the_calls_notes_are_lost(disk: Disk, tmp_path: P
 
     (cut,) = disk.cuts()
     assert len(lost(cut, answered, tmp_path / "cut", torn=False)) == NOTES
+
+
+def test_elsewhere_than_on_linux_power_cuts_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model of a disk needs its calls; a compiler alone is not enough."""
+    monkeypatch.setattr("sys.platform", "darwin")
+
+    with pytest.raises(pytest.skip.Exception, match="not Linux: power cuts were not tried"):
+        Disk.new(tmp_path)

@@ -1,0 +1,42 @@
+"""A controller on SQLite whose power is cut, and what is left of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+
+from controller.store.migrate import create_if_new
+from controller.store.sqlite import SqliteStore
+from tests.support.power import Acknowledged, Cut, Disk
+from tests.support.processes import ServeProcess
+
+NOTES = 12
+
+
+def noted(disk: Disk, variables: dict[str, Any], notes: int = NOTES) -> list[Acknowledged]:
+    """Start a controller, note times one after the other, and kill it; returns those answered."""
+    with ServeProcess(disk.root, is_forked=False, **variables) as controller:
+        controller.ready().make("flights", max_time_ahead_ms=None)
+        answered = []
+        for time in range(1, notes + 1):
+            controller.post("flights", {"writer": "UA", "time": time, "position": {"0": time}})
+            answered.append(Acknowledged.now(time))
+    return answered
+
+
+def lost(cut: Cut, answered: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
+    """Return the times that were answered and are not there; the database has to be whole."""
+    file = cut.restore(target, torn=torn) / "noted-time.db"
+    create_if_new(f"sqlite:///{file}")  # as a controller that starts
+    with closing(SqliteStore(file)) as store:
+        (checked,) = store._rows(text("PRAGMA integrity_check"))
+        assert tuple(checked) == ("ok",)
+        streams = [stream.id for stream in store.streams()]
+        members = [member for each in streams for member in store.members(each)]
+        marks = {str(each.mark.lower) for one in streams for each in store.marks(one, "default")}
+    last = max((int(member.times["default"]) for member in members), default=0)
+    return {time for time in cut.had(answered) if int(time) > last or time not in marks}
