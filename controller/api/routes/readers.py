@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field, ValidationError
@@ -20,7 +21,7 @@ from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamN
 from controller.api.wire import shapes
 from controller.api.wire.answer_shapes import made_of
 from controller.api.wire.answers import Answer
-from controller.api.wire.bounded import EncodedMarks, page_of
+from controller.api.wire.bounded import page_of
 from controller.api.wire.problems import PROBLEMS, refusal_of
 from controller.api.wire.reader_answers import (
     CompleteWindowAnswer,
@@ -37,8 +38,9 @@ from controller.api.wire.reader_answers import (
 from controller.api.wire.replies import encode, reply, shape
 from controller.service.controller import Controller
 from controller.service.long_reads import in_slices
+from controller.service.polls import NewMarks
 from controller.service.telemetry import traces
-from noted_time import BacklogPolicy, NotedTimeError, Rejected, TimeWindow
+from noted_time import BacklogPolicy, MarkHistory, NotedTimeError, Rejected, TimeWindow
 from noted_time.client import position_from_wire
 from noted_time.reading import Tiling, changed_windows
 from noted_time.values import MAX_INT64
@@ -47,7 +49,9 @@ router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBL
 GROUP = "/reader-groups/{group}"
 READER = GROUP + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
-encoded_marks = EncodedMarks()
+MOST_KEPT = 64 * 1024
+"""No answer with more bytes is kept to be given again."""
+
 PathName = Annotated[shapes.Name, Path()]
 
 
@@ -71,7 +75,8 @@ async def list_marks(
 
     The answer ends after `limit` marks or 4 MiB; `has_more` is true if more follow.
     """
-    return reply(await marks_after(controller, call._replace(stream=stream), asked))
+    found = await new_marks(controller, call._replace(stream=stream), asked)
+    return reply(await marks_answer(found, asked))
 
 
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
@@ -86,7 +91,8 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
     if asked is None:
         return None
     try:
-        return Answer.of(200, encode(await marks_after(controller, request.call, asked)))
+        found = await new_marks(controller, request.call, asked)
+        return Answer.of(200, await encoded_answers.of(found, asked))
     except (NotedTimeError, NotOwner) as refusal:
         return refusal_of(refusal)
 
@@ -104,13 +110,17 @@ def _marks_asked(query: bytes) -> MarksAsked | None:
         return None
 
 
-async def marks_after(controller: Controller, call: Call, asked: MarksAsked) -> MarksAnswer:
+async def new_marks(controller: Controller, call: Call, asked: MarksAsked) -> NewMarks:
     """Return the marks after a seq, once there is one or the time is up."""
-    found = await controller.polls.marks(
+    return await controller.polls.marks(
         call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
     )
+
+
+async def marks_answer(found: NewMarks, asked: MarksAsked) -> MarksAnswer:
+    """Return as many of the marks as an answer has."""
     is_ahead = asked.after > found.history.last_seq
-    marks = encoded_marks.following(found.history, asked.after)
+    marks = found.history.following(asked.after)
     page, state = await page_of(marks, asked.limit), found.stream
     return MarksAnswer(
         stream_id=state.id,
@@ -123,6 +133,29 @@ async def marks_after(controller: Controller, call: Call, asked: MarksAsked) -> 
         ahead_of_stream=is_ahead,
         logs=state.record.logs,
     )
+
+
+class EncodedAnswers:
+    """The last answer about each history as JSON: many polls wait for the same mark."""
+
+    def __init__(self) -> None:
+        self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
+
+    async def of(self, found: NewMarks, asked: MarksAsked) -> bytes:
+        """Return `marks_answer` as JSON."""
+        state, history = found.stream, found.history
+        kept = history.first_seq, history.last_seq, found.quiet
+        now = len(state.scale_events), state.final_cut, state.record.logs
+        key = asked.after, asked.limit, kept, now  # all that the answer depends on
+        known = self._last.get(history)
+        if known is None or known[0] != key:
+            known = key, encode(await marks_answer(found, asked))
+            if len(known[1]) <= MOST_KEPT:
+                self._last[history] = known
+        return known[1]
+
+
+encoded_answers = EncodedAnswers()
 
 
 @router.post("/time-window", response_model=shape(TimeWindow), operation_id="getTimeWindow")
