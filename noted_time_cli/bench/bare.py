@@ -24,6 +24,7 @@ CONFIG: dict[str, Any] = {
     "access_log": False,
     "server_header": False,
     "proxy_headers": False,
+    "timeout_keep_alive": 75,
 }
 """The options with which uvicorn serves the controller, too."""
 
