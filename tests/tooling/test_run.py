@@ -53,34 +53,21 @@ def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
     return done
 
 
-def test_a_first_run_makes_the_venv_and_installs_by_hash(
+def test_a_first_run_installs_by_hash_and_a_later_one_only_a_changed_lock(
     clone: Path, installs: list[tuple[str, ...]]
 ) -> None:
-    """First the locked packages, then this project on top of them."""
+    """First the locked packages, then this project; a stamp has the lock."""
     install.usual({})
-
-    assert installs == [
-        ("venv", ".venv"),
-        ("--require-hashes", "-r", str(clone / "locks" / "all.lock")),
-        ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone)),
-    ]
-
-
-def test_only_a_changed_lock_is_installed_again_into_the_same_venv(
-    clone: Path, installs: list[tuple[str, ...]]
-) -> None:
-    """Half a gigabyte is not fetched again for one new version: a stamp has the lock."""
+    first = installs.copy()
     install.usual({})
-    first = len(installs)
-    install.usual({})
-    again = installs[first:]
+    again = installs[len(first) :]
     (clone / "locks" / "all.lock").write_text("one==2\n")
     install.usual({})
 
-    assert (again, [words[0] for words in installs[first:]]) == (
-        [],
-        ["--require-hashes", "--quiet"],
-    )
+    locked = ("--require-hashes", "-r", str(clone / "locks" / "all.lock"))
+    own = ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone))
+    assert (first, again) == ([("venv", ".venv"), locked, own], [])
+    assert installs[len(first) :] == [locked, own]
 
 
 def test_a_clone_that_has_moved_gets_a_new_venv(
@@ -214,22 +201,15 @@ def fake_java(home: Path, release: str) -> Path:
 
 
 @posix
-def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
-    """A user who sets JAVA_HOME means it."""
-    home, other = fake_java(tmp_path / "a home", "17"), fake_java(tmp_path / "other", "21")
-    env = {"JAVA_HOME": str(home), "PATH": f"{other / 'bin'}:{os.defpath}"}
-
-    assert java.find(env) == str(home)
-
-
-@posix
-@pytest.mark.parametrize("release", ["11", "1.8"])
-def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path, release: str) -> None:
+@pytest.mark.parametrize(("release", "chosen"), [("17", 0), ("11", 1), ("1.8", 1)])
+def test_java_home_comes_before_the_path_unless_it_is_old(
+    tmp_path: Path, release: str, chosen: int
+) -> None:
     """Java 11 cannot run Spark, wherever it is; Java 8 called itself 1.8."""
-    old, new = fake_java(tmp_path / "old", release), fake_java(tmp_path / "a new one", "21")
-    env = {"JAVA_HOME": str(old), "PATH": f"{new / 'bin'}:{os.defpath}"}
+    homes = fake_java(tmp_path / "a home", release), fake_java(tmp_path / "a new one", "21")
+    env = {"JAVA_HOME": str(homes[0]), "PATH": f"{homes[1] / 'bin'}:{os.defpath}"}
 
-    assert java.find(env) == str(new)
+    assert java.find(env) == str(homes[chosen])
 
 
 @posix
