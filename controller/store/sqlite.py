@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +51,7 @@ PRAGMAS = (
 PAGE_BYTES = 1024
 
 CHECKED_BYTES = 10**9
-"""A larger file is not checked at the start: it would take longer than a second or two."""
+"""A larger file is not checked at the start: each MB takes 4 ms."""
 
 SAY = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
@@ -59,9 +60,10 @@ _REVISION = "SELECT version_num FROM alembic_version"
 
 _CHECKS = text("PRAGMA quick_check(1)"), text("PRAGMA integrity_check(stream)")
 _GROUPS = text("""
-SELECT stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY stream_id, domain
-UNION SELECT stream_id, NULL, true FROM member UNION SELECT stream_id, NULL, true FROM scale
-""")
+SELECT 'mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY 2, 3
+UNION ALL SELECT 'member', stream_id, NULL, true FROM member GROUP BY 2
+UNION ALL SELECT 'scale', stream_id, NULL, true FROM scale GROUP BY 2
+""")  # in the order of the file, so a row between those of another group divides that in two
 
 LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
@@ -114,11 +116,12 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             return
         domains = {each.id: {None, *each.settings.domains} for each in self.streams()}
         found = [why for each in _CHECKS for (why,) in self._rows(each) if why != "ok"]
-        for stream_id, domain, is_complete in self._rows(_GROUPS):
-            if not is_complete or domain not in domains.get(stream_id, ()):
-                found.append(
-                    f"rows of the stream {stream_id} ({domain or 'any'}) are under another key"
-                )
+        groups = self._rows(_GROUPS)
+        many = Counter(tuple(group) for *group, _ in groups)
+        for table, stream_id, domain, is_complete in groups:
+            is_one = is_complete and many[table, stream_id, domain] == 1
+            if not is_one or domain not in domains.get(stream_id, ()):
+                found.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
         if found:
             raise StoreDamaged(str(self._files.file), found[0])
 

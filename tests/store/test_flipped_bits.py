@@ -83,6 +83,16 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path)
     assert set(found) == {"refused", "harmless"}
 
 
+def test_a_mark_that_went_to_another_stream_is_missed(file: Path) -> None:
+    """Neither stream has it then: what is found by its key ends before it."""
+    seventh = b"id-1ship_time\x07\x07"
+    content = file.read_bytes()
+    file.write_bytes(content.replace(seventh, seventh.replace(b"1", b"3")))
+
+    with pytest.raises(StoreDamaged, match="rows id-1 ship_time of the table mark are misplaced"):
+        open_store(f"sqlite:///{file}")
+
+
 CHANGED = {
     "stream": ("UPDATE stream SET name = 'freight'", "the row (id-1) of the table stream is"),
     "member": ("UPDATE member SET sequence = 4", "the row (id-1, UA) of the table member is"),
