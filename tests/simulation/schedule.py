@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +18,7 @@ from controller.aggregation.owned_streams import NotOwner, bucket_of
 from controller.service import maintenance
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
-from controller.store.port import StoreUnavailable, Transaction
+from controller.store.port import LEASE_MS, StoreUnavailable, Transaction
 from noted_time import Accepted, Refused, ScaleEvent, SealRequest
 from noted_time.client import mark_to_wire
 from noted_time.values import Note, NotedTimeError, NotLive, State, UnknownWriter
@@ -92,6 +93,8 @@ class Schedule:
         self.laws = self._judge(self.sent)
         self.controllers: dict[str, Controller] = {}
         self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
+        self._told: defaultdict[str, float] = defaultdict(lambda: -inf)
+        self._ended_at: defaultdict[str, float] = defaultdict(lambda: -inf)
         self._stores: dict[str, LeasedStore] = {}
         self._until: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._skipped_ms: Counter[str] = Counter()
@@ -219,6 +222,11 @@ class Schedule:
                     history = self.controllers[name].stream(stream).history(None)
                 except (NotOwner, StoreUnavailable, NotedTimeError):
                     continue
+                lower = -inf if history.last_lower is None else history.last_lower
+                ended_s = self.loop.time() - self._ended_at[name]
+                if not self._is_lossy and ended_s > LEASE_MS / 1000:  # by which it has heard of it
+                    self.laws.law("register", lower >= self._told[stream], stream, lower)
+                self._told[stream] = max(self._told[stream], lower)
                 marks = [mark_to_wire(mark) for mark in history.after(after, 1000)]
                 if marks:
                     self.answers[stream].append(Answer(after, marks, history.first_seq))
@@ -240,6 +248,8 @@ class Schedule:
                 if state == "live" or isinstance(answer[0], Accepted):
                     self.laws.answered(pen.stream, note, answer[0])
                 pen.has_name = True
+                if isinstance(answer[0], Accepted) and answer[0].lower is not None:
+                    self._told[pen.stream] = max(self._told[pen.stream], answer[0].lower)
                 return True
             await asyncio.sleep(self.chance.uniform(0, 0.5))
         return False
@@ -309,6 +319,7 @@ class Schedule:
 
     def _end_session(self, name: str) -> None:
         session = self._stores[name].session
+        self._ended_at[name] = self.loop.time()
         if session is not None:
             self.database.end(session)
 
