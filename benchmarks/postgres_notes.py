@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WRITERS = 10_000
 REQUESTS = 40_960
-FEW = Aim(connections=64, rate=0.2, slowest_ms=50)
+FEW = Aim(connections=64, rate=0.18, slowest_ms=50)
 MANY = Aim(connections=256, rate=0.18)
 SLOW = Aim(connections=256, rate=0.18, where="2 ms more for each sync")
 ADDED_MS = 2.0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MEMBERS = 1000
 STREAM = "visible"
 PARKED_S = 0.002
-MEDIAN = Target("ratio", "at most", 2.2)
+MEDIAN = Target("ratio", "at most", 2.0)
 SLOWEST = Target("value", "at most", 50)
 
 

@@ -67,7 +67,7 @@ class Member:
     @property
     def tracks(self) -> tuple[Track, ...]:
         """Its track in each domain, in the order of the domains."""
-        return (self.first, *self.others)
+        return (self.first, *self.others) if self.others else (self.first,)
 
     def track(self, number: int) -> Track:
         """Return its track in the domain of that number."""
@@ -319,7 +319,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.since,
         member.sequence,
         member.terms,
-        dict(member.late or ()),
+        dict(member.late) if member.late else {},
         late,
         member.session,
         member.heard_at,
