@@ -110,11 +110,14 @@ async def access(request: Request, call: CallDep) -> Response:
     response_model=shape(ControllersAnswer),
     responses={status: PROBLEMS[status] for status in (401, 403, 503)},
 )
-async def controllers(controller: ControllerDep) -> Response:
-    """List the controllers that share the database, with their versions and the database's risk."""
+async def controllers(controller: ControllerDep, *, check: bool = False) -> Response:
+    """List the controllers that share the database, with their versions and the database's risk.
+
+    With `check` a database in SQLite is looked through for damage, which takes seconds for a GB.
+    """
     found = await controller.replicas()
     each = [made_of(ControllerAnswer, record, buckets=count) for record, count in found]
-    return reply(ControllersAnswer(each, await controller.risk()))
+    return reply(ControllersAnswer(each, await controller.risk(check=check)))
 
 
 class Api(FastAPI):

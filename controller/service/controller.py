@@ -150,9 +150,14 @@ class Controller:
         owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
         return [(each, owned[each.url]) for each in found or alone]
 
-    async def risk(self) -> str | None:
-        """Return why a power cut may lose what was acknowledged; raises `StoreUnavailable`."""
-        return await asyncio.to_thread(self._store.reading.risk)
+    async def risk(self, *, check: bool = False) -> str | None:
+        """Return why what was acknowledged may be lost: by a power cut, or as `check` finds damage.
+
+        Raises `StoreUnavailable`.
+        """
+        reading = self._store.reading
+        damage = await asyncio.to_thread(reading.damage) if check else None
+        return damage or await asyncio.to_thread(reading.risk)
 
     @property
     def now(self) -> Moment:

@@ -356,6 +356,9 @@ class Reading(Protocol):
     def risk(self) -> str | None:
         """Return why a power cut may lose what was acknowledged, and the remedy; `None` if none."""
 
+    def damage(self) -> str | None:
+        """Look through the whole database; return what is damaged, and the remedy."""
+
 
 class Store(Reading, Protocol):
     """A database behind the controller; every call blocks, and one is made at a time.

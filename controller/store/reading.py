@@ -154,6 +154,10 @@ class SqlReading:
         """Return nothing: each connection sets what a power cut needs."""
         return None
 
+    def damage(self) -> str | None:
+        """Return nothing: the server checks what it reads."""
+        return None
+
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""
         self._closed = True

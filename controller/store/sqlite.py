@@ -59,6 +59,7 @@ _WRITE_NOTHING = "DELETE FROM bucket WHERE number < 0"
 _REVISION = "SELECT version_num FROM alembic_version"
 
 _CHECKS = text("PRAGMA quick_check(1)"), text("PRAGMA integrity_check(stream)")
+_WHOLE_CHECK = text("PRAGMA integrity_check(1)")
 _GROUPS = text("""
 SELECT 'mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY 2, 3
 UNION ALL SELECT 'member', stream_id, NULL, true FROM member GROUP BY 2
@@ -124,6 +125,11 @@ class SqliteStore(SingleNodeLeases, SqlStore):
                 found.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
         if found:
             raise StoreDamaged(str(self._files.file), found[0])
+
+    def damage(self) -> str | None:
+        """Look through the whole file, however large it is, beside commits."""
+        found = next((why for (why,) in self._rows(_WHOLE_CHECK) if why != "ok"), None)
+        return found and str(StoreDamaged(str(self._files.file), found))
 
     def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""

@@ -87,7 +87,8 @@ def database(risk: str | None) -> list[Finding]:
     [('fsync is off', 'set it to on')]
     """
     fact, _, remedy = (risk or "").rpartition(": ")
-    return judged("database", [(risk, fact, remedy)], "no setting lets a power cut lose notes")
+    fine = "no damage, and no setting lets a power cut lose notes"
+    return judged("database", [(risk, fact, remedy)], fine)
 
 
 def grant_of(access: Json) -> Grant | None:

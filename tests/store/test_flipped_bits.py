@@ -93,6 +93,22 @@ def test_a_mark_that_went_to_another_stream_is_missed(file: Path) -> None:
         open_store(f"sqlite:///{file}")
 
 
+def test_a_file_that_is_served_is_looked_through_on_request(file: Path) -> None:
+    """A disk may damage it meanwhile, and the check of a large one is left out at the start."""
+    with closing(SqliteStore(file)) as store:
+        before = store.damage()
+    content, name = file.read_bytes(), b"flights id-2"
+    assert content.count(name) == 3  # the row, its record and the index
+    begin, _, end = content.partition(name)
+    file.write_bytes(begin + name.replace(b"2", b"9") + end)
+    with closing(SqliteStore(file)) as store:
+        after = store.damage()
+
+    missing = "row 2 missing from index sqlite_autoindex_stream_2"
+    sentence = f"{file} is damaged: {missing}: restore the database from a backup"
+    assert (before, after) == (None, sentence)
+
+
 CHANGED = {
     "stream": ("UPDATE stream SET name = 'freight'", "the row (id-1) of the table stream is"),
     "member": ("UPDATE member SET sequence = 4", "the row (id-1, UA) of the table member is"),

@@ -136,6 +136,10 @@ class MemoryStore(SingleNodeLeases):
         """Return nothing: what ends with the process has no power cut to fear."""
         return None
 
+    def damage(self) -> str | None:
+        """Return nothing: no disk has it."""
+        return None
+
     def commit(self, batch: Transaction) -> None:
         """Keep all of the batch or nothing; raises `Conflict` and `StoreUnavailable`."""
         self.ping()

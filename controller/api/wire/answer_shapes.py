@@ -183,7 +183,8 @@ class ControllerAnswer(msgspec.Struct):
 class ControllersAnswer(msgspec.Struct):
     """The controllers that share the database, by their URLs.
 
-    `risk` says why a power cut may lose what was acknowledged, and the remedy; else it is null.
+    `risk` says why what was acknowledged may be lost, by a power cut or as the database is damaged,
+    and the remedy; else it is null.
     """
 
     controllers: Sequence[ControllerAnswer]
