@@ -108,7 +108,7 @@ async def access(request: Request, call: CallDep) -> Response:
     "/controllers",
     operation_id="listControllers",
     response_model=shape(ControllersAnswer),
-    responses={status: PROBLEMS[status] for status in (401, 403, 503)},
+    responses={status: PROBLEMS[status] for status in (401, 403, 422, 503)},
 )
 async def controllers(controller: ControllerDep, *, check: bool = False) -> Response:
     """List the controllers that share the database, with their versions and the database's risk.

@@ -21,6 +21,9 @@ from noted_time.kafka.topic import TIMEOUT_S, Topic
 from noted_time.progress import ReadOffsets, check_known, to_look_up
 from noted_time.values import Rejected, Unreachable
 
+LOADS_S = 5.0
+"""How long to ask again while a broker that has just started loads its groups."""
+
 LOOK_UP_S = 5.0
 """How long records are looked for: a partition without an answer counts to its offset."""
 
@@ -71,17 +74,9 @@ class GroupOffsets:
     def _committed(self) -> dict[int, int]:
         """Return the committed offset of each partition of the topic that has one."""
         group, name = self._group, self._topic.name
-        asked = [ConsumerGroupTopicPartitions(group)]
-        try:
-            futures = self._cluster.admin.list_consumer_group_offsets(
-                asked, request_timeout=TIMEOUT_S
-            )
-            answer = self._cluster.answer(futures[group], TIMEOUT_S + 1.0)
-            listed = answer.topic_partitions or []
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                raise self._failed(error.args[0]) from None
-            listed = []
+        until = clocks.monotonic() + LOADS_S
+        while (listed := self._listed(until)) is None:
+            clocks.sleep(WAIT_S)
         for each in listed:
             if each.error is not None:
                 raise self._failed(each.error)
@@ -99,6 +94,23 @@ class GroupOffsets:
                 "topic by --topic, and the stream that is of it"
             )
         return own
+
+    def _listed(self, until: float) -> list[TopicPartition] | None:
+        """Return the offsets of the group, `None` if its broker is to be asked again."""
+        asked = [ConsumerGroupTopicPartitions(self._group)]
+        try:
+            futures = self._cluster.admin.list_consumer_group_offsets(
+                asked, request_timeout=TIMEOUT_S
+            )
+            answer = self._cluster.answer(futures[self._group], TIMEOUT_S + 1.0)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS and clocks.monotonic() < until:
+                return None
+            if code == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise self._failed(error.args[0]) from None
+        return answer.topic_partitions or []
 
     def _first_records(self, places: Mapping[int, int]) -> dict[int, int]:
         """Return the first record at or after each offset, or the end that a reader comes to."""

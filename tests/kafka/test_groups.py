@@ -265,17 +265,17 @@ def run(served: Served) -> Commands:
 
 
 class Refusing:
-    """The client of a broker that refuses to tell the offsets of a group."""
+    """The client of a broker that does not tell the offsets of a group: each code in turn."""
 
-    def __init__(self, code: int) -> None:
-        self._code = code
+    def __init__(self, *codes: int) -> None:
+        self._codes = iter(codes)
 
     def list_consumer_group_offsets(
         self, asked: list[ConsumerGroupTopicPartitions], **_: object
     ) -> dict[str, Future[Any]]:
         """Return the error."""
         future = Future[Any]()
-        future.set_exception(KafkaException(KafkaError(self._code)))
+        future.set_exception(KafkaException(KafkaError(next(self._codes))))
         return {each.group_id: future for each in asked}
 
 
@@ -290,8 +290,19 @@ def test_a_group_whose_offsets_are_not_told_is_named(
     monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception], says: str
 ) -> None:
     """What cannot change by itself is refused, the rest is asked for again."""
+    monkeypatch.setattr("noted_time.kafka.groups.LOADS_S", 0.0)
     monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: Refusing(code))
     group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
 
     with pytest.raises(kind, match=says):
+        group._committed()
+
+
+def test_a_group_that_its_broker_loads_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a start of the broker, or the first group of a cluster."""
+    broker = Refusing(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.GROUP_ID_NOT_FOUND)
+    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: broker)
+    group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
+
+    with pytest.raises(NothingKnown, match="has committed no offset"):
         group._committed()
