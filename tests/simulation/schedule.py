@@ -19,9 +19,10 @@ from controller.service import maintenance
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable, Transaction
-from noted_time import Accepted, Refused, ScaleEvent, SealRequest
+from noted_time import Accepted, ScaleEvent, SealRequest
 from noted_time.client import mark_to_wire
 from noted_time.values import Note, NotedTimeError, NotLive, State, UnknownWriter
+from tests.simulation.doors import Door, Peers
 from tests.simulation.laws import DOMAIN, Laws, Sent, Stream
 from tests.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
 from tests.simulation.virtual import VirtualLoop, process
@@ -41,6 +42,9 @@ TICK_S = 0.25
 """Time between two looks of a controller at its streams: twice as many schedules as by tenths."""
 
 LONGEST_S = 300.0
+
+HTTP_EVERY = 8
+"""Of so many schedules one has notes come by HTTP, which takes longer."""
 
 SCALES = 2
 """How often a stream scales before the end, and again in the end."""
@@ -103,6 +107,8 @@ class Schedule:
         self._doubled: list[asyncio.Task[object]] = []
         self._scales: Counter[str] = Counter()
         self._is_lossy = chance.random() < 0.3
+        self._is_http = seed % HTTP_EVERY == HTTP_EVERY // 2 - 1
+        self._doors: dict[str, Door] = {}
 
     def run(self) -> list[str]:
         """Play it to its end; returns the violations."""
@@ -174,7 +180,7 @@ class Schedule:
         if await self._deliver(pen, pen.time):
             pen.sequence += 1
             late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
-            found = await self._ask(partial(_note, pen.stream, late), 0.05)
+            found = await self._ask(partial(self._note, pen.stream, late), 0.05)
             fenced = found is None or not isinstance(found[0], Accepted)
             self.laws.law("fenced", fenced, pen.stream, late, found)
 
@@ -241,9 +247,9 @@ class Schedule:
             note = pen.note(time, state)
             self.sent[pen.stream, pen.writer].append(note)
             if not self.is_calm and self.chance.random() < 0.1:
-                again = self._ask(partial(_note, pen.stream, note), 4.0)
+                again = self._ask(partial(self._note, pen.stream, note), 4.0)
                 self._doubled.append(asyncio.create_task(again))
-            answer = await self._ask(partial(_note, pen.stream, note), 0.05)
+            answer = await self._ask(partial(self._note, pen.stream, note), 0.05)
             if answer is not None:
                 if state == "live" or isinstance(answer[0], Accepted):
                     self.laws.answered(pen.stream, note, answer[0])
@@ -265,6 +271,22 @@ class Schedule:
 
         await self._until_done(change)
 
+    async def _note(self, stream: str, note: Note, controller: Controller) -> list[Any]:
+        """Note to a controller, in some schedules to any by HTTP, which forwards to the owner."""
+        if not self._is_http:
+            return await controller.note(stream, [note])
+        name = next(name for name, each in self.controllers.items() if each is controller)
+        return await self._doors[name].note(stream, note)
+
+    async def _door(self, name: str) -> Door | None:
+        """Return the way in to a controller for another one, unless what is sent gets lost."""
+        await asyncio.sleep(self.chance.uniform(0, 0.05))
+        is_away = name not in self.controllers or self._until["cut", name] > self.loop.time()
+        return None if is_away or self._loses() else self._doors[name]
+
+    def _loses(self) -> bool:
+        return not self.is_calm and self.chance.random() < 0.05
+
     async def _until_done(self, call: Callable[[Controller], Any]) -> None:
         while await self._ask(call, 0.1) is None:
             pass
@@ -272,7 +294,7 @@ class Schedule:
     async def _ask(self, call: Callable[[Controller], Any], delay_s: float) -> Any:  # noqa: ANN401
         """Ask the controllers in turn, the owner answers; `None` if the answer is not known."""
         await asyncio.sleep(self.chance.uniform(0, delay_s))
-        if not self.is_calm and self.chance.random() < 0.05:
+        if self._loses():
             return None
         for name in self.chance.sample(self.replicas, len(self.replicas)):
             if name not in self.controllers or self._until["cut", name] > self.loop.time():
@@ -283,7 +305,7 @@ class Schedule:
             except (NotOwner, StoreUnavailable, TimeoutError) as error:
                 self.laws.law("no bug", "given up" not in str(error), name, error)
                 continue
-            return None if not self.is_calm and self.chance.random() < 0.05 else answer
+            return None if self._loses() else answer
         return None
 
     # Controllers, their database, and what happens to both
@@ -298,7 +320,8 @@ class Schedule:
         )
         self._stores[name] = store = LeasedStore(self.database)
         controller = Controller(store, clocks)
-        controller.called_at(name)
+        controller.called_at(f"http://{name}")
+        self._doors[name] = Door(controller, Peers(self._door, self._loses))
         try:
             await controller.start()
             self.controllers[name] = controller
@@ -369,6 +392,7 @@ class Schedule:
         return not self.is_calm and self.chance.random() < 0.02
 
     def _committed(self, by: str, batch: Transaction) -> None:
+        by = by.removeprefix("http://")
         self.laws.committed(batch, self.loop.time() + self._skipped_ms[""] / 1000)
         spent = sum(self.loop.spent[by, name] for name in TURN)
         asked_at = self.loop.asked_at
@@ -450,7 +474,3 @@ class Schedule:
 
 async def _put(stream: str, settings: Mapping[str, Any], controller: Controller) -> object:
     return await controller.put_stream(stream, settings)
-
-
-async def _note(stream: str, note: Note, controller: Controller) -> list[Accepted | Refused]:
-    return await controller.note(stream, [note])
