@@ -239,18 +239,14 @@ class MarkHistory:
         return [self._mark(i) for i in range(start, min(start + limit, self._count))]
 
     def following(self, seq: int) -> Iterator[Mark]:
-        """Return, one at a time, the present marks with a seq above `seq`.
+        """Yield, one at a time, the present marks with a seq above `seq`.
 
         Marks may be appended meanwhile; those that are forgotten meanwhile are left out.
         """
-        return map(self.mark, self.seqs_after(seq))
-
-    def seqs_after(self, seq: int) -> Iterator[int]:
-        """Yield the seqs of these marks; each is kept at the moment when it is yielded."""
         last = self.last_seq
         while seq < last:
             seq = max(seq + 1, self._first_seq)
-            yield seq
+            yield self.mark(seq)
 
     def mark(self, seq: int) -> Mark:
         """Return the mark with that seq; raises `KeyError` if it is not kept."""
