@@ -161,7 +161,7 @@ class Aggregator:
         is_unnamed = note.writer not in missing and not track.returned_late
         if exclusion and exclusion.reason == "timed_out" and is_unnamed:
             exclusion = None  # no mark went on without it
-        lost = member.session.lost if note.takes_over else ()
+        lost = member.session.lost if note.takes_over and note.session else ()
         answer = Accepted(lower, exclusion, took_over=tuple(each.id for each in lost) or None)
         if note.state != "live" or note.time is not None:
             return answer

@@ -157,6 +157,14 @@ def test_a_name_that_was_lost_to_nobody_is_not_given_back() -> None:
     assert answers == [Refused("fenced", nobody), Accepted(None)]
 
 
+def test_a_note_without_a_session_takes_no_name_over() -> None:
+    """So its answer names none that lost it."""
+    stream = stream_of()
+    deliver(stream, *(Note("UA", 5, session=each, takes_over=True) for each in ("s1", "s2")))
+
+    assert deliver(stream, Note("UA", 5, takes_over=True)) == [Accepted(None)]
+
+
 # S19: members fall silent side by side, each from the moment another noted a later time
 
 

@@ -31,7 +31,7 @@ FORWARDED_NOTES = "/v1/forwarded-notes"
 They are known by the secret that they share, which `SharedSecret` checks.
 """
 
-OPEN = assets.PATHS | {"/healthz", "/readyz", "/openapi.json"}
+OPEN = assets.PATHS | {assets.DOCS, "/healthz", "/readyz", "/openapi.json"}
 """The paths that need no token."""
 ANY_TOKEN = frozenset(
     (

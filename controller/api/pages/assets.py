@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 
 INDEX = "index.html"
 TYPES: Mapping[str, str] = {
@@ -62,6 +63,7 @@ PAGES: Mapping[str, Page] = {
         if name != INDEX
     },
 }
+DOCS = "/docs"
 PATHS = frozenset(PAGES)
 
 router = APIRouter(include_in_schema=False)
@@ -76,3 +78,9 @@ async def file(request: Request) -> Response:
 
 for each in PAGES:
     router.add_api_route(each, file, methods=["GET", "HEAD"])
+
+
+@router.get(DOCS)
+async def docs() -> RedirectResponse:
+    """Lead to the reference of the API; relative, as a proxy may serve the pages below a path."""
+    return RedirectResponse("openapi.json")

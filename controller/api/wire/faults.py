@@ -129,7 +129,7 @@ def _what(error: Mapping[str, Any], known: Callable[[Sequence[int | str]], list[
         return f"must be a JSON object{', sent with Content-Type: application/json' * is_body}"
     words = WORDS.get(error["type"])
     if words is None:
-        return str(error["msg"])
+        return str(error["msg"]).removeprefix("Value error, ")
     return words.format(**error.get("ctx", {})) + _but_found(error.get("input"))
 
 

@@ -102,6 +102,12 @@ async def test_the_answer_to_a_bad_request_names_the_fault(
         (PUT, S, b'{"writer_timeout_ms": 0}', "body.writer_timeout_ms: must be at least 1, not 0"),
         (PUT, S, b'{"domains": 5}', "body.domains: must be a list, not 5"),
         (PUT, S, b'{"returning_writer": "keep"}', "must be 'hold' or 'exclude', not 'keep'"),
+        (
+            PUT,
+            S,
+            b'{"expected_writers": ["a", "a"]}',
+            "body.expected_writers: 'a' appears more than once",
+        ),
         (GET, f"{S}/cut", b"", "query.complete_to: is missing"),
         (
             GET,

@@ -65,6 +65,14 @@ async def test_a_page_is_only_looked_at(call: Caller, path: str) -> None:
     assert (statuses, queried.status_code) == ([200, 200, 405, 405, 405], 200)
 
 
+async def test_docs_leads_to_the_reference(call: Caller) -> None:
+    """Below the path of a proxy, too, and for everybody, as the reference is."""
+    answer = await call.get("/docs")
+
+    assert (answer.status_code, answer.headers["location"]) == (307, "openapi.json")
+    assert str(needed("GET", "/docs")) == "nothing"
+
+
 async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
     """The page then says that the controller does not answer."""
     call.controller._committer.ready = False
