@@ -1,20 +1,18 @@
 """What has to hold of one stream, or one domain of it, at the end.
 
 Each check takes what was seen and what is true, and returns an account of each place where the two
-do not agree. `docs/explain/chaos.md` states the laws; those about writers, followers and cuts are
-in `tests/support`, for other tests share them.
+do not agree. `docs/explain/chaos.md` states the laws; `tests/support/following.py` has those about
+followers, for other tests share them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time.client import position_from_wire
 from noted_time.values import reaches
 from tests.chaos.scaling import complete
-from tests.support.judge import ends_below, lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,21 +20,29 @@ if TYPE_CHECKING:
     from tests.chaos.history import History, Json, WindowSeen
     from tests.chaos.register import Look
     from tests.chaos.scaling import ScaledStream, Scaling
-    from tests.support.load import LoadWriter
+    from tests.chaos.writers import LoadWriter
+    from tests.support.honest import Event
 
 
 def lost_notes(stream: ScaledStream, rows: Mapping[str, Json]) -> list[str]:
-    """Return the writers whose notes are not stored, with all that they imply."""
-    heard, said = stream.scalings[: len(stream.heard_at)], stream.scalings
-    writers = [
-        replace(
-            writer,
-            acknowledged_position=complete(writer.acknowledged_position, heard),
-            position=complete(writer.position, said),
+    """Return the writers with something acknowledged but not stored, or stored but never sent.
+
+    Each position stands for all that it implies.
+    """
+    heard, sent = stream.scalings[: len(stream.heard_at)], stream.scalings
+    found = []
+    for writer in stream.writers:
+        row = rows.get(writer.name, {"times": {}, "position": {}})
+        times, position = row["times"], position_from_wire(row["position"])
+        has_all = reaches(position, complete(writer.acknowledged_position, heard)) and all(
+            times.get(domain, -1) >= noted for domain, noted in writer.acknowledged.items()
         )
-        for writer in stream.writers
-    ]
-    return lost(replace(stream, writers=writers), rows)
+        has_no_other = reaches(complete(writer.position, sent), position) and all(
+            noted <= writer.promised.get(domain, -1) for domain, noted in times.items()
+        )
+        if not (has_all and has_no_other):
+            found.append(f"{writer.name}: {row} {writer}")
+    return found
 
 
 def misstated(
@@ -99,6 +105,47 @@ def false_windows(
         f"{seen.window} for {dict(seen.position)}: {why}"
         for seen in windows
         if (why := _what_is_false(seen, complete(seen.position, stream.scalings), by_seq, ends))
+    ]
+
+
+def ends_below(
+    lowers: Iterable[int], events: Iterable[Event], domain: str
+) -> dict[int, dict[int, int]]:
+    """Return for each lower where the events below it end, per segment."""
+    waiting = sorted(events, key=lambda event: event.times[domain])
+    ends: dict[int, int] = {}
+    found, index = {}, 0
+    for lower in sorted(lowers):
+        while index < len(waiting) and waiting[index].times[domain] < lower:
+            event = waiting[index]
+            ends[event.segment] = max(ends.get(event.segment, 0), event.offset + 1)
+            index += 1
+        found[lower] = dict(ends)
+    return found
+
+
+def unsound(marks: Sequence[Json], events: Iterable[Event], domain: str) -> list[str]:
+    """Return the marks with an event below the lower that does not lie below the cut."""
+    ends = ends_below({mark["lower"] for mark in marks}, events, domain)
+    return [
+        f"{mark} leaves out events below {ends[mark['lower']]}"
+        for mark in marks
+        if not reaches(position_from_wire(mark["cut"]), ends[mark["lower"]])
+    ]
+
+
+def over_the_upper(marks: Iterable[Json], events: Iterable[Event], domain: str) -> list[str]:
+    """Return the marks with an event below the cut that is later than the upper."""
+    by_segment: dict[int, list[int]] = {}
+    for event in events:  # in the order of their offsets
+        largest = by_segment.setdefault(event.segment, [])
+        event_time = event.times[domain]
+        largest.append(max(event_time, largest[-1]) if largest else event_time)
+    return [
+        f"{mark} has an event at {by_segment[segment][end - 1]} in segment {segment}"
+        for mark in marks
+        for segment, end in position_from_wire(mark["cut"]).items()
+        if end and by_segment[segment][end - 1] > mark["upper"]
     ]
 
 

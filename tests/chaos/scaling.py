@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tests.support.load import SEGMENTS, LoadedStream, LoadWriter
+from tests.chaos.writers import ExcludedWriter, LoadWriter
+from tests.support.honest import Log
 
 if TYPE_CHECKING:
     import random
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from tests.chaos.history import Json
 
+
+SEGMENTS = 4
+"""How many segments the writers of a stream share at first."""
 
 UNUSED = 10**6
 """From here on segments are numbered that follow those of writers with segments of their own."""
@@ -65,27 +69,37 @@ def without_the_sealed(position: Mapping[int, int], scalings: Iterable[Scaling])
 
 
 @dataclass(repr=False)
-class ScaledStream(LoadedStream):
-    """A stream whose segments may be split and merged.
+class ScaledStream(Log):
+    """A stream under load, whose segments may be split and merged, and the truth about it.
+
+    Writers share segments, or have one each. `rests` is how often one goes idle or leaves rather
+    than write.
 
     `scalings` holds all of them in order, `heard_at` the moments at which some were acknowledged.
     Writers continue in the successors at once, whether or not any replica knows of it yet. The
     segments open to a writer are numbered without a gap.
     """
 
+    name: str
+    domains: tuple[str, ...] = ("default",)
+    shared: bool = True
+    rests: float = 0.02
+    writers: list[LoadWriter] = field(default_factory=list)
     scalings: list[Scaling] = field(default_factory=list)
     heard_at: list[float] = field(default_factory=list)
     shared_now: range = range(SEGMENTS)
     unused: int = UNUSED
+    kind: ClassVar[type[LoadWriter]] = LoadWriter
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
     def writer(self, chance: random.Random) -> LoadWriter:
         """Make a new writer."""
-        made = super().writer(chance)
-        if self.shared:
-            made.segments = self.shared_now
+        number = len(self.writers)
+        segments = self.shared_now if self.shared else range(number, number + 1)
+        made = self.kind(name=f"w{number}", stream=self, segments=segments, chance=chance)
+        self.writers.append(made)
         return made
 
     def scale(self, chance: random.Random) -> Scaling | None:
@@ -130,29 +144,6 @@ class ScaledStream(LoadedStream):
             each.segments = segments
 
 
-@dataclass(kw_only=True)
-class ExcludedWriter(LoadWriter):
-    """A writer that is not waited for by joining: it has to note a time above the lower.
-
-    So it writes nothing before an answer confirms that it did. Every note has a time, as the answer
-    to one without might have a lower that has passed the writer.
-    """
-
-    is_counted: bool = False
-
-    def next_notes(self) -> list[Json]:
-        """Write and note if time waits for it, else note what may bring it back."""
-        if self.state == "live" and self.is_counted:
-            return super().next_notes()
-        return [self._note(domain, self._next_time(domain)) for domain in self.stream.domains]
-
-    def answered(self, note: Json, result: Json) -> None:
-        """Take in that the note is durable, and whether time waits for its writer from there."""
-        super().answered(note, result)
-        lower = result["lower"]
-        self.is_counted = "time" in note and (lower is None or note["time"] > lower)
-
-
 @dataclass(repr=False)
 class ExcludingStream(ScaledStream):
     """A stream of one domain, with some time between two marks, and `returning_writer` `exclude`.
@@ -160,13 +151,7 @@ class ExcludingStream(ScaledStream):
     (If every note makes a mark, the lower in its answer may be the note's own time.)
     """
 
-    def writer(self, chance: random.Random) -> LoadWriter:
-        """Make a new writer."""
-        made = ExcludedWriter(
-            name=f"w{len(self.writers)}", stream=self, segments=range(SEGMENTS), chance=chance
-        )
-        self.writers.append(made)
-        return made
+    kind = ExcludedWriter
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -202,10 +187,7 @@ def streams() -> dict[str, ScaledStream]:
         ScaledStream("trams"),
         ScaledStream("parcels", ("default", "delivery"), shared=False),
         ScaledStream("buses", shared=False),
-        ExcludingStream(EXCLUDING),
-        ScaledStream(CONTROL),
+        ExcludingStream(EXCLUDING, rests=0.0),
+        ScaledStream(CONTROL, rests=0.0),
     ]
-    for stream in made:
-        steady = stream.name not in (CONTROL, EXCLUDING)
-        stream.rests, stream.leaves = (0.02 if steady else 0.0), 0.2
     return {stream.name: stream for stream in made}

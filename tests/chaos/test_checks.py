@@ -16,8 +16,8 @@ from tests.chaos.pulse import STARVED_S, Share
 from tests.chaos.register import Look
 from tests.chaos.scaling import ExcludingStream, ScaledStream, Scaling
 from tests.chaos.verdict import Verdict, judge, tables
+from tests.chaos.writers import LoadWriter
 from tests.support.following import Answer
-from tests.support.load import LoadWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

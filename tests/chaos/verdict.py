@@ -14,7 +14,6 @@ from tests.chaos.pulse import NOTHING_MEASURED, Share
 from tests.chaos.register import unfounded, went_back
 from tests.chaos.scaling import ExcludingStream
 from tests.support.following import Answer, broken
-from tests.support.judge import over_the_upper, unsound
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -108,8 +107,8 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
     declared = len(stream.domains) == 1 and not stream.shared
     found: dict[str, Sequence[object]] = {
         "followers": broken([*chain.answers, Answer(0, marks)]),
-        "marks are sound": unsound(marks, stream.events, domain),
-        "uppers are true": over_the_upper(marks, stream.events, domain) if declared else [],
+        "marks are sound": checks.unsound(marks, stream.events, domain),
+        "uppers are true": checks.over_the_upper(marks, stream.events, domain) if declared else [],
         "no writer is excluded": _excluded(history, stream, marks),
         "windows are true": checks.false_windows(chain.windows, marks, stream, domain),
         "cuts are complete": checks.incomplete_cuts(marks, stream.scalings, chain.scaled_at),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.chaos.calls import Caller
     from tests.chaos.history import History, Journal, Json
     from tests.chaos.scaling import ScaledStream
-    from tests.support.load import LoadWriter
+    from tests.chaos.writers import LoadWriter
 
 PAUSE_S = (0.2, 0.7)
 """How long a writer works between two notes."""
