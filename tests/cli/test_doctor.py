@@ -327,19 +327,6 @@ def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
     assert judged(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
-def test_a_checkpoint_is_of_the_stream_that_is_there(
-    run: Commands, served: Served, tmp_path: Path
-) -> None:
-    """By the id that the controller tells."""
-    served.create("sampled")
-    plan(tmp_path, 7, of_log("sampled", served.get("sampled")["id"]), metadata=BEGUN)
-
-    said = run("doctor", "--checkpoint", str(tmp_path), "--json")
-
-    (found,) = judged(said)["checkpoint"]
-    assert (found["outcome"], "of sampled, domain default" in found["fact"]) == ("ok", True)
-
-
 def test_the_checkpoint_of_another_stream_is_wrong(
     run: Commands, served: Served, tmp_path: Path
 ) -> None:

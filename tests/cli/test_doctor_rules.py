@@ -440,10 +440,3 @@ def test_each_page_that_is_named_has_that_title() -> None:
 
     named = set(re.findall(r"page '([^']+)'", text))
     assert (len(named) > 3, named - titles, "docs/" in text) == (True, set(), False)
-
-
-def test_a_checkpoint_without_marks_is_not_ours() -> None:
-    """Its query guesses the watermark, whatever it is."""
-    (found,) = spark_rules.checkpoint("c", list(spark_rules.read_streams([{"flights": {}}])), {})
-
-    assert found.outcome == "wrong"

@@ -119,22 +119,22 @@ async def until_answered(wait: Callable[[float], object]) -> None:
 
 async def write(url: str) -> None:
     """Note by the client for threads."""
-    client = WriterClient(url, "s", "UA")
-    client.note_time(5, {0: 1})
-    try:
-        await until_answered(client.flush)
-    finally:
-        client.close(0.01)
+    await note(WriterClient(url, "s", "UA"))
 
 
 async def write_on_a_loop(url: str) -> None:
     """Note by the client for tasks."""
-    client = AsyncWriterClient(url, "s", "UA")
+    await note(AsyncWriterClient(url, "s", "UA"))
+
+
+async def note(client: WriterClient | AsyncWriterClient) -> None:
+    """Note a time until there was an answer."""
     client.note_time(5, {0: 1})
     try:
         await until_answered(client.flush)
     finally:
-        await client.close(0.01)
+        if (closing := client.close(0.01)) is not None:
+            await closing
 
 
 async def read(url: str) -> None:

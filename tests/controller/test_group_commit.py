@@ -31,20 +31,6 @@ from tests.support.controllers import (
 from tests.support.stored import stream
 
 
-async def test_a_note_is_answered_after_its_commit(store: Watched) -> None:
-    """While the transaction is under way the caller waits; then the note is in the store."""
-    async with serving(store) as controller:
-        store.watch.open.clear()
-        noted = asyncio.create_task(deliver(controller, Note("a", 5, {0: 1})))
-        await until(lambda: store.watch.attempts == 2)
-        early = noted.done()
-        store.watch.open.set()
-        await noted
-        members = [member.times for member in store.members(controller.stream("s").id)]
-
-        assert (early, members) == (False, [{"default": 5}])
-
-
 async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> None:
     """Fifty callers that come while one transaction runs are written by a second one."""
     async with serving(store) as controller:

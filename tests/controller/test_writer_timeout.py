@@ -41,16 +41,6 @@ def excluded(controller: Controller) -> list[str]:
     return [row.writer for row in rows if row.state == "excluded"]
 
 
-async def test_time_advances_without_a_silent_writer(store: Watched, time: GivenTime) -> None:
-    """After the writer timeout on the service clock a holder is excluded, and the mark says so."""
-    async with serving(store, time, writer_timeout_ms=5000) as controller:
-        await deliver(controller, Note("silent"), Note("a", 5))
-        serve_for(controller, time, 5100)
-        await until(lambda: bool(marks_of(controller)))
-
-        assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(5, ("silent",))]
-
-
 async def test_why_a_writer_does_not_note_outlasts_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
@@ -61,39 +51,6 @@ async def test_why_a_writer_does_not_note_outlasts_a_restart(
         row = inspection.writer_row(controller.stream("s"), "a", None, controller.now)
 
     assert (row.held, row.state, row.times) == ("1 event was lost", "live", {"default": 5})
-
-
-async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
-    """An hour that passed at once, in which no writer was heard, counts as a second at most."""
-    async with serving(memory, time, writer_timeout_ms=5000) as controller:
-        await deliver(controller, Note("silent"), Note("a", 5))
-        time.passes(3_600_000)
-        await asyncio.sleep(SOON)
-
-        assert (marks_of(controller), excluded(controller)) == ([], [])
-
-
-async def test_a_commit_that_hangs_times_no_writer_out(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """A writer that notes meanwhile cannot be heard, and may give up; later it is heard in time."""
-    async with serving(memory, time, writer_timeout_ms=5000) as controller:
-        await deliver(controller, Note("slow"), Note("a", 5))
-        memory.watch.open.clear()
-        hanging = asyncio.create_task(deliver(controller, Note("a", 6)))
-        await until(lambda: memory.watch.attempts == 3)
-        given_up = asyncio.create_task(deliver(controller, Note("slow", 6)))
-        for _ in range(10):
-            time.passes(1000)
-            await asyncio.sleep(SOON / 5)
-        given_up.cancel()
-        memory.watch.open.set()
-        await hanging
-        await asyncio.sleep(SOON)
-        early = excluded(controller), marks_of(controller)
-        await deliver(controller, Note("slow", 6))
-
-        assert (early, [mark.lower for mark in marks_of(controller)]) == (([], []), [6])
 
 
 async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenTime) -> None:
@@ -125,22 +82,6 @@ async def test_the_service_clock_is_kept_while_somebody_holds(
         await until(lambda: memory.clocks()[0] > before)
 
         assert memory.clocks()[0] - before == maintenance.KEEP_CLOCK_EVERY_MS
-
-
-async def test_the_service_clock_never_goes_back_behind_what_was_stored_by_it(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """Though its last reading was lost: a second owner would record a leaving-out again."""
-    async with serving(memory, time, writer_timeout_ms=1000) as controller:
-        await deliver(controller, Note("silent"), Note("a", 5))
-        serve_for(controller, time, 1100)
-        await until(lambda: bool(marks_of(controller)))
-        before = controller.stream("s").service_ms(controller._clocks.read())
-    memory._clocks[0] = 0
-    async with running(memory.reopened(), time) as controller:
-        after = controller.stream("s").service_ms(controller._clocks.read())
-
-        assert 1000 <= before == after
 
 
 async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(

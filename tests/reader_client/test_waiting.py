@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -26,13 +26,14 @@ from reader_client import ReaderClient
 from reader_client.group.reports import Reports
 from reader_client.marks.follower import Follower
 from tests.reader_client.answers import marks_answer, stream_answer
-from tests.support.faults import Faults
+from tests.support.faults import Fault, Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 
 AWAY = "http://127.0.0.1:9"
+REFUSED: list[Fault] = ["refused"] * 1000
 
 
 def wait_for(client: ReaderClient, timeout: float) -> object:
@@ -55,39 +56,27 @@ waiting = pytest.mark.parametrize("wait", [wait_for, wait_for_marks, catch_up])
 
 
 @waiting
-def test_waiting_for_an_unknown_stream_ends_at_once(
-    served: Served, wait: Callable[[ReaderClient, float], object]
+@pytest.mark.parametrize(
+    ("asked", "error", "sentence"),
+    [
+        ({"stream": "nowhere"}, UnknownStream, "there is no stream 'nowhere': create it"),
+        ({"domains": ["bla"]}, UnknownDomain, "no domain 'bla'; it declares default"),
+        ({"transport": Faults(*REFUSED)}, NotAllowed, "403 Forbidden: no such door"),
+    ],
+    ids=["stream", "domain", "token"],
+)
+def test_waiting_for_what_only_another_party_can_change_ends_at_once(  # noqa: PLR0913, PLR0917 - a table
+    served: Served,
+    stream: str,
+    wait: Callable[[ReaderClient, float], object],
+    asked: dict[str, Any],
+    error: type[Exception],
+    sentence: str,
 ) -> None:
-    """No waiting call waits for what only another party can create."""
+    """By the controller's own reason, which names the domains that the stream declares."""
     with (
-        ReaderClient(served.url, "nowhere") as client,
-        pytest.raises(UnknownStream, match="there is no stream 'nowhere': create it"),
-    ):
-        wait(client, PATIENCE_S)
-
-
-@waiting
-def test_waiting_for_an_unknown_domain_ends_at_once(
-    served: Served, stream: str, wait: Callable[[ReaderClient, float], object]
-) -> None:
-    """The error names those that the stream declares."""
-    with (
-        ReaderClient(served.url, stream, domains=["bla"]) as client,
-        pytest.raises(UnknownDomain, match="no domain 'bla'; it declares default"),
-    ):
-        wait(client, PATIENCE_S)
-
-
-@waiting
-def test_waiting_with_a_refused_token_ends_at_once(
-    served: Served, stream: str, wait: Callable[[ReaderClient, float], object]
-) -> None:
-    """The controller's own reason is raised."""
-    network = Faults()
-    network.planned = ["refused"] * 1000
-    with (
-        ReaderClient(served.url, stream, transport=network) as client,
-        pytest.raises(NotAllowed, match="403 Forbidden: no such door"),
+        ReaderClient(served.url, **{"stream": stream} | asked) as client,
+        pytest.raises(error, match=sentence),
     ):
         wait(client, PATIENCE_S)
 

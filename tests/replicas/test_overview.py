@@ -9,8 +9,6 @@ import pytest
 from controller.store.port import StreamRecord, Transaction
 from noted_time import Note
 from tests.replicas.played import HERE, OTHER, THERE, Played, played, settings, stream_of
-from tests.replicas.served import make, note
-from tests.replicas.served import stream_of as stream_at
 from tests.support.calls import HTTP
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
@@ -111,22 +109,6 @@ def row_of(replica: ServeProcess, stream: str) -> dict[str, Any] | None:
     """Return a stream's row by a served replica, as its owner answers; `None` if it does not."""
     answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/overview")
     return dict(answer.json()) if answer.is_success else None
-
-
-@pytest.mark.acceptance
-def test_whichever_replica_is_asked_shows_all_streams(
-    a: ServeProcess, b: ServeProcess, name: str
-) -> None:
-    """With the holder of each, as its owner answers."""
-    other = stream_at(b, "other")
-    make(b, other)
-    note(b, other, None, "slow")
-    shown = [
-        {each: (row_of(replica, each) or {})["domains"][0]["held_by"] for each in (name, other)}
-        for replica in (a, b)
-    ]
-
-    assert shown == [{name: "w", other: "slow"}] * 2
 
 
 @pytest.mark.acceptance

@@ -19,7 +19,6 @@ from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 from tests.support.waiting import PATIENCE_S, wait_until
-from writer_client import WriterClient
 
 EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 
@@ -204,20 +203,3 @@ def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
 
     found = PASSWORD in a.text() + b.text()
     assert (lowers(b, name), status(b, "/readyz"), found) == ([(1, 5), (2, 9)], 200, False)
-
-
-@pytest.mark.acceptance
-def test_a_client_continues_with_the_remaining_replica(
-    a: ServeProcess, b: ServeProcess, name: str
-) -> None:
-    """With both URLs a writer loses nothing that it noted before, during and after a takeover."""
-    with WriterClient(f"{a.url},{b.url}", name, "other") as client:
-        client.note_time(6, {0: 60})
-        client.flush()
-        a.process.kill()
-        client.note_time(7, {0: 70})
-        client.flush(timeout=PATIENCE_S)
-
-        rows = HTTP.get(f"{b.url}/v1/streams/{name}/writers").json()["writers"]
-        heard = {row["writer"]: (row["times"], row["position"]) for row in rows}
-        assert heard["other"] == ({"default": 7}, {"0": 70})

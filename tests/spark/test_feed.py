@@ -97,16 +97,6 @@ def test_scale_events_are_known_with_the_marks_that_follow_them(
     assert found == [{0: 2}, {}]
 
 
-def test_a_stream_made_again_is_followed_from_its_first_mark(
-    followed: Followed, controller: Served
-) -> None:
-    """Though the feed had asked for marks after the second."""
-    followed.seqs()
-    controller.stream("flights").note("w", 5, {0: 1})
-
-    assert eventually(followed.seqs, [("a", 1), ("a", 2), ("b", 1)])
-
-
 def test_a_feed_that_is_ahead_of_its_stream_continues_from_the_last_mark(
     controller: Served, caplog: pytest.LogCaptureFixture
 ) -> None:

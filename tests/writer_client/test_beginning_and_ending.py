@@ -220,11 +220,14 @@ def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
 # The laws of fencing, of the real outboxes and the real aggregator over a bad network
 
 
-@given(steps)
+@given(steps | restoring)
 def test_a_session_that_lost_a_name_has_no_note_accepted_again(
     played: list[tuple[str, int]],
 ) -> None:
-    """Whatever answers were lost, requests delayed, and clocks ahead."""
+    """Whatever answers were lost, requests delayed, clocks ahead, and backups restored.
+
+    Whoever takes the name over once more names all from which it was taken before.
+    """
     assert Successors().play(played).returned() == []
 
 
@@ -238,14 +241,6 @@ def test_no_row_is_below_a_lower_and_beyond_its_cut(played: list[tuple[str, int]
 def test_an_upper_that_is_a_bound_is_one(played: list[tuple[str, int]]) -> None:
     """The younger process declares the largest time of what the older one wrote."""
     assert Successors().play(played).beyond() == []
-
-
-@given(restoring)
-def test_a_session_that_lost_a_name_since_a_restore_has_no_note_accepted_again(
-    played: list[tuple[str, int]],
-) -> None:
-    """Whoever takes the name over once more names all from which it was taken before."""
-    assert Successors().play(played).returned() == []
 
 
 RESTORED = [

@@ -1,13 +1,11 @@
 """Requests that are forwarded as they are, and at which URL others call a replica."""
 
 import asyncio
-from dataclasses import replace
 
 import httpx
 import pytest
 
 from controller.api.sockets.server import to_call
-from controller.store.port import LEASE_MS
 from noted_time import Rejected
 from tests.replicas.played import ELSEWHERE, HERE, OTHER, THERE, Played
 
@@ -174,14 +172,3 @@ def test_a_password_in_what_is_advertised_is_not_repeated() -> None:
 
     message = "--advertise must not contain a user or password: leave out the part before the @"
     assert str(refused.value) == message
-
-
-async def test_a_controller_that_was_paused_reads_nothing_from_memory(this: Played) -> None:
-    """Its leases may be over: the request waits for its next turn, and goes to the new owner."""
-    was, clocks = this.store.leases, this.controller._clocks
-    this.store.leases = replace(was, mine=was.mine - {0}, others={**was.others, 0: OTHER})
-    steady_ms = clocks.steady_ms
-    clocks.steady_ms = lambda: steady_ms() + LEASE_MS
-    await this.client.get(f"/v1/streams/{HERE}/marks")
-
-    assert [each.url.path for each in this.owner.asked] == [f"/v1/streams/{HERE}/marks"]
