@@ -2,8 +2,8 @@
 
 import json
 import random
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -11,6 +11,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from examples.trials.kafka import Broker, Record
 from noted_time import NotObservable, Rejected, Unreachable
+from noted_time.kafka.groups import GroupOffsets
 from noted_time.kafka.topic import Topic, TopicLook
 from tests.kafka.test_looks import Busy
 from tests.support.kafka_judge import judged
@@ -138,37 +139,6 @@ def test_stamps_below_what_was_noted_are_counted_and_named(
     assert (times.late, reported) == (2, 2)
     assert f"Kafka topic '{topic}': 2 records have stamps below" in caplog.text
     assert "2013-01-01T10:00:00Z, of partition 1, offset 1" in caplog.text
-
-
-def test_records_that_wait_for_replicas_are_waited_for(
-    broker: Broker, served: Served, tmp_path: Path
-) -> None:
-    """They are not seen for as long as too few replicas are in sync, and stamped before."""
-    name = "replicated"
-    with Broker(tmp_path, beside=broker) as second:
-        two = {**STAMPED, "min.insync.replicas": 2}
-        broker.create(name, settings=two, replicas=[[1, 2]])
-        served.make(name)
-        now = [unix_ms()]
-        with WriterClient(served.url, name, "observer") as client:
-            times = KafkaBrokerTimes(broker.config, name, skew_ms=SKEW, clock=lambda: now[0])
-            noter = observer(client, times)
-            noter.look()
-            before = client.flush().lower
-            second.kill()
-            wait_until(lambda: times._topic.look().in_sync == {0: 1})
-            producer = Producer({**broker.config, "acks": 1})
-            producer.produce(name, "alone")
-            producer.flush(60)
-            now[0] += 3_600_000
-            noter.look()
-            assert client.flush().lower == before
-            second.start()
-            look_until(noter, now[0] - 100_000)
-        verdict = judged(broker, name, controller=served)
-        broker.delete(name)
-
-    assert (verdict.records, verdict.violations) == (1, ())
 
 
 # Time by the resolved records of a changefeed in a real topic
@@ -319,6 +289,27 @@ def test_offsets_are_found_by_time_above_what_was_deleted(broker: Broker) -> Non
     assert topic.largest_times() == {0: 4000}
 
 
+def test_a_topic_that_may_not_be_described_is_refused(broker: Broker) -> None:
+    """With the right that is missing, and not as a topic that is not there."""
+    broker.create("hidden", 1)
+    broker.hide("hidden")
+
+    with pytest.raises(Rejected, match="topic 'hidden': grant it the operation DESCRIBE"):
+        Topic(broker.config, "hidden").look()
+
+
+# What becomes of looks while another broker is away; no test follows that needs just one
+
+
+@pytest.fixture(scope="module")
+def second(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Return a second broker, which a test that kills it starts again."""
+    broker.create("led")
+    broker.commit("led", "led", {0: 0})  # so that what all groups commit is on the first broker
+    with Broker(tmp_path_factory.mktemp("second"), beside=broker) as running:
+        yield running
+
+
 def asking(node: int, broker: Broker, name: str) -> Topic:
     """Return a topic whose client has that node for the controller; KRaft names any to each."""
     looking = iter(lambda: Topic(broker.config, name), None)
@@ -337,32 +328,54 @@ def looked(topic: Topic) -> TopicLook | None:
 
 
 def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
-    broker: Broker, tmp_path: Path
+    broker: Broker, second: Broker
 ) -> None:
     """Also for a client that had that broker for the controller; with it the end is back.
 
-    An observer's look fails as a whole.
+    An observer's look fails as a whole, as does what asks up to when a group has read.
     """
-    with Broker(tmp_path, beside=broker) as second:
-        broker.create("led", leaders=(1, 2))
-        broker.send("led", [(0, "a", 1000), (1, "b", 1000)])
-        topic = asking(2, broker, "led")
-        topic_id = topic.look().id
-        second.kill()
-        wait_until(lambda: looked(topic) == TopicLook(topic_id, {0: 1}, frozenset({1})))
+    broker.create("led", leaders=(1, 2))
+    broker.send("led", [(0, "a", 1000), (1, "b", 1000)])
+    broker.commit("led", "led", {0: 1, 1: 1})
+    topic = asking(2, broker, "led")
+    topic_id = topic.look().id
+    second.kill()
+    wait_until(lambda: looked(topic) == TopicLook(topic_id, {0: 1}, frozenset({1})))
+    for call in (KafkaTimes(broker.config, "led"), GroupOffsets(broker.config, "led", "led")):
         with pytest.raises(
             Unreachable, match=r"Kafka topic 'led' has no leader for partitions \[1\]"
         ):
-            KafkaTimes(broker.config, "led")()
-        second.start()
-        wait_until(lambda: looked(topic) == TopicLook(topic_id, {0: 1, 1: 1}))
+            call()
+    second.start()
+    wait_until(lambda: looked(topic) == TopicLook(topic_id, {0: 1, 1: 1}))
     broker.delete("led")
 
 
-def test_a_topic_that_may_not_be_described_is_refused(broker: Broker) -> None:
-    """With the right that is missing, and not as a topic that is not there."""
-    broker.create("hidden", 1)
-    broker.hide("hidden")
+def test_records_that_wait_for_replicas_are_waited_for(
+    broker: Broker, second: Broker, served: Served
+) -> None:
+    """They are not seen for as long as too few replicas are in sync, and stamped before."""
+    name = "replicated"
+    two = {**STAMPED, "min.insync.replicas": 2}
+    broker.create(name, settings=two, replicas=[[1, 2]])
+    served.make(name)
+    now = [unix_ms()]
+    with WriterClient(served.url, name, "observer") as client:
+        times = KafkaBrokerTimes(broker.config, name, skew_ms=SKEW, clock=lambda: now[0])
+        noter = observer(client, times)
+        noter.look()
+        before = client.flush().lower
+        second.kill()
+        wait_until(lambda: times._topic.look().in_sync == {0: 1})
+        producer = Producer({**broker.config, "acks": 1})
+        producer.produce(name, "alone")
+        producer.flush(60)
+        now[0] += 3_600_000
+        noter.look()
+        assert client.flush().lower == before
+        second.start()
+        look_until(noter, now[0] - 100_000)
+    verdict = judged(broker, name, controller=served)
+    broker.delete(name)
 
-    with pytest.raises(Rejected, match="topic 'hidden': grant it the operation DESCRIBE"):
-        Topic(broker.config, "hidden").look()
+    assert (verdict.records, verdict.violations) == (1, ())

@@ -28,7 +28,7 @@ from reader_client import committed_position, complete_to
 from tests.cli.conftest import Commands
 from tests.support.processes import environment
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, eventually, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000
@@ -227,28 +227,6 @@ def test_a_group_that_may_not_be_described_is_refused(
 
     assert (found.status, found.out) == (1, "")
     assert f"group '{topic}': grant it the operation DESCRIBE on the group" in found.err
-
-
-def test_a_leader_that_is_away_is_named(
-    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
-) -> None:
-    """It may come back, so the status is not that of a refusal; then there is an answer."""
-    words = ("complete-to", topic, "--kafka", broker.address, "--group", topic)
-    broker.send(topic, [(0, "a", TEN)])
-    broker.commit(topic, topic, {0: 1})
-    with Broker(tmp_path, beside=broker) as second:
-        broker.create(topic, leaders=(1, 2))
-        broker.send(topic, [(p, "a", TEN) for p in range(2)])
-        note(broker, served, topic, TEN, {0: 1, 1: 1})
-        broker.commit(topic, topic, {0: 1, 1: 1})
-        says = f"noted-time: Kafka topic '{topic}' has no leader for partitions [1]\n"
-        second.kill()
-        named = eventually(lambda: run(*words), (69, "", says))  # at first it may be all of them
-        second.start()
-        back = eventually(lambda: run(*words).status, 0)
-    broker.delete(topic)
-
-    assert (named, back) == (True, True)
 
 
 def shares(broker: Broker, topic: str) -> list[int]:
