@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from controller.store.port import StreamRecord, Transaction
@@ -23,7 +24,7 @@ class Moment(NamedTuple):
 
 @dataclass
 class Stream:
-    """What is committed of a stream."""
+    """What is committed of a stream, and the least timeout that was in force during a batch."""
 
     record: StreamRecord
     members: dict[str, MemberRecord] = field(default_factory=dict)
@@ -33,6 +34,7 @@ class Stream:
     succession: Succession = field(default_factory=Succession)
     latest: int = 0
     last: Mark | None = None
+    timeout_ms: float = inf
 
     def overtaken(self, writer: str, time: float) -> int | None:
         """Return when another first noted a later time, or a mark reached this one."""
@@ -64,8 +66,12 @@ class Laws:
 
     def committed(self, batch: Transaction, now_s: float) -> None:
         """Judge a batch by what was committed before it, and by what was sent."""
+        for stream in self.streams.values():
+            stream.timeout_ms = stream.record.settings.writer_timeout_ms
         for record in batch.streams:
-            self.streams.setdefault(record.id, Stream(record)).record = record
+            stream = self.streams.setdefault(record.id, Stream(record))
+            stream.record = record
+            stream.timeout_ms = min(stream.timeout_ms, record.settings.writer_timeout_ms)
         for bucket, ms in batch.clocks.items():
             was_ms = self._clocks.get(bucket, 0)
             holds = was_ms <= ms <= now_s * 1000 + 1
@@ -136,8 +142,8 @@ class Laws:
         if after.times and len(stream.record.settings.domains) == 1:
             overtaken = stream.overtaken(after.writer, _time(after))
             since = max(since, after.since if overtaken is None else overtaken)
-        silent, timeout_ms = after.since - since, stream.record.settings.writer_timeout_ms
-        self.law("patience", silent >= timeout_ms, stream.record.name, after, silent)
+        silent = after.since - since
+        self.law("patience", silent >= stream.timeout_ms, stream.record.name, after, silent)
 
     def _mark(self, stream: Stream, before: Mapping[str, MemberRecord], mark: Mark) -> None:
         """Judge a mark by the members before and after its batch."""
