@@ -68,7 +68,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     if time is None and state == "live" and not join:
         raise typer.BadParameter("give a TIME, or --join, or --state idle or finished")
     noted = None if time is None else time_of(time, up=False)
-    reached = {int(segment): offset for segment, offset in offsets(position, "=").items()}
+    reached = {int(segment): offset for segment, offset in offsets(position).items()}
     said = Note(writer, noted, reached, domain=domain, state=state, timeout_ms=timeout or UNCHANGED)
     try:
         if not join:

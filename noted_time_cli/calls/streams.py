@@ -241,7 +241,7 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time seal flights --comment "the season is over"
     """
-    times = {domain: time_of(time) for domain, time in pairs(final_time, "=")}
+    times = {domain: time_of(time) for domain, time in pairs(final_time, "DOMAIN=TIME")}
     body = {"cut": offsets(cut), "final_times": times}
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}

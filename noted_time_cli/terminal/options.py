@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from string import ascii_uppercase
 from typing import Annotated, Any
 
 import typer
@@ -69,22 +70,24 @@ DomainOption = Annotated[
 
 
 def pairs(
-    given: list[str], separator: str, is_legal: Callable[[str], bool] = bool
+    given: list[str], form: str, is_legal: Callable[[str], bool] = bool
 ) -> list[tuple[str, str]]:
-    """Return (name, value) of each; `is_legal` judges the value."""
+    """Return (name, value) of each, written like `form`; `is_legal` judges the value."""
+    separator = form.strip(ascii_uppercase)
     found_pairs = []
     for each in given:
         name, found, value = each.partition(separator)
         if not (name and found and is_legal(value)):
-            raise typer.BadParameter(f"{each[:40]!r} is not of the form NAME{separator}VALUE")
+            raise typer.BadParameter(f"{each[:40]!r} is not of the form {form}")
         found_pairs.append((name, value))
     return found_pairs
 
 
-def offsets(given: list[str], separator: str = ":") -> dict[str, int]:
-    """Return a position given by its segments.
+def offsets(given: list[str]) -> dict[str, int]:
+    """Return a position given by its segments, as positions are printed or with `=`.
 
-    >>> offsets(["0:20", "3:7"])
+    >>> offsets(["0:20", "3=7"])
     {'0': 20, '3': 7}
     """
-    return {segment: int(offset) for segment, offset in pairs(given, separator, str.isdecimal)}
+    written = pairs([each.replace("=", ":") for each in given], "SEGMENT:OFFSET", str.isdecimal)
+    return {segment: int(offset) for segment, offset in written}

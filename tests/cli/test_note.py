@@ -75,7 +75,7 @@ def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, strea
         ),
         ((AT_TEN, "--position", "0=7"), (1, "it was at {0: 9} before, and a position may not go")),
         (("ten",), (2, "'ten' is not a time")),
-        ((AT_TEN, "--position", "0:9"), (2, "'0:9' is not of the form NAME=VALUE")),
+        ((AT_TEN, "--position", "9"), (2, "'9' is not of the form SEGMENT:OFFSET")),
         ((AT_TEN, "--domain", "ship"), (1, "the stream declares default")),
         (("--state", "gone"), (2, "'gone' is not one of 'live', 'idle'")),
     ],
