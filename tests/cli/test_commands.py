@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from uuid import uuid4
 
 import pytest
@@ -87,6 +88,28 @@ def all_commands() -> dict[str, TyperCommand]:
 
 
 COMMANDS = all_commands()
+
+
+def test_the_module_controller_serves_when_no_command_is_named() -> None:
+    """Its options are those of `noted-time serve`; `--version` and commands are what they were."""
+    asked = (("--port", "x"), ("--version",), ("stream", "--nope"))
+    said = [
+        subprocess.run(
+            [sys.executable, "-m", "controller", *words],
+            env=environment(),
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        for words in asked
+    ]
+
+    first = [f"{each.stdout}{each.stderr}".split(" [")[0].splitlines()[0] for each in said]
+    assert first == [
+        "Usage: noted-time serve",
+        f"noted-time {version('noted-time')}",
+        "Usage: noted-time stream",
+    ]
 
 
 def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
