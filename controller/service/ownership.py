@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,8 @@ from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.polls import LongPollNotifier
 from controller.store.port import LEASE_MS, Change, Leases, Store, Transaction
+from noted_time import Mark, StreamCut
+from noted_time.reading import MarkHistory
 
 if TYPE_CHECKING:
     InThread = Callable[..., Coroutine[Any, Any, Any]]
@@ -83,7 +86,7 @@ class Ownership:
         self._turned_at = self._silent_since = 0
         self._some_are_free = self._is_urgent = True
         self._is_to_leave = self._left = False
-        self._held: dict[str, dict[str, int]] = {}
+        self._held: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
         """Whether to take a turn; never if only this process writes to the database."""
@@ -111,9 +114,8 @@ class Ownership:
     def remember(self, streams: Iterable[StreamState]) -> None:
         """Remember the last marks of streams that are not in memory any more."""
         for stream in streams:
-            lasts = {domain: history.last_seq for domain, history in stream.histories.items()}
-            # a domain without marks may be one whose declaration was not committed
-            self._held[stream.id] = {domain: seq for domain, seq in lasts.items() if seq}
+            lasts = {domain: history.last for domain, history in stream.histories.items()}
+            self._held[stream.id] = {d: _brief(mark) for d, mark in lasts.items() if mark}
 
     def leave(self) -> None:
         """Release all buckets at the next turn, which is due now, and acquire none again."""
@@ -185,11 +187,11 @@ class Ownership:
         streams: list[StreamState] = await self._in_thread(
             load, self._store, buckets, owned.buckets
         )
-        await self._report_lost_marks(streams)
         clocks = await self._in_thread(self._store.clocks)
         for stream in streams:  # what is stored with it may be later than its clock, which is
             bucket = bucket_of(stream.record.name, owned.buckets)  # stored once a second only
             clocks[bucket] = max(clocks[bucket], stream.latest_ms)
+        await self._report_lost_marks(streams)  # last, as it forgets what was held
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
         owned.add_buckets(ahead, streams)
@@ -201,13 +203,13 @@ class Ownership:
         """Report the streams whose last marks were shown and are not in the database any more.
 
         It is a restored copy, or a standby that lacks the last commits: the next marks get seqs
-        that readers know with other content.
+        that readers know with other content, or another controller has appended them already.
         """
         at, changes = self._clocks.read().wall, []
         known = [(each, self._held.get(each.id, {})) for each in streams]
         for stream, lasts in known:
-            for domain, held in lasts.items():
-                found = stream.histories[domain].last_seq
+            for domain, last in lasts.items():
+                held, found = last.seq, self._last_kept(stream, domain, last)
                 if found < held:
                     stream.lost_marks += held - found
                     was, now = ({"domain": domain, "seq": seq} for seq in (held, found))
@@ -219,8 +221,22 @@ class Ownership:
         for stream, _ in known:
             self._held.pop(stream.id, None)
 
+    @staticmethod
+    def _last_kept(stream: StreamState, domain: str, held: Mark) -> int:
+        """Return the last seq up to the one that was held whose mark is not known to be lost."""
+        history = stream.histories.get(domain, MarkHistory())  # the domain itself may be lost
+        if history.last_seq < held.seq:
+            return history.last_seq
+        is_kept = held.seq >= history.first_seq
+        return held.seq - (is_kept and _brief(history.mark(held.seq)) != held)
+
     def _set(self, leases: Leases) -> None:
         if leases != self.leases:
             self.leases, self._some_are_free = leases, bool(leases.free)
             self._changed.set()
             self._changed = asyncio.Event()
+
+
+def _brief(mark: Mark) -> Mark:
+    """Return what tells a mark from another of its seq, without the cut, which may be large."""
+    return replace(mark, cut=StreamCut({}))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.support.controllers import (
     serving,
     until,
 )
+from tests.support.scrapes import scraped
 from tests.support.stored import stream
 
 
@@ -363,3 +365,35 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
         async with asyncio.timeout(5):
             found = await poll
         assert [mark.lower for mark in found.history.following(0)] == [5]
+
+
+async def test_lost_marks_are_reported_once_their_stream_is_loaded(
+    memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that fails forgets nothing of what was held, also of a domain that is lost itself."""
+    failures, clocks = [StoreUnavailable("no")], memory.clocks
+
+    def fail_once() -> dict[int, int]:
+        if failures:
+            raise failures.pop()
+        return clocks()
+
+    async with serving(memory) as controller:
+        await deliver(controller, Note("a", 1))
+        before = deepcopy(memory._streams)
+        await controller.put_stream("s", {"domains": ("default", "ship")})
+        await deliver(controller, Note("a", 2), Note("a", 2, domain="ship"))
+        memory._streams = before
+        memory.watch.failures.append(StoreUnavailable("no"))
+        monkeypatch.setattr(memory, "clocks", fail_once)
+        with pytest.raises(StoreUnavailable):
+            await deliver(controller, Note("a", 3))
+        await until(lambda: controller._committer.ready)
+        changes = await controller.views.changes("s", before=None, limit=2)
+        lost = scraped(controller, "noted_time_lost_marks_total")
+
+    assert [(each.was, each.became) for _, each in changes] == [
+        ({"domain": "ship", "seq": 1}, {"domain": "ship", "seq": 0}),
+        ({"domain": "default", "seq": 2}, {"domain": "default", "seq": 1}),
+    ]
+    assert (failures, lost) == ([], {("s",): 2.0})

@@ -75,10 +75,8 @@ def _count_all(clock: ServiceClock, elapsed_ms: int) -> int:
     return clock.now
 
 
-def _remember_all(ownership: Ownership, streams: Iterable[StreamState]) -> None:
-    for stream in streams:
-        lasts = {domain: history.last_seq for domain, history in stream.histories.items()}
-        ownership._held[stream.id] = lasts
+def _compare_seqs(stream: StreamState, domain: str, held: Mark) -> int:
+    return min(stream.histories[domain].last_seq, held.seq)
 
 
 def _restore_unnamed(domain: Domain, track: Track, record: MemberRecord) -> None:
@@ -109,10 +107,10 @@ FIXES: Mapping[str, Reverted] = {
     "streams that wait for their interval go with their bucket": Reverted(
         OwnedStreams, "shows", lambda *_: True, 7
     ),
-    "a domain that was not committed stops no stream": Reverted(
-        Ownership, "remember", _remember_all, 54
-    ),
     "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 22),
+    "marks whose seqs were given again are reported": Reverted(
+        Ownership, "_last_kept", staticmethod(_compare_seqs), 7
+    ),
     "a controller whose leases may be over reads nothing from memory": Reverted(
         Ownership, "is_sure", property(lambda _: True), 681
     ),

@@ -19,7 +19,7 @@ from controller.service import maintenance
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable, Transaction
-from noted_time import Accepted, ScaleEvent, SealRequest
+from noted_time import Accepted, Mark, ScaleEvent, SealRequest
 from noted_time.client import mark_to_wire
 from noted_time.values import Note, NotedTimeError, NotLive, State, UnknownWriter
 from tests.simulation.doors import Door, Peers
@@ -367,10 +367,10 @@ class Schedule:
             else:
                 self._end_session(name)
 
-    def _lose_commits(self, begun: int) -> dict[str, dict[str, int]]:
-        """Lose the last commits; returns the last seqs of the streams that each controller had."""
+    def _lose_commits(self, begun: int) -> dict[str, dict[str, Mark | None]]:
+        """Lose the last commits; returns the last marks of the streams that each controller had."""
         had = {
-            name: {each.id: each.histories[DOMAIN].last_seq for each in c._committer.streams}
+            name: {each.id: each.histories[DOMAIN].last for each in c._committer.streams}
             for name, c in self.controllers.items()
         }
         commits = len(self.database.log)
@@ -455,20 +455,19 @@ class Schedule:
             lower = each.last.lower if each.last else None
             self.laws.law("progress", lower == time, each.record.name, lower, time)
 
-    def _judge_report(self, name: str, held: dict[str, int]) -> None:
-        """Whether a controller that loads a stream with fewer marks than it had reports that."""
+    def _judge_report(self, name: str, had: dict[str, Mark | None]) -> None:
+        """Whether a controller that loads a stream without the last mark it had reports that."""
         for stream in self.laws.streams.values():
+            key, held = stream.record.id, had.get(stream.record.id)
             at = self._stores[name].acquired.get(bucket_of(stream.record.name, BUCKETS))
-            if at is None:
+            if at is None or held is None:
                 continue
-            key, marks = (
-                stream.record.id,
-                (m for each in self.database.log[:at] for m in each.marks),
-            )
-            seqs = [m.mark.seq for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)]
-            if max(seqs, default=0) < held.get(key, 0):
+            marks = (m for each in self.database.log[:at] for m in each.marks)
+            found = {m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)}
+            if held.written_at not in found:
                 changes = self.database.kept.changes(key, before=None, limit=1000)
-                told = any(each.action == "went_back" for _, each in changes)
+                lost = [c.was["seq"] for _, c in changes if c.action == "went_back" and c.was]
+                told = max(lost, default=0) >= held.seq
                 self.laws.law("lost", told, stream.record.name, name)
 
 
