@@ -249,7 +249,7 @@ def test_a_segment_that_is_not_open_is_named(tmp_path: Path) -> None:
     """With several segments, each append names its own."""
     log = writer(tmp_path, segments=[0, 1])
 
-    with pytest.raises(Rejected, match="segment None is not among those opened: 0, 1"):
+    with pytest.raises(Rejected, match="segment None is not open: give `segment` as one of 0, 1"):
         log.append([{"time": 1}])
 
 

@@ -194,7 +194,7 @@ class SegmentLogWriter:
             return next(iter(self._files.values()))
         if segment is None or segment not in self._files:
             opened = ", ".join(map(str, self._files))
-            raise Rejected(f"segment {segment} is not among those opened: {opened}")
+            raise Rejected(f"segment {segment} is not open: give `segment` as one of {opened}")
         return self._files[segment]
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:
