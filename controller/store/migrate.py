@@ -143,7 +143,7 @@ def _connected(engine: Engine) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except (SQLAlchemyError, UnicodeDecodeError) as error:
-        raise unavailable(error, f"{engine.url}") from error
+        raise unavailable(error, engine, f"{engine.url}") from error
     finally:
         engine.dispose()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,6 +59,7 @@ ROWS_AT_A_TIME = 1000
 
 _OF_CONTENT = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
 _CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
+_OF_SCHEMA = re.compile(r"no such column|no such table: (?!compatible)|unsupported file format")
 
 
 class SqlReading:
@@ -185,15 +187,17 @@ class SqlReading:
         except (self._driver.IntegrityError, IntegrityError) as error:
             raise Conflict(f"the batch contradicts what is stored: {error}") from error
         except (self._driver.Error, SQLAlchemyError, UnicodeDecodeError) as error:
-            raise unavailable(error) from error
+            raise unavailable(error, self._reading) from error
 
 
-def unavailable(error: Exception, what: str = "the database did not answer") -> StoreUnavailable:
+def unavailable(
+    error: Exception, engine: Engine, what: str = "the database did not answer"
+) -> StoreUnavailable:
     """Return what the error of a driver means; of a text that is no UTF-8 it has no code."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    if type(cause) in _OF_CONTENT and code & 0xFF in _CODES:
-        return StoreDamaged("the database", cause)
+    if type(cause) in _OF_CONTENT and (code & 0xFF in _CODES or _OF_SCHEMA.match(str(cause))):
+        return StoreDamaged(str(engine.url.database), cause)
     return StoreUnavailable(f"{what}: {cause}")
 
 

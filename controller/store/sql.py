@@ -84,9 +84,11 @@ class SqlStore(SqlReading):
     """A `Store`, but for its leases, over two engines of one database.
 
     `writing` begins its transactions as a writer. `placeholder` is the driver's for a parameter.
+    `seals`: rows are written with their seals, as the database has no checksums of its own.
     """
 
     placeholder = "?"
+    seals = False
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         super().__init__(reading)
@@ -153,9 +155,8 @@ class SqlStore(SqlReading):
             cursor.executemany(statement.replace("?", self.placeholder), parameters)
 
     def _sealed(self, found: Iterable[rows.Values], at: int = rows.RECORD) -> list[rows.Values]:
-        """Return the rows as they are written: PostgreSQL has checksums of its own."""
-        del at
-        return list(found)
+        """Return the rows as they are written."""
+        return rows.sealed(found, at) if self.seals else list(found)
 
     def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
         """Write the rows of members, which are in the order of the table's key.

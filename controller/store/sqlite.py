@@ -11,7 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    TextClause,
+    create_engine,
+    event,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from controller.store import rows
@@ -23,6 +33,7 @@ from controller.store.port import (
     StoreUnavailable,
     Transaction,
 )
+from controller.store.schema import stream
 from controller.store.sql import SqlStore, check_revision
 from noted_time import Rejected
 
@@ -100,6 +111,8 @@ class SingleNodeLeases:
 class SqliteStore(SingleNodeLeases, SqlStore):
     """A `Store` in one SQLite file, which `migrate` has made."""
 
+    seals = True
+
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
         """Open the file; raises `StoreUnavailable` if it is not there."""
         self._files = DatabaseFiles(file_of(url_or_path))
@@ -109,15 +122,28 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         super().__init__(reading, writing(reading))
 
     def check(self) -> None:
-        """Raise `StoreDamaged` if the file's structure is, or rows are under other keys.
+        """Raise `StoreDamaged` as `_look_through`; a large file is not checked."""
+        if self._files.file.stat().st_size <= CHECKED_BYTES:
+            self._look_through(_CHECKS)
 
-        A seal does not show that a row is not found. A large file is not checked.
+    def damage(self) -> str | None:
+        """Look through the whole file, however large it is, beside commits."""
+        try:
+            self._look_through([_WHOLE_CHECK])
+        except StoreDamaged as damaged:
+            return str(damaged)
+        return None
+
+    def _look_through(self, checks: Iterable[TextClause]) -> None:
+        """Raise `StoreDamaged` if SQLite's checks find something, or rows are under other keys.
+
+        A seal does not show that a row is not found. All is asked of one moment.
         """
-        if self._files.file.stat().st_size > CHECKED_BYTES:
-            return
-        domains = {each.id: {None, *each.settings.domains} for each in self.streams()}
-        found = [why for each in _CHECKS for (why,) in self._rows(each) if why != "ok"]
-        groups = self._rows(_GROUPS)
+        with self._border(), self._reading.connect() as connection:
+            found = [why for each in checks for (why,) in connection.execute(each) if why != "ok"]
+            streams = map(rows.STREAMS.value, connection.execute(select(stream)))
+            domains = {each.id: {None, *each.settings.domains} for each in streams}
+            groups = connection.execute(_GROUPS).fetchall()
         many = Counter(tuple(group) for *group, _ in groups)
         for table, stream_id, domain, is_complete in groups:
             is_one = is_complete and many[table, stream_id, domain] == 1
@@ -125,11 +151,6 @@ class SqliteStore(SingleNodeLeases, SqlStore):
                 found.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
         if found:
             raise StoreDamaged(str(self._files.file), found[0])
-
-    def damage(self) -> str | None:
-        """Look through the whole file, however large it is, beside commits."""
-        found = next((why for (why,) in self._rows(_WHOLE_CHECK) if why != "ok"), None)
-        return found and str(StoreDamaged(str(self._files.file), found))
 
     def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
@@ -162,10 +183,6 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             remedy = SAVED if self._files.is_log_gone and self._save() else MAYBE_LOST
             self._lost = StoreLost(f"{lost}: {remedy}")
             raise self._lost from None
-
-    def _sealed(self, found: Iterable[rows.Values], at: int = rows.RECORD) -> list[rows.Values]:
-        """Return the rows with their seals: SQLite has no checksums."""
-        return rows.sealed(found, at)
 
     def _save(self) -> bool:
         """Copy what only the open log still has into the database file; returns whether it did."""
