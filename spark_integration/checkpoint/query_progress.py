@@ -155,9 +155,7 @@ def _watermark_ms(metadata: Json) -> int | None:
 
 
 def _not_ours(checkpoint: str, reason: str) -> Rejected:
-    return Rejected(
-        f"checkpoint_location={checkpoint!r} is not this query's checkpoint: it {reason}"
-    )
+    return Rejected(f"{checkpoint!r} is not the checkpoint of the query: it {reason}")
 
 
 def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
