@@ -14,9 +14,11 @@ PROGRAM = """
 import json, sys
 from datetime import datetime, timedelta, timezone
 import pendulum
+from noted_time_airflow import sensor as module
 from noted_time_airflow.sensor import NotedTimeSensor
 
 def tried(given):
+    module.AIRFLOW = tuple(given.pop("airflow", (3, 3)))
     try:
         sensor = NotedTimeSensor(task_id="complete", **given)
         wanted = sensor._wanted()
@@ -57,6 +59,11 @@ GIVEN: list[tuple[dict[str, object], object]] = [
         {"stream": "s", "missing": "ignore"},
         "ValueError: missing='ignore' is none of fail, wait, warn, accept",
     ),
+    (
+        {"stream": "s", "partition_key": "ten", "airflow": [3, 2]},
+        "ValueError: partition_key takes Airflow 3.3 or newer: upgrade it, or leave it out",
+    ),
+    ({"stream": "s", "complete_to": TEN, "partition_key": "ten"}, ALL),
     (
         {"stream": "s", "require": "lima"},
         "ValueError: require is \"all\" or a list of writers: require=['lima']",

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, get_args
 
+from airflow import __version__
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
     AirflowNotFoundException,
@@ -28,6 +29,8 @@ from noted_time_airflow.trigger import NotedTimeTrigger
 from noted_time_airflow.waiting import Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import FAILURES, judged, looked_at_table, offsets_of
 from reader_client.asking.reached import answering
+
+AIRFLOW = tuple(map(int, __version__.split(".")[:2]))
 
 AFTER_TIMEOUT_S = 60
 """How much longer Airflow waits for the trigger, which says itself why time is up."""
@@ -98,6 +101,10 @@ class NotedTimeSensor(BaseSensorOperator):
             raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(WhileMissing))}")
         if isinstance(require, str) and require != "all":
             raise ValueError(f'require is "all" or a list of writers: require=[{require!r}]')
+        if partition_key is not None and AIRFLOW < (3, 3):
+            raise ValueError(
+                "partition_key takes Airflow 3.3 or newer: upgrade it, or leave it out"
+            )
         self.stream = stream
         self.table = table
         self.complete_to = complete_to
