@@ -449,6 +449,7 @@ class Schedule:
         for writer in WRITERS[:room] if len(stream.record.settings.domains) == 1 else ():
             await self._scale(self.pens[name, writer])
         await self._until_done(lambda c: c.seal(name, ANONYMOUS, SealRequest()))
+        self.laws.law("lost", not self._reported(stream.record.id), name)
 
     def _judge_progress(self, time: int) -> None:
         for each in self.laws.streams.values():
@@ -465,10 +466,13 @@ class Schedule:
             marks = (m for each in self.database.log[:at] for m in each.marks)
             found = {m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)}
             if held.written_at not in found:
-                changes = self.database.kept.changes(key, before=None, limit=1000)
-                lost = [c.was["seq"] for _, c in changes if c.action == "went_back" and c.was]
-                told = max(lost, default=0) >= held.seq
+                told = max(self._reported(key), default=0) >= held.seq
                 self.laws.law("lost", told, stream.record.name, name)
+
+    def _reported(self, stream_id: str) -> list[int]:
+        """Return the last seqs of which controllers reported that the database lost them."""
+        changes = self.database.kept.changes(stream_id, before=None, limit=1000)
+        return [each.was["seq"] for _, each in changes if each.action == "went_back" and each.was]
 
 
 async def _put(stream: str, settings: Mapping[str, Any], controller: Controller) -> object:

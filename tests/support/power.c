@@ -47,6 +47,7 @@ static void copy_content(int from, FILE *to) {
     if (again < 0) fail(path);
     for (; (count = pread(again, block, sizeof block, at)) > 0; at += count)
         if (fwrite(block, 1, count, to) != (size_t)count) fail("power: write");
+    if (count < 0) fail("power: read");
     close(again);
 }
 
