@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,6 @@ from noted_time_cli.bench.load import drive
 from tests.support.postgres import Server, binaries
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """A PostgreSQL server of these tests."""
-    directory = binaries()
-    assert directory
-    with Server(directory) as running:
-        yield running
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import closing
 import httpx
 import pytest
 
-from noted_time import Note, Unreachable
+from noted_time import Note
 from noted_time.client import OWNER
 from noted_time.client.transport import Transport
 from reader_client.asking.questions import about_stream
@@ -101,14 +101,3 @@ def test_a_writer_does_not_return_at_once_to_a_failed_controller(
     post(103)
 
     assert [n for n, url in enumerate(replicas.asked) if url == B] == [1, 103]
-
-
-def test_an_unreachable_owner_is_reported_as_such(
-    replicas: Replicas, post: Callable[[int], None]
-) -> None:
-    """After both were asked."""
-    replicas.away = {A, B}
-
-    with pytest.raises(Unreachable):
-        post(1)
-    assert replicas.asked == [A, B]

@@ -89,18 +89,12 @@ def modes_of(
     return script.modes
 
 
-def test_the_live_mode_follows_when_the_backlog_is_read() -> None:
-    """A run after which the query is still behind is followed by another one like it."""
+def test_the_live_mode_follows_whenever_the_backlog_is_read() -> None:
+    """A run that leaves the query behind is followed by its like; a live one is stopped for it."""
     near, far = (100, 105), (50, 100)
 
     assert modes_of([near], [near, near]) == ["backlog", "live"]
     assert modes_of([far], [near], [near]) == ["backlog", "backlog", "live"]
-
-
-def test_a_live_query_that_falls_behind_catches_up() -> None:
-    """It is stopped for it, and live again afterwards."""
-    near, far = (100, 105), (50, 100)
-
     assert modes_of([near], [near, far], [near], [near]) == ["backlog", "live", "backlog", "live"]
 
 

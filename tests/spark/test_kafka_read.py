@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -13,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.trials.kafka import Broker
 from noted_time import Rejected
-from noted_time.kafka.topic import Topic
 from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
@@ -207,31 +205,6 @@ def test_a_mistake_is_an_error_of_the_call(clock: Clock, asked: dict[str, Any], 
     """In one sentence, with the remedy."""
     with pytest.raises(Rejected, match=says):
         clock.read(**asked)
-
-
-def test_a_leader_that_is_away_holds_the_query_and_loses_nothing(
-    clock: Clock, tmp_path: Path
-) -> None:
-    """Neither rows of other leaders' partitions, nor those that it takes when it is back."""
-    broker = clock.broker
-    with Broker(tmp_path / "second", beside=broker) as second:
-        broker.create(clock.name, leaders=(1, 2))
-        clock.write(0)
-        clock.note(1)
-        query = clock.output.start(per_second(clock.read(), "timestamp"))
-        query.processAllAvailable()
-        second.kill()
-        clock.write(1, partitions=(0,))
-        clock.note(2)
-        wait_until(lambda: Topic(broker.config, clock.name).look().unknown == {1})
-        second.start()
-        clock.write(2)
-        clock.note(3)
-        query.processAllAvailable()
-        query.stop()
-        broker.delete(clock.name)
-
-    assert clock.counts == [(0, 4), (1, 2), (2, 4)]
 
 
 def test_a_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:

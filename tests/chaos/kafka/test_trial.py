@@ -3,14 +3,22 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from examples.trials import java, kafka
+from examples.trials.kafka import Broker
+from noted_time.kafka import Topic
 from tests.chaos.kafka.arena import OBSERVERS, Ways
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.queried import of_kafka
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.turns import Plan, Turn
 from tests.chaos.verdict import Verdict
+from tests.support.clock import Clock
+from tests.support.queries import per_second
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -59,3 +67,28 @@ async def test_a_producer_that_notes_too_early_is_found(tmp_path: Path) -> None:
         "windows are true",
     }
     assert verdict.tried["rows lost"] > 0
+
+
+def test_a_leader_that_is_away_holds_the_query_and_loses_nothing(
+    spark: SparkSession, broker: Broker, served: Served, tmp_path: Path
+) -> None:
+    """Neither rows of other leaders' partitions, nor those that it takes when it is back."""
+    clock = Clock(spark, broker, served, QueryOutput(tmp_path / "checkpoint"))
+    with Broker(tmp_path / "second", beside=broker) as second:
+        broker.create(clock.name, leaders=(1, 2))
+        clock.write(0)
+        clock.note(1)
+        query = clock.output.start(per_second(clock.read(), "timestamp"))
+        query.processAllAvailable()
+        second.kill()
+        clock.write(1, partitions=(0,))
+        clock.note(2)
+        wait_until(lambda: Topic(broker.config, clock.name).look().unknown == {1})
+        second.start()
+        clock.write(2)
+        clock.note(3)
+        query.processAllAvailable()
+        query.stop()
+        broker.delete(clock.name)
+
+    assert clock.counts == [(0, 4), (1, 2), (2, 4)]
