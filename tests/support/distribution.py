@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
 """The tests of Kafka that start programs in Java, a third of what those of Kafka take."""
 
-LONG = {"browser", "kafka", "kafka and java"}
+LONG = {"browser", "kafka", "kafka and java", "tests/simulation/test_schedules.py"}
 """The longest groups after those of Spark."""
 
 
