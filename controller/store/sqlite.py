@@ -11,17 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    TextClause,
-    create_engine,
-    event,
-    make_url,
-    select,
-    text,
-)
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from controller.store import rows
@@ -69,13 +59,13 @@ SAY = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 _WRITE_NOTHING = "DELETE FROM bucket WHERE number < 0"
 _REVISION = "SELECT version_num FROM alembic_version"
 
-_CHECKS = text("PRAGMA quick_check(1)"), text("PRAGMA integrity_check(stream)")
-_WHOLE_CHECK = text("PRAGMA integrity_check(1)")
-_GROUPS = text("""
+_CHECKS = "PRAGMA quick_check(1)", "PRAGMA integrity_check(stream)"
+_WHOLE_CHECK = "PRAGMA integrity_check(1)"
+_GROUPS = """
 SELECT 'mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY 2, 3
 UNION ALL SELECT 'member', stream_id, NULL, true FROM member GROUP BY 2
 UNION ALL SELECT 'scale', stream_id, NULL, true FROM scale GROUP BY 2
-""")  # in the order of the file, so a row between those of another group divides that in two
+"""  # in the order of the file, so a row between those of another group divides that in two
 
 LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
@@ -134,16 +124,17 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             return str(damaged)
         return None
 
-    def _look_through(self, checks: Iterable[TextClause]) -> None:
+    def _look_through(self, checks: Iterable[str]) -> None:
         """Raise `StoreDamaged` if SQLite's checks find something, or rows are under other keys.
 
         A seal does not show that a row is not found. All is asked of one moment.
         """
         with self._border(), self._reading.connect() as connection:
-            found = [why for each in checks for (why,) in connection.execute(each) if why != "ok"]
+            ask = connection.exec_driver_sql
+            found = [why for each in checks for (why,) in ask(each) if why != "ok"]
             streams = map(rows.STREAMS.value, connection.execute(select(stream)))
             domains = {each.id: {None, *each.settings.domains} for each in streams}
-            groups = connection.execute(_GROUPS).fetchall()
+            groups = ask(_GROUPS).fetchall()
         many = Counter(tuple(group) for *group, _ in groups)
         for table, stream_id, domain, is_complete in groups:
             is_one = is_complete and many[table, stream_id, domain] == 1
