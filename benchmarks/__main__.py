@@ -57,8 +57,7 @@ def bench(
         Path | None, typer.Option("--json", help="Write all samples to this file as well.")
     ] = None,
     for_page: Annotated[
-        bool,
-        typer.Option("--page", help="Write the table of docs/explain/speed.md from this run."),
+        bool, typer.Option("--page", help="Write the table of docs/explain/speed.md from this run.")
     ] = False,
     commit: Annotated[
         str | None,

@@ -29,8 +29,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     *,
     stream: StreamOfTopic = None,
     domain: Annotated[
-        list[str] | None,
-        typer.Option(help="Relay this domain only; may be given several times."),
+        list[str] | None, typer.Option(help="Relay this domain only; may be given several times.")
     ] = None,
     config: Config = None,
     lasting: Lasting = None,

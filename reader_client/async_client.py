@@ -82,12 +82,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
                 yield window
 
     async def changed_windows(
-        self,
-        since: Time,
-        size_ms: int = 3_600_000,
-        domain: str | None = None,
-        *,
-        origin: Time = 0,
+        self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
     ) -> ChangedWindows:
         """Return the windows into which rows came late; see `ReaderClient.changed_windows`."""
         tiling = Tiling(size_ms, unix_ms_of(origin))

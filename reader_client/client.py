@@ -107,12 +107,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
             yield from cursor.with_missing(found, answer)
 
     def changed_windows(
-        self,
-        since: Time,
-        size_ms: int = 3_600_000,
-        domain: str | None = None,
-        *,
-        origin: Time = 0,
+        self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
     ) -> ChangedWindows:
         """Return the complete windows into which rows came late at or after a moment.
 

@@ -112,10 +112,7 @@ class Grant:
 
     @classmethod
     def of(
-        cls,
-        scopes: Collection[str],
-        streams: Collection[str] = (),
-        writers: Collection[str] = (),
+        cls, scopes: Collection[str], streams: Collection[str] = (), writers: Collection[str] = ()
     ) -> Self:
         """Return the grant of these scopes on these streams, on all if none is named.
 

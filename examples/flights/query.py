@@ -41,11 +41,7 @@ JUDGED_BY_THE_BATCH_BEFORE_LAST = "spark.sql.streaming.statefulOperator.allowMul
 
 
 def with_noted_time(
-    spark: SparkSession,
-    root: Path,
-    controller_url: str,
-    *options: Option,
-    stream: str = STREAM,
+    spark: SparkSession, root: Path, controller_url: str, *options: Option, stream: str = STREAM
 ) -> DataFrame:
     """Return the flights of the log under the watermark that the carriers vouch for."""
     return read_noted_log(

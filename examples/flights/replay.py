@@ -33,12 +33,7 @@ PATIENCE_S = 60.0
 
 INSTANT = pa.timestamp("ms", tz="UTC")
 SCHEMA = pa.schema(
-    {
-        EVENT_TIME: INSTANT,
-        "landing": INSTANT,
-        "carrier": pa.string(),
-        "origin": pa.string(),
-    }
+    {EVENT_TIME: INSTANT, "landing": INSTANT, "carrier": pa.string(), "origin": pa.string()}
 )
 
 

@@ -72,11 +72,7 @@ def committed_part(
 
 
 def to_commit(
-    history: TableHistory,
-    claim: Claim,
-    memory: Sequence[Remembered],
-    *,
-    start_over: bool = False,
+    history: TableHistory, claim: Claim, memory: Sequence[Remembered], *, start_over: bool = False
 ) -> Claim:
     """Return the record with what the table knows: what it comes after, and the other names.
 

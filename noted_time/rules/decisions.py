@@ -169,9 +169,7 @@ def _timed_out(domains: Domains, removed: AbstractSet[str], timeout_ms: int, now
             overtaken = _overtaken_without(domain, removed, now)
 
             def is_out(
-                track: Track,
-                began: int = now,
-                overtaken: Callable[[Track], int | None] = overtaken,
+                track: Track, began: int = now, overtaken: Callable[[Track], int | None] = overtaken
             ) -> bool:
                 if track.member.writer in out:
                     return True

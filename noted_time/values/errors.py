@@ -369,11 +369,7 @@ class UnknownDomain(Rejected):
     """The stream does not declare that domain."""
 
     kind = ProblemKind(
-        "unknown_domain",
-        404,
-        {"domain": "", "domains": ()},
-        {"domains": "declared"},
-        is_told=True,
+        "unknown_domain", 404, {"domain": "", "domains": ()}, {"domains": "declared"}, is_told=True
     )
 
     def __init__(self, domain: str, declared: Iterable[str]) -> None:

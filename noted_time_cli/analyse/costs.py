@@ -119,10 +119,7 @@ def print_costs(costs: Costs, observe: str) -> None:
         say(f"{counted(costs.without_time, 'row')} without {costs.event_time} passed over.")
     print_table(_columns(costs), (_row(each) for each in _figures(costs)))
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
-    for title, found in (
-        ("partition", by_partition),
-        (costs.who or "", costs.behind_by_who),
-    ):
+    for title, found in (("partition", by_partition), (costs.who or "", costs.behind_by_who)):
         if found:
             say(f"Rows behind the largest time so far, by {title}:")
             print_table(_behind(title), (each._asdict() for each in found))

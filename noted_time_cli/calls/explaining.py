@@ -54,8 +54,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         option("WRITER", "What if it were excluded? Changes nothing; several may be given."),
     ] = NONE,
     writer_timeout: Annotated[
-        str | None,
-        option("DURATION", "What if this were the writers' timeout? Changes nothing."),
+        str | None, option("DURATION", "What if this were the writers' timeout? Changes nothing.")
     ] = None,
     position: Annotated[
         list[str],

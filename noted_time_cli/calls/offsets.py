@@ -42,8 +42,7 @@ class ReadBy:
     group: Annotated[str | None, option("NAME", "The consumer group.")] = None
     topic: Annotated[str | None, option("TOPIC", "Its name, if not the stream's.")] = None
     kafka_settings: Annotated[
-        str | None,
-        option("FILE", "Properties of librdkafka, as --config of `noted-time observe`."),
+        str | None, option("FILE", "Properties of librdkafka, as --config of `noted-time observe`.")
     ] = None
 
     checkpoint: Annotated[
@@ -73,11 +72,7 @@ class ReadBy:
 
     @property
     def _named(self) -> list[str]:
-        ways = {
-            "--offsets": self.offsets,
-            "--kafka": self.kafka,
-            "--checkpoint": self.checkpoint,
-        }
+        ways = {"--offsets": self.offsets, "--kafka": self.kafka, "--checkpoint": self.checkpoint}
         return [name for name, given in ways.items() if given is not None]
 
     def source(self, stream: str, *, again: bool = False) -> Source:

@@ -89,8 +89,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     database: Database = DEFAULT_DATABASE,
     host: Annotated[str, _option("HOST", "Address to bind to; loopback by default.")] = "127.0.0.1",
     port: Annotated[
-        int,
-        _option("PORT", "Port to bind to; 0 picks a free one.", metavar="N", min=0, max=65535),
+        int, _option("PORT", "Port to bind to; 0 picks a free one.", metavar="N", min=0, max=65535)
     ] = DEFAULT_PORT,
     advertise: Annotated[
         str | None,

@@ -78,10 +78,7 @@ class KafkaNotedConsumer(Closing):
         self._failure: KafkaError | None = None
         self._closing = False
         consumer.subscribe(
-            [self._topic],
-            on_assign=self._begin,
-            on_revoke=self._end,
-            on_lost=self._end,
+            [self._topic], on_assign=self._begin, on_revoke=self._end, on_lost=self._end
         )
 
     def poll(self, timeout: float = 1.0) -> Message | None:

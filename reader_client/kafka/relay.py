@@ -162,10 +162,7 @@ class KafkaRelay(Rounds):
         return True
 
     def _take_records(
-        self,
-        records: Iterable[tuple[int, int, Message]],
-        stream: StreamRead,
-        topic_id: str | None,
+        self, records: Iterable[tuple[int, int, Message]], stream: StreamRead, topic_id: str | None
     ) -> None:
         """Continue after these; raises `Rejected` if one is no mark of the stream."""
         name = f"Kafka topic {self.noted.name!r}"

@@ -177,10 +177,7 @@ class MarksPlanner:
     """
 
     def __init__(
-        self,
-        query: MarksQuery,
-        releasers: Mapping[str, Releaser],
-        watched: Mapping[str, Watched],
+        self, query: MarksQuery, releasers: Mapping[str, Releaser], watched: Mapping[str, Watched]
     ) -> None:
         self._query = query
         self._releasers = releasers

@@ -145,10 +145,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         domain=domain,
         policy=policy,
         kafka=FromKafka(
-            streams,
-            ahead=marks == "ahead",
-            limit=limit,
-            committed=is_committed(chosen),
+            streams, ahead=marks == "ahead", limit=limit, committed=is_committed(chosen)
         ),
         lag_ms=lag_ms,
         backlog=catch_up.policy if catch_up else None,

@@ -183,11 +183,7 @@ class ControllerFeed:
 
 
 def check_known(
-    transport: Transport,
-    name: str,
-    domain: str | None,
-    event_time: str,
-    end_at: Time | None = None,
+    transport: Transport, name: str, domain: str | None, event_time: str, end_at: Time | None = None
 ) -> StreamRead | None:
     """Return the stream, `None` if the controller is unreachable.
 

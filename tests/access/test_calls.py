@@ -26,10 +26,7 @@ def calls() -> Iterator[tuple[str, str]]:
     paths = create_api(Controller(MemoryStore())).openapi()["paths"]
     for path, operations in paths.items():
         for method in operations:
-            yield (
-                method.upper(),
-                path.format(stream="s", group="g", reader="r", writer="w"),
-            )
+            yield (method.upper(), path.format(stream="s", group="g", reader="r", writer="w"))
 
 
 ASKING = [(method, path) for method, path in calls() if path not in OPEN]

@@ -14,12 +14,7 @@ from noted_time import Rejected
 from noted_time.client import Json, run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
 from noted_time.values import UnexpectedAnswer
-from noted_time_airflow.waiting import (
-    Verdict,
-    Wanted,
-    WhileMissing,
-    look_at_stream,
-)
+from noted_time_airflow.waiting import Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import (
     FAILURES,
     LookOnce,

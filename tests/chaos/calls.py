@@ -67,11 +67,7 @@ class Caller:
     """
 
     def __init__(
-        self,
-        http: httpx.AsyncClient,
-        urls: Sequence[str],
-        history: History,
-        chance: random.Random,
+        self, http: httpx.AsyncClient, urls: Sequence[str], history: History, chance: random.Random
     ) -> None:
         self._http = http
         self.urls = urls

@@ -89,10 +89,7 @@ def excluded(
 
 
 def false_windows(
-    windows: Iterable[WindowSeen],
-    marks: Iterable[Json],
-    stream: ScaledStream,
-    domain: str,
+    windows: Iterable[WindowSeen], marks: Iterable[Json], stream: ScaledStream, domain: str
 ) -> list[str]:
     """Return the windows that come from no mark, or from one that the position does not allow.
 

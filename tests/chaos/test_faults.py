@@ -70,26 +70,21 @@ async def judged(server: Server, directory: Path, turns: tuple[Turn, ...]) -> Ve
     return verdict
 
 
-async def test_nothing_is_lost_or_wrong_after_replicas_and_the_database_end(
-    server: Server, tmp_path: Path
+@pytest.mark.parametrize(
+    ("turns", "counted"), [(ENDS, ()), (SILENCES, ("reported as unreachable: no_owner",))]
+)
+async def test_nothing_is_lost_or_wrong_after_faults(
+    server: Server, tmp_path: Path, turns: tuple[Turn, ...], counted: tuple[str, ...]
 ) -> None:
-    """Every law of `docs/explain/chaos.md` holds, and there was enough to hold it against."""
-    verdict = await judged(server, tmp_path, ENDS)
+    """Replicas and the database end, or are cut off: every law of `docs/explain/chaos.md` holds.
+
+    There was enough to hold it against. An unreachable owner keeps its streams.
+    """
+    verdict = await judged(server, tmp_path, turns)
 
     assert not verdict.violations, verdict.violations
-    assert verdict.faults == faults_of(ENDS)
-    assert least(verdict) > 0
-
-
-async def test_nothing_is_lost_or_wrong_after_replicas_are_cut_off(
-    server: Server, tmp_path: Path
-) -> None:
-    """An unreachable owner keeps its streams, and callers are notified."""
-    verdict = await judged(server, tmp_path, SILENCES)
-
-    assert not verdict.violations, verdict.violations
-    assert verdict.faults == faults_of(SILENCES)
-    assert min(least(verdict), verdict.counts["reported as unreachable: no_owner"]) > 0
+    assert verdict.faults == faults_of(turns)
+    assert min([least(verdict), *(verdict.counts[each] for each in counted)]) > 0
 
 
 def test_no_fault_is_excluded() -> None:

@@ -146,11 +146,7 @@ def _tried(verdict: Verdict) -> Table:
     shown.add_column("what")
     shown.add_column("how much", justify="right")
     broken = sum(n for name, n in verdict.counts.items() if name.startswith("broke "))
-    counted = {
-        **verdict.tried,
-        "faults": sum(verdict.faults.values()),
-        "violations": broken,
-    }
+    counted = {**verdict.tried, "faults": sum(verdict.faults.values()), "violations": broken}
     for name, number in counted.items():
         shown.add_row(name, f"{number:,}")
     shown.add_row(

@@ -153,12 +153,7 @@ class Writing:
         return given_up is None or now() - given_up > SETTLED_S
 
     def _heard(
-        self,
-        stream: ScaledStream,
-        writer: LoadWriter,
-        note: Json,
-        result: Json,
-        begun: float,
+        self, stream: ScaledStream, writer: LoadWriter, note: Json, result: Json, begun: float
     ) -> None:
         """Record the answer to a request that was made at `begun`."""
         where = f"{stream.name}/{note['domain']}"

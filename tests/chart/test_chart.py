@@ -168,11 +168,7 @@ def test_the_values_of_the_page_are_taken(chart: Chart, tmp_path: Path) -> None:
         (each["metadata"]["name"], each["spec"]["replicas"])
         for each in objects
         if "replicas" in each["spec"]
-    ] == [
-        ("noted-time-observer-flights", 1),
-        ("noted-time-relay-flights", 1),
-        ("noted-time", 2),
-    ]
+    ] == [("noted-time-observer-flights", 1), ("noted-time-relay-flights", 1), ("noted-time", 2)]
 
 
 def has(labels: Object, wanted: Object) -> bool:

@@ -364,11 +364,7 @@ def test_wait_ends_with_3_if_a_required_writer_is_missing(
         (("--require-all",), 0, ""),
         (("--since", str(TEN - HOUR_MS)), 0, ""),
         (("--require-all", "--since", str(TEN + HOUR_MS)), 0, ""),
-        (
-            ("--require-all", "--since", str(TEN)),
-            3,
-            "noted-time: writers with late rows: 1\n",
-        ),
+        (("--require-all", "--since", str(TEN)), 3, "noted-time: writers with late rows: 1\n"),
     ],
 )
 def test_wait_ends_with_3_if_rows_of_the_window_are_late(  # noqa: PLR0913, PLR0917 - fixtures

@@ -118,10 +118,7 @@ def test_the_port_of_a_broker_is_no_controllers(run: Commands, broker: Broker, s
     said = run("doctor", "--url", f"{scheme}://{broker.address}", "--json")
 
     (found,) = judged(said)["controller"]
-    assert (found["outcome"], found["remedy"]) == (
-        "wrong",
-        f"{STRANGE}; this URL is from --url",
-    )
+    assert (found["outcome"], found["remedy"]) == ("wrong", f"{STRANGE}; this URL is from --url")
 
 
 def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
@@ -288,11 +285,7 @@ def test_an_offset_that_no_reader_reaches_is_wrong(checked: Checked) -> None:
 @pytest.mark.parametrize(
     ("words", "fact", "remedy"),
     [
-        (
-            "--topic nowhere",
-            "there is no Kafka topic 'nowhere'",
-            "create it, or correct the name",
-        ),
+        ("--topic nowhere", "there is no Kafka topic 'nowhere'", "create it, or correct the name"),
         (
             "--topic unseen",
             "may not describe Kafka topic 'unseen'",

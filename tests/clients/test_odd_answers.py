@@ -38,10 +38,7 @@ PROGRAMS = {
     "wait": ("-m", "noted_time_cli", "wait", "s", "7", "--timeout", "1s", "--url", "{url}"),
     "doctor": ("-m", "noted_time_cli", "doctor", "s", "--url", "{url}"),
     "wait_for": ("-c", f"from reader_client import ReaderClient; {WAITING}"),
-    "sensor": (
-        "-c",
-        "\n".join((*IMPORTS, f"run({LOOKING})")),
-    ),
+    "sensor": ("-c", "\n".join((*IMPORTS, f"run({LOOKING})"))),
 }
 """What asks for a time: the words that follow `python`."""
 

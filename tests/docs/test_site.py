@@ -115,10 +115,7 @@ def test_links_and_pictures_are_there(site: Path) -> None:
     [
         ('<a href="gone.html">', "links to gone.html, which is not there"),
         ('<img src="pictures/gone.png">', "links to pictures/gone.png, which is not there"),
-        (
-            '<a href="concepts.html#gone">',
-            "links to concepts.html#gone, which has no such anchor",
-        ),
+        ('<a href="concepts.html#gone">', "links to concepts.html#gone, which has no such anchor"),
         ('<script src="https://cdn.example/a.js">', "loads https://cdn.example/a.js"),
     ],
 )

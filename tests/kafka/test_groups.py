@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Producer,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ResourceType
 
 from examples.trials.kafka import Broker

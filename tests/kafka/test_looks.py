@@ -488,8 +488,7 @@ def _answered(answer: object) -> Future[Any]:
 
 
 @pytest.mark.parametrize(
-    ("offset", "ends", "unknown"),
-    [(7, {0: 7}, frozenset()), (OFFSET_INVALID, {}, frozenset({0}))],
+    ("offset", "ends", "unknown"), [(7, {0: 7}, frozenset()), (OFFSET_INVALID, {}, frozenset({0}))]
 )
 def test_an_answer_without_an_offset_leaves_the_end_unknown(
     offset: int, ends: dict[int, int], unknown: frozenset[int], monkeypatch: pytest.MonkeyPatch

@@ -183,11 +183,7 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
 
 
 def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
-    broker: Broker,
-    served: Served,
-    topic: str,
-    start: Start,
-    caplog: pytest.LogCaptureFixture,
+    broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Until what failed was produced again, by a program that handles it; the log repeats it."""
     broker.create(topic, 1)
@@ -572,11 +568,7 @@ def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
 
 
 def test_a_topic_created_again_that_is_longer_is_reported_to_its_running_writer(
-    broker: Broker,
-    served: Served,
-    topic: str,
-    start: Start,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its id: no offset goes back. What is delivered from then on is not noted."""
     monkeypatch.setattr(channel, "LOOK_EVERY_S", 0.1)

@@ -215,10 +215,7 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
             ]
             assert unread == []
         if not history.open and history.marks and history.marks[-1].cut.offsets:
-            assert reached(history, everything) == (
-                history.marks[-1].lower,
-                history.marks[-1].seq,
-            )
+            assert reached(history, everything) == (history.marks[-1].lower, history.marks[-1].seq)
     assert advanced > HISTORIES // 20
 
 

@@ -35,11 +35,7 @@ AVRO = {
     "name": "Flight",
     "fields": [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}],
 }
-OBJECT = {
-    "title": "Flight",
-    "type": "object",
-    "properties": {"at": {"type": "string"}},
-}
+OBJECT = {"title": "Flight", "type": "object", "properties": {"at": {"type": "string"}}}
 
 Serialize = Callable[[Any, SerializationContext], bytes]
 

@@ -159,8 +159,7 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
-    ("shares", "answer"),
-    [(True, b"HTTP/1.1 503 Service Unavailable"), (False, b"HTTP/1.1 200 OK")],
+    ("shares", "answer"), [(True, b"HTTP/1.1 503 Service Unavailable"), (False, b"HTTP/1.1 200 OK")]
 )
 def test_slow_requests_of_the_last_replica_end_before_it(
     tmp_path: Path, request: pytest.FixtureRequest, answer: bytes, *, shares: bool

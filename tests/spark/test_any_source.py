@@ -117,10 +117,7 @@ def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> 
 
     with pytest.raises(Rejected, match=r"not read by a streaming source: use spark\.readStream"):
         with_noted_watermark(
-            events,
-            "time",
-            Noted(controller.url, "s"),
-            checkpoint_location="unused",
+            events, "time", Noted(controller.url, "s"), checkpoint_location="unused"
         )
 
 

@@ -57,9 +57,7 @@ def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) 
     assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
 
 
-def test_files_below_the_start_cut_are_not_opened_if_writers_have_their_own(
-    log: HourlyLog,
-) -> None:
+def test_files_below_the_start_cut_are_not_opened_if_writers_have_their_own(log: HourlyLog) -> None:
     """So they may have another shape by now; otherwise all are opened for their statistics."""
     written(log, 6)
     first = min(log.files.root.glob("flights/partition=0/*"))
@@ -206,14 +204,7 @@ def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
         with pytest.raises(error, match=says):
             log.read(nothing, start, end)
     with pytest.raises(UnknownStream):
-        read_complete(
-            nothing,
-            "log",
-            Noted(log.served.url, "nope"),
-            0,
-            1,
-            event_time="time",
-        )
+        read_complete(nothing, "log", Noted(log.served.url, "nope"), 0, 1, event_time="time")
 
 
 def test_a_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> None:
@@ -236,9 +227,7 @@ def without_depot(log: HourlyLog) -> None:
     log.note("w", 9, {0: 1}, 1)
 
 
-def test_a_window_with_a_missing_writer_is_refused_on_request(
-    log: HourlyLog,
-) -> None:
+def test_a_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> None:
     """Before Spark plans anything, with the writer and the reason."""
     without_depot(log)
     nothing: Any = None

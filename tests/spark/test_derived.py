@@ -212,11 +212,7 @@ def test_the_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: 
         sinks.client = sinks.client_again()
         sinks.take(batch_id, LAST_MS, *rows, sink=sinks(seal=True))
 
-    assert (sinks.sealed(), sinks.noted(), sinks.state) == (
-        {"0": 3},
-        (8001, {"0": 3}),
-        "finished",
-    )
+    assert (sinks.sealed(), sinks.noted(), sinks.state) == ({"0": 3}, (8001, {"0": 3}), "finished")
 
 
 def test_a_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:

@@ -18,11 +18,7 @@ from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.acceptance,
-    pytest.mark.shows("read_noted_kafka"),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.shows("read_noted_kafka")]
 
 
 @pytest.fixture

@@ -224,8 +224,5 @@ def test_all_windows_of_the_range_come_out_and_then_nothing(
     query.processAllAvailable()
 
     assert (closed, query.isActive, max(output.batches)) == (True, True, ran)
-    assert (shown["watermark"], shown["because"]) == (
-        4 * SECOND,
-        "the range is read to its end_at",
-    )
+    assert (shown["watermark"], shown["because"]) == (4 * SECOND, "the range is read to its end_at")
     query.stop()

@@ -93,8 +93,7 @@ def test_the_flag_says_whether_a_stream_was_behind_when_the_batch_was_planned(
 
 
 @pytest.mark.parametrize(
-    ("starting", "is_behind"),
-    [({"flights0": {}}, True), ({}, False), ({"flights0": {0: 9}}, True)],
+    ("starting", "is_behind"), [({"flights0": {}}, True), ({}, False), ({"flights0": {0: 9}}, True)]
 )
 def test_a_new_query_is_as_far_behind_as_the_first_lower_that_it_comes_to(
     tmp_path: Path, starting: dict[str, dict[int, int]], *, is_behind: bool

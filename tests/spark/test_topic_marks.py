@@ -355,16 +355,8 @@ UNCHECKED = {"url": ""}
         ),
         ({"stream": "no-such"}, {}, "no-such"),
         ({"domain": "no-such"}, {}, "no-such"),
-        (
-            {"topic": "no-such", **UNCHECKED},
-            {},
-            "no Kafka topic 'no-such': create it",
-        ),
-        (
-            {"topic": "unnoted", **UNCHECKED},
-            {},
-            "run `noted-time relay kafka 127.* unnoted`",
-        ),
+        ({"topic": "no-such", **UNCHECKED}, {}, "no Kafka topic 'no-such': create it"),
+        ({"topic": "unnoted", **UNCHECKED}, {}, "run `noted-time relay kafka 127.* unnoted`"),
     ],
 )
 def test_what_could_lose_rows_is_an_error_of_the_call(

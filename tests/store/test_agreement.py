@@ -195,9 +195,7 @@ ledgers = st.lists(
 
 
 reports = st.lists(
-    late.map(lambda each: replace(each, stream_id=IDS[0])),
-    max_size=3,
-    unique_by=lambda of: of.key,
+    late.map(lambda each: replace(each, stream_id=IDS[0])), max_size=3, unique_by=lambda of: of.key
 ).map(lambda drawn: sorted(drawn, key=lambda each: each.key))
 
 

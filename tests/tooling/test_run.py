@@ -363,10 +363,7 @@ def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
 
 
 def test_a_broker_for_trials_needs_no_spark(
-    run: ModuleType,
-    clone: Path,
-    installs: list[tuple[str, ...]],
-    monkeypatch: pytest.MonkeyPatch,
+    run: ModuleType, clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its environment is made once; .venv is neither made nor asked."""
     monkeypatch.setattr(run, "LOCKS", clone / "locks")

@@ -260,10 +260,7 @@ def test_after_a_restore_no_process_is_fenced_by_one_that_it_had_taken_the_name_
     """One that ended long ago does not keep the name: the living one takes it over once more."""
     successors = Successors().play(played).settle()
 
-    assert (successors.noting, successors.fenced & successors.taken) == (
-        [successors.owner],
-        set(),
-    )
+    assert (successors.noting, successors.fenced & successors.taken) == ([successors.owner], set())
 
 
 # However a client or its process ends, nothing is lost silently, and no caller waits long

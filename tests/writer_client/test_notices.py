@@ -393,10 +393,7 @@ def test_a_writers_state_is_reported_without_what_was_refused(state: str) -> Non
     getattr(outbox, state)({})
     post(outbox, TOO_FAR, TOO_FAR)
 
-    assert post(outbox, OK, OK) == [
-        ("live", NOON, {0: 10}, None),
-        (state, None, {0: 10}, None),
-    ]
+    assert post(outbox, OK, OK) == [("live", NOON, {0: 10}, None), (state, None, {0: 10}, None)]
 
 
 SECONDS = 1_357_034_400

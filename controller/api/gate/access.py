@@ -33,13 +33,7 @@ They are known by the secret that they share, which `SharedSecret` checks.
 
 OPEN = assets.PATHS | {assets.DOCS, "/healthz", "/readyz", "/openapi.json"}
 """The paths that need no token."""
-ANY_TOKEN = frozenset(
-    (
-        ("GET", "/v1/streams"),
-        ("GET", "/v1/overview"),
-        ("GET", "/v1/access"),
-    )
-)
+ANY_TOKEN = frozenset((("GET", "/v1/streams"), ("GET", "/v1/overview"), ("GET", "/v1/access")))
 """What every token may do: list what it may read, and ask for its rights."""
 WHOLLY: dict[str, Right] = {
     "/metrics": "read all",

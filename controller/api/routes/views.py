@@ -50,9 +50,7 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
 
 
 @router.get(
-    "/streams/{stream}/overview",
-    response_model=shape(StreamRow),
-    operation_id="getStreamOverview",
+    "/streams/{stream}/overview", response_model=shape(StreamRow), operation_id="getStreamOverview"
 )
 async def get_stream_overview(controller: ControllerDep, stream: StreamName) -> Response:
     """Show the row that the overview has of a stream, as its owner knows it."""

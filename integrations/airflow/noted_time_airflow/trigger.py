@@ -18,13 +18,7 @@ from noted_time import Rejected
 from noted_time.client import run_async
 from noted_time_airflow.hook import address_of
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream
-from noted_time_airflow.watching import (
-    connected,
-    judged,
-    looked_at_table,
-    offsets_of,
-    watched,
-)
+from noted_time_airflow.watching import connected, judged, looked_at_table, offsets_of, watched
 from reader_client.asking.reached import answering
 
 

@@ -142,10 +142,7 @@ class Queried:
 
 
 def judge(
-    history: History,
-    records: Sequence[Record],
-    marks: Sequence[Json],
-    batches: Batches,
+    history: History, records: Sequence[Record], marks: Sequence[Json], batches: Batches
 ) -> None:
     """Hold marks and output against all committed records, and remember what broke."""
     _judge_marks(history, MARKS, records, marks)

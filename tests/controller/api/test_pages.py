@@ -47,10 +47,7 @@ async def test_a_page_is_served_with_headers_that_bind_it(call: Caller, path: st
     names += ["referrer-policy"]
     found = [answer.headers.get(name) for name in names]
     caching = "no-cache" if path == "/" else "public, max-age=31536000, immutable"
-    assert (answer.status_code, found) == (
-        200,
-        [TYPES[path], caching, POLICY, "no-referrer"],
-    )
+    assert (answer.status_code, found) == (200, [TYPES[path], caching, POLICY, "no-referrer"])
 
 
 @pytest.mark.parametrize("path", TYPES)

@@ -38,12 +38,7 @@ def read(spark: SparkSession, url: str, checkpoint: str, asked: dict[str, str]) 
         parse=lambda records: records.select(F.col("timestamp").alias("time")),
     )
     return read_noted_kafka(
-        spark,
-        records,
-        noted,
-        event_time="time",
-        checkpoint_location=checkpoint,
-        policy=policy,
+        spark, records, noted, event_time="time", checkpoint_location=checkpoint, policy=policy
     )
 
 
