@@ -52,7 +52,7 @@ def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
 def test_a_killed_loop_gives_each_record_once_and_notes_no_time_too_early(
     broker: Broker, served: Served, topic: str, program: Path
 ) -> None:
-    """Killed while it works; what it notes is true of a topic that it shares with nobody."""
+    """It is killed while it works, and alone writes to its topic: no record is below its notes."""
     out = f"{topic}-out"
 
     def written() -> int:

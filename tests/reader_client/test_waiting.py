@@ -208,7 +208,7 @@ def test_the_last_offset_of_each_segment_arrives(acts: list[dict[int, int] | Fat
             last.update(act)
         else:
             post(reports, known, act)
-    under_way = dict(reports.position or {})
+    under_way = reports.position
     while reports.due:
         post(reports, known, "answered")
 
