@@ -167,7 +167,10 @@ class IngestionNoter(Observer):
         self._clock = clock
 
     def _look(self) -> None:
-        note = self._step.take(self._clock, lambda: _reached(self._looks).ends)
+        now = self._clock()
+        seen = _reached(self._looks)
+        self.client.report_facts(seen.because)
+        note = self._step.due(now, seen.ends)
         if note is not None and note.time is not None:
             self.client.note_time(
                 note.time, note.position, domain=note.domain, max_time=note.time - 1
@@ -212,6 +215,7 @@ class EventTimeNoter(Observer):
 
     def _look(self) -> None:
         seen = _reached(self._looks)
+        self.client.report_facts(seen.because)
         ends, now = self._ends.take(seen.ends), self._clock()
         for segment in seen.ends:
             self._clocks.add(segment, now=now)

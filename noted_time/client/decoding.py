@@ -27,9 +27,9 @@ FIELDS = {
     (bool,): """administer ahead_of_stream answered at_most backlog before_first_mark beyond
         changes_are_known exact final has_more has_position is_expected is_silent late_is_known
         missing_is_known observes quiet read_all tokens upper_is_bound""",
-    (str,): """action by code comment decision detail domain field given group held held_by held_for
-        hint id known label name reason returning_writer revision rule silence state stream_id title
-        token type url version writer""",
+    (str,): """action by code comment decision detail domain field given group held held_by
+        held_for hint id kind known label name reason returning_writer revision rule silence state
+        stream_id title token type url version writer""",
     (list,): """because changes controllers domains entries expected_writers groups hints lag logs
         missing never_noted order points predecessors read results returned sentences streams
         successors took_over understands waiting_for write""",

@@ -73,6 +73,8 @@ def note_to_wire(note: Note, understood: Collection[str] = ()) -> Json:
     if note.late is not None:
         late = [_without_none(asdict(each)) for each in reports_of(note.late)]
         wire["late"] = late[0] if len(late) == 1 else late
+    if note.because:
+        wire["because"] = [_without_none(asdict(each)) for each in note.because]
     for name in FURTHER_FIELDS:
         if name not in understood:
             wire.pop(name.removeprefix("note."), None)

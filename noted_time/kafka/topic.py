@@ -69,6 +69,8 @@ class TopicLook:
     `newest`, if it was asked for, has the record with the largest timestamp of each partition. It
     is as of after the ends: no record below them has a larger one, and it may lie beyond them.
     `in_sync` is how many replicas of each partition were in sync before the ends were asked for.
+    `high`, if it was asked for, has the high watermarks, also as of before the ends: where a
+    transaction is open, the end of read_committed readers is lower (KIP-98).
     """
 
     id: str | None
@@ -76,6 +78,7 @@ class TopicLook:
     unknown: frozenset[int] = frozenset()
     newest: Mapping[int, Stamp] = field(default_factory=dict)
     in_sync: Mapping[int, int] = field(default_factory=dict, compare=False)
+    high: Mapping[int, int] = field(default_factory=dict, compare=False)
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -93,8 +96,8 @@ class TopicLook:
             return {each: found[each] for each in partitions if each in found}
 
         unknown = self.unknown.intersection(partitions)
-        in_sync = some(self.in_sync)
-        return TopicLook(self.id, some(self.ends), unknown, some(self.newest), in_sync)
+        beside = some(self.newest), some(self.in_sync), some(self.high)
+        return TopicLook(self.id, some(self.ends), unknown, *beside)
 
 
 class Topic:
@@ -125,9 +128,14 @@ class Topic:
         self._cluster.set_sasl_credentials(username, password)
 
     def look(
-        self, *, committed: bool = False, newest: bool = False, timeout_s: float = TIMEOUT_S
+        self,
+        *,
+        committed: bool = False,
+        high: bool = False,
+        newest: bool = False,
+        timeout_s: float = TIMEOUT_S,
     ) -> TopicLook:
-        """Return the topic's id and ends, and with `newest` the largest timestamps.
+        """Return the topic's id and ends; with `high` and `newest` what `TopicLook` has of them.
 
         With `committed`, the ends are those of a read_committed reader: below the oldest open
         transaction. Otherwise they cover all that was written, also without being committed, as
@@ -135,17 +143,21 @@ class Topic:
         is read.
         """
         topic_id, partitions = self._described(timeout_s)
-        ends = _offsets(self._found(partitions, LATEST, timeout_s, committed=committed))
+        above = _offsets(self._found(partitions, LATEST, timeout_s)) if high else {}
+        asked = above if high else partitions
+        ends = _offsets(self._found(asked, LATEST, timeout_s, committed=committed))
         stamps = self._found(ends, LARGEST, timeout_s) if newest else {}
         if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
         unknown = frozenset(partitions).difference(ends)
-        return TopicLook(topic_id, ends, unknown, written, partitions)
+        return TopicLook(topic_id, ends, unknown, written, partitions, above)
 
-    def look_again(self, *, committed: bool = False, newest: bool = False) -> TopicLook:
+    def look_again(
+        self, *, committed: bool = False, high: bool = False, newest: bool = False
+    ) -> TopicLook:
         """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
-        look = self.look(committed=committed, newest=newest)
+        look = self.look(committed=committed, high=high, newest=newest)
         if self.id is not None and look.id is not None and self.id != look.id:
             raise self.recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
         self.id = look.id or self.id

@@ -8,7 +8,7 @@ them is older than it by more than records come out of order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 
@@ -38,18 +38,25 @@ class NewestTimes:
         self._known: dict[int, int] = {}
 
     def take(
-        self, newest: Mapping[int, Stamp], ends: Mapping[int, int], *, now: int
+        self,
+        newest: Mapping[int, Stamp],
+        ends: Mapping[int, int],
+        *,
+        now: int,
+        active: Collection[int] = (),
     ) -> dict[int, int | None]:
         """Return the time of each segment that has new records, or some that are not visible.
 
         `newest` has the record with the largest timestamp of each segment that has any, and `ends`
-        where the visible ones end. A time is `None` if none is known, and at most `now`: a record
-        from the future counts as one of the present at each look that finds new records beside it.
+        where the visible ones end. Segments that are `active` have some that are not visible. A
+        time is `None` if none is known, and at most `now`: a record from the future counts as one
+        of the present at each look that finds new records beside it.
         """
         found: dict[int, int | None] = {}
         for segment, end in ends.items():
             self._look(segment, newest.get(segment), end)
-            if end != self._ends.get(segment, 0) or segment in self._waiting:
+            is_new = end != self._ends.get(segment, 0)
+            if is_new or segment in self._waiting or segment in active:
                 known = self._known.get(segment)
                 found[segment] = None if known is None else min(known, now)
         self._ends = dict(ends)

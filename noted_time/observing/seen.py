@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from noted_time.values import LogFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,11 +14,13 @@ class Seen:
 
     `newest` has the newest time of each segment with new rows, `None` if that is not known. No row
     below the ends has a larger time than `largest`, which is `None` if no such bound is known.
+    `because` are the open transactions, and the records whose times are ahead of the clock.
     """
 
     ends: Mapping[int, int]
     newest: Mapping[int, int | None] = field(default_factory=dict)
     largest: int | None = None
+    because: Sequence[LogFact] = ()
 
 
 def log_of(look: Callable[[], Seen]) -> str | None:

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
@@ -17,6 +17,7 @@ from noted_time.values import (
     ExcludedSince,
     ExclusionReason,
     LateRows,
+    LogFact,
     Session,
     State,
     Terms,
@@ -61,6 +62,7 @@ class Member:
     late: dict[str, LateRows] | None = None
     held: str | None = None
     observes: bool = False
+    because: Sequence[LogFact] = ()
     is_queued_as_gone: bool = False
     counted_as: MemberState | None = None
 

@@ -105,6 +105,7 @@ class Domains:
             member.sequence = note.sequence
         member.held = note.held
         member.observes = note.observes
+        member.because = note.because
         if note.session is not None and note.session != member.session.id:
             since = now + self.unix_ahead
             took_over = note.took_over or ()

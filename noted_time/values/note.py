@@ -45,6 +45,11 @@ UNCHANGED = 0
 
 HELD_LENGTH = 200
 
+LogFactKind = Literal["open_transaction", "moved_by"]
+
+MOST_LOG_FACTS = 4
+"""Maximum number of facts that a note has about the log that its writer observes."""
+
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """The times that may be noted; the ends of int64 stand for before and after all time."""
 
@@ -59,6 +64,22 @@ SEGMENTS_PER_POSITION = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class LogFact:
+    """What an observer found in a segment of the log, for people; nothing is decided by it.
+
+    `open_transaction`: records from `offset` on cannot be read yet, since `time` (Unix ms) at the
+    latest. `moved_by`: the record at `offset` has a `time` ahead of the observer's clock, and the
+    segment's time is by it; `by` is the record's key, if that is text.
+    """
+
+    kind: LogFactKind
+    segment: int
+    offset: int
+    time: int
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """One writer's claim: all my events with time < `time` lie below `position` (PDP-33).
 
@@ -69,7 +90,7 @@ class Note:
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
          takes_over=False, label='', max_times=None, took_over=None,
-         held=None, log=None, observes=False)
+         held=None, log=None, observes=False, because=())
     """
 
     writer: str
@@ -114,6 +135,8 @@ class Note:
     """The id of the log that its position is of, if that has one; see `log_id`."""
     observes: bool = False
     """Whether it notes for writers that do not, from what it sees in the log."""
+    because: Sequence[LogFact] = ()
+    """What it found in the log that holds time or moved it, at most `MOST_LOG_FACTS`."""
 
 
 def reports_of(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:

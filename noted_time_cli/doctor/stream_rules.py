@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, islice
 from typing import NamedTuple
 
-from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
+from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, describe_fact, listed
 from noted_time.client import Json
-from noted_time.values import HOUR_MS, UNIX_MS, shown_duration, shown_seconds, shown_time
+from noted_time.values import HOUR_MS, UNIX_MS, LogFact, shown_duration, shown_seconds, shown_time
 from noted_time_cli.doctor.verdict import Finding, judged
 
 MOST_HINTS = 100
@@ -35,6 +35,7 @@ HINTS = {
     "no_position": "name the position with each note, or no cut covers what it writes",
     "late": f"note only what is complete, join and flush before the first write: {PAGE}",
 }
+LATE_RECORDS = "give the observer a longer --delay, or correct the clocks that are ahead"
 SEVERAL = f"give each process a writer's name of its own: {PAGE}"
 
 
@@ -124,10 +125,16 @@ def writers_of(facts: StreamFacts) -> list[Finding]:
         (True, f"{fault}: {listed(named[:NAMED], len(named))}", FAULTS[fault].format(name))
         for fault, named in found.items()
     ]
+    for row in page["writers"]:
+        found_in_log = (describe_fact(LogFact(**each)) for each in row["because"])
+        faults += [(True, f"{row['writer']}: {fact}", remedy) for fact, remedy in found_in_log]
+    observers = {row["writer"] for row in page["writers"] if row["observes"]}
     hints = {(h["writer"], h["hint"]): h for why in explained.values() for h in why["hints"]}
     for hint in islice(hints.values(), MOST_HINTS):
         fact = f"{hint['writer']} {hint['detail']}"
-        faults.append((True, fact, HINTS.get(hint["hint"], SEVERAL)))
+        is_observed = hint["hint"] == "late" and hint["writer"] in observers
+        remedy = LATE_RECORDS if is_observed else HINTS.get(hint["hint"], SEVERAL)
+        faults.append((True, fact, remedy))
     return judged("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
 
 

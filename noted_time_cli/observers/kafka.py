@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import writer_client
-from noted_time.values import StreamSettings, Unreachable
+from noted_time.values import Unreachable
 from noted_time_cli.observers.noting import (
     IDLE_MS,
     MAX_LAG_MS,
@@ -81,11 +81,11 @@ class Observed:
 StartOption = Annotated[
     Literal["earliest", "latest"], typer.Option("--from", help="Where to begin to read.")
 ]
-AHEAD_MS = StreamSettings().max_time_ahead_ms
+AHEAD_MS = 300_000
 AheadOption = Annotated[
     int | None,
     duration(
-        "Pass over records whose time is further ahead of this clock.", "--ahead", default="1h"
+        "Pass over records whose time is further ahead of this clock.", "--ahead", default="5m"
     ),
 ]
 

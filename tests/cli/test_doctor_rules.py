@@ -43,6 +43,7 @@ LIVE: Json = {
     "held_until": None,
     "is_expected": False,
     "observes": False,
+    "because": [],
     "silent_ms": 0,
     "is_silent": False,
     "session": {"session": "s"},
@@ -369,6 +370,26 @@ def test_a_checkpoint_is_judged_by_the_id_of_its_stream(
     (found,) = spark_rules.checkpoint("c", [("flights", "ship", own)], ids)
 
     assert (found.outcome, found.fact[: len(fact)]) == (outcome, fact)
+
+
+def test_late_records_are_put_down_to_the_record_that_moved_time() -> None:
+    """And not to the observer, which has to note what it sees."""
+    fact = {"kind": "moved_by", "segment": 0, "offset": 7, "time": NOON, "by": "d07"}
+    row = LIVE | {"observes": True, "because": [fact]}
+    page = {"now": NOON, "writers": [row], "states": {"live": 1}}
+    hint = {"writer": "UA", "hint": "late", "detail": "found 21 rows below the watermark."}
+    found = stream_rules.writers_of(StreamFacts(STREAM, page, {"default": {"hints": [hint]}}))
+
+    assert [(each.fact, each.remedy) for each in found] == [
+        (
+            "UA: segment 0 is ahead by the record at offset 7 (key d07), of 2013-01-01T12:00:00Z",
+            "correct the clock of its producer, as records with the right time may be late",
+        ),
+        (
+            "UA found 21 rows below the watermark.",
+            "give the observer a longer --delay, or correct the clocks that are ahead",
+        ),
+    ]
 
 
 def test_a_stream_without_writers_is_wrong_once() -> None:

@@ -16,6 +16,7 @@ from examples.trials.kafka import Broker, Record
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
 from noted_time.client import repeated_looks
 from noted_time.kafka import Topic, TopicLook
+from noted_time.values import LogFact
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
@@ -285,8 +286,9 @@ def test_a_record_from_the_future_is_named(
     broker.send(topic, [(0, "a", 1000), (0, "b", ahead)])
     times = KafkaTimes(broker.config, topic, clock=lambda: 2000)
 
-    ends = {0: 2, 1: 0}
-    assert [times(), times()] == [Seen(ends, {0: 2000}, ahead), Seen(ends, {}, ahead)]
+    ends, because = {0: 2, 1: 0}, [LogFact("moved_by", 0, 1, ahead)]
+    looks = [(each.ends, each.newest, each.largest, [*each.because]) for each in (times(), times())]
+    assert looks == [(ends, {0: 2000}, ahead, because), (ends, {}, ahead, because)]
     named = [record.getMessage() for record in caplog.records]
     assert len(named) == 1
     assert "partition 0: the record at offset 1 has the timestamp 20" in named[0]

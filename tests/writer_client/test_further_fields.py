@@ -32,7 +32,7 @@ BASE = frozenset(
     (
         *("writer", "time", "position", "domain", "max_time", "state", "sequence", "domains"),
         *("timeout_ms", "late", "session", "takes_over", "label", "max_times", "took_over"),
-        *("held", "log", "observes"),
+        *("held", "log", "observes", "because"),
     )
 )
 """The fields of notes that every controller knows beside which another version may run."""

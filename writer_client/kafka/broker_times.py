@@ -48,9 +48,9 @@ class KafkaBrokerTimes(LookAtTopic):
         client: WriterClient | None = None,
     ) -> None:
         self.late = 0
-        self._topic = SameTopic(config, topic)
+        super().__init__(SameTopic(config, topic), clock)
         self._skew_ms, self._lag_ms = skew_ms, lag_ms
-        self._clock, self._client = clock, client
+        self._client = client
         self._clocks: BrokerClocks | None = None
         self._in_sync = 1
         with suppress(Unreachable):
@@ -62,20 +62,20 @@ class KafkaBrokerTimes(LookAtTopic):
         Raises as `SameTopic.seen`, and `NotObservable` if the topic has CreateTime now.
         """
         clocks, now = self._begin(), self._clock()
-        high = self._topic.seen(committed=False)
         look = self._topic.seen(newest=True)
         hidden = [number for number, end in look.ends.items() if end and number not in look.newest]
         recent = self._topic.first_stamps(now - self._skew_ms, hidden)
-        too_few = {number for number, some in high.in_sync.items() if some < self._in_sync}
+        too_few = {number for number, some in look.in_sync.items() if some < self._in_sync}
         self._check()  # last: what was found before was stamped by brokers
-        seen = BrokerLook(now, too_few, high.ends, look.ends, look.newest, recent)
+        seen = BrokerLook(now, too_few, look.high, look.ends, look.newest, recent)
         doubts = clocks.take(seen)
         if doubts:
             self._read(doubts, clocks)
         stamps = [stamp.time for stamp in look.newest.values()]
         if hidden:  # those of the partition are not known, and none is from the future
             stamps.append(self._clock() + self._skew_ms)
-        return Seen(look.ends, clocks.times(), max(stamps, default=None))
+        largest = max(stamps, default=None)
+        return Seen(look.ends, clocks.times(), largest, self._open_transactions(look))
 
     def _begin(self) -> BrokerClocks:
         if self._clocks is None:

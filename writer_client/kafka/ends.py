@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from noted_time.client.repeated_looks import PATIENCE_S
 from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.records import TopicReader, log
-from noted_time.observing import GrowingEnds, NewestTimes, Seen, Stamp
-from noted_time.values import LARGEST_TIME, NotObservable, Unreachable, shown_time, waited_for
+from noted_time.observing import GrowingEnds, NewestTimes, OpenTransactions, Seen, Stamp
+from noted_time.values import (
+    LARGEST_TIME,
+    LogFact,
+    NotObservable,
+    Unreachable,
+    shown_time,
+    waited_for,
+)
 from writer_client.sending.answers import Found
 from writer_client.sending.clock import unix_ms
 
@@ -80,15 +87,14 @@ class SameTopic(Topic):
         with suppress(Unreachable):
             self.look_again()
 
-    def seen(self, *, committed: bool = True, newest: bool = False) -> TopicLook:
-        """Return id and ends of the topic, and with `newest` the largest timestamps.
+    def seen(self, *, high: bool = True, newest: bool = False) -> TopicLook:
+        """Return id and ends of the topic; with `high` and `newest` what `TopicLook` has of them.
 
-        An open transaction holds the end of its partition, unless `committed` is false. Raises
-        `Unreachable` if Kafka does not answer for each partition, and `NotObservable` for
-        partitions that do not exist. Raises `Recreated` if the id is not the one of the first look,
-        or an end went back.
+        An open transaction holds the end of its partition. Raises `Unreachable` if Kafka does not
+        answer for each partition, and `NotObservable` for partitions that do not exist. Raises
+        `Recreated` if the id is not the one of the first look, or an end went back.
         """
-        look = self.look_again(committed=committed, newest=newest)
+        look = self.look_again(committed=True, high=high, newest=newest)
         if self._partitions is not None:
             none = sorted(set(self._partitions) - look.partitions)
             if none:
@@ -96,20 +102,24 @@ class SameTopic(Topic):
                 raise NotObservable(f"Kafka topic {self.name!r} has no partitions {none}: {known}")
             look = look.of(self._partitions)
         self.check_led(look.unknown)
-        if committed:  # before anything of the look is used: what a look finds may be said once
-            self._ends.take(look.ends)
+        self._ends.take(look.ends)  # before anything of it is used: some is reported only once
         return look
 
 
 class LookAtTopic:
-    """What looks at a topic for an observer."""
+    """What looks at a topic for an observer, and finds its open transactions."""
 
-    _topic: SameTopic
+    def __init__(self, topic: SameTopic, clock: Callable[[], int]) -> None:
+        self._topic, self._clock = topic, clock
+        self._open = OpenTransactions()
 
     @property
     def log_id(self) -> str | None:
         """The topic's id, `None` before the first look, and if it has none."""
         return self._topic.id
+
+    def _open_transactions(self, look: TopicLook) -> Sequence[LogFact]:
+        return self._open.take(look.high, look.ends, now=self._clock())
 
 
 class KafkaEnds(LookAtTopic):
@@ -120,11 +130,12 @@ class KafkaEnds(LookAtTopic):
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
-        self._topic = SameTopic(config, topic)
+        super().__init__(SameTopic(config, topic), unix_ms)
 
     def __call__(self) -> Seen:
         """Return the ends."""
-        return Seen(self._topic.seen().ends)
+        look = self._topic.seen()
+        return Seen(look.ends, because=self._open_transactions(look))
 
 
 class KafkaTimes(LookAtTopic):
@@ -151,8 +162,7 @@ class KafkaTimes(LookAtTopic):
         partitions: Collection[int] | None = None,
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        self._topic = SameTopic(config, topic, partitions)
-        self._clock = clock
+        super().__init__(SameTopic(config, topic, partitions), clock)
         self._newest = NewestTimes()
         self._ahead: set[int] = set()
         self._checks_left = MOST_CHECKS
@@ -163,10 +173,12 @@ class KafkaTimes(LookAtTopic):
         Raises as `SameTopic.seen`.
         """
         look, now = self._topic.seen(newest=True), self._clock()
-        self._name_those_ahead(look.newest, now)
+        moved_by = self._name_those_ahead(look.newest, now)
         self._name_markers(look)
         largest = max((stamp.time for stamp in look.newest.values()), default=None)
-        return Seen(look.ends, self._newest.take(look.newest, look.ends, now=now), largest)
+        active = self._open.find_active(look.high, look.ends)
+        newest = self._newest.take(look.newest, look.ends, now=now, active=active)
+        return Seen(look.ends, newest, largest, (*self._open_transactions(look), *moved_by))
 
     def _name_markers(self, look: TopicLook) -> None:
         """Warn, once there is something to see, if a largest timestamp is that of no record.
@@ -194,7 +206,7 @@ class KafkaTimes(LookAtTopic):
                     self._topic.name,
                 )
 
-    def _name_those_ahead(self, newest: Mapping[int, Stamp], now: int) -> None:
+    def _name_those_ahead(self, newest: Mapping[int, Stamp], now: int) -> Sequence[LogFact]:
         ahead = {number for number, stamp in newest.items() if stamp.time > now + CLOCK_AHEAD_MS}
         for number in sorted(ahead - self._ahead):
             stamp = newest[number]
@@ -208,3 +220,5 @@ class KafkaTimes(LookAtTopic):
                 shown_time(stamp.time),
             )
         self._ahead = ahead
+        stamps = ((number, newest[number]) for number in sorted(ahead))
+        return [LogFact("moved_by", number, at.offset, at.time) for number, at in stamps]

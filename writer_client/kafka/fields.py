@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Annotated, Any, Literal
@@ -11,27 +11,31 @@ import msgspec
 from confluent_kafka import Message
 
 from noted_time.extras import function_named
+from noted_time.kafka import TopicLook
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import Seen
 from noted_time.values import (
+    LABEL_LENGTH,
     LARGEST_TIME,
     LEAST_TIME,
     LateRows,
+    LogFact,
     Rejected,
     Unreachable,
+    one_line,
     shown_time,
     unix_ms_of,
 )
 from writer_client.client import WriterClient
-from writer_client.kafka.ends import LookAtTopic, SameTopic
+from writer_client.kafka.ends import CLOCK_AHEAD_MS, LookAtTopic, SameTopic
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.vouched import LateHours
 
 TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]
 
-AHEAD_MS = 3_600_000
-"""A stream takes no times further ahead either, unless its `max_time_ahead_ms` says so."""
+AHEAD_MS = 300_000
+"""How far ahead of the clock a time may be by default: clocks are apart, but not for hours."""
 
 
 class RecordTimes(LookAtTopic):
@@ -56,10 +60,11 @@ class RecordTimes(LookAtTopic):
         clock: Callable[[], int] = unix_ms,
     ) -> None:
         """Raises as `SameTopic`."""
-        self._topic = SameTopic(config, topic, partitions)
+        super().__init__(SameTopic(config, topic, partitions), clock)
         self._reader = TopicReader(self._topic)
         self._known = known
-        self._ahead_ms, self._clock = ahead_ms, clock
+        self._ahead_ms = ahead_ms
+        self._moved_by: dict[int, LogFact] = {}
         self._times: dict[int, int] = {}
         self._reached: dict[int, int] = {}
         self._largest = LEAST_TIME
@@ -71,18 +76,19 @@ class RecordTimes(LookAtTopic):
         """How many records were passed over."""
         return self._reader.unusable
 
-    def _read(self) -> Mapping[int, int]:
-        """Read what is new, for two seconds at most; returns the ends that it reads to.
+    def _read(self) -> TopicLook:
+        """Read what is new, for two seconds at most; returns the look to whose ends it reads.
 
         `_times` has the largest time found of each partition, and `_reached` the offset of the last
         record with a time, or where the partition was begun.
         """
-        ends, latest = self._begin(), LARGEST_TIME
+        look, latest, named_from = self._begin(), LARGEST_TIME, LARGEST_TIME
         if self._ahead_ms is not None:
-            latest = self._clock() + self._ahead_ms
+            now = self._clock()
+            latest, named_from = now + self._ahead_ms, now + CLOCK_AHEAD_MS
         late_below = self._late_below()
         time_of, times, reached = self._time_of, self._times, self._reached
-        for partition, offset, message in self._reader.read(ends):
+        for partition, offset, message in self._reader.read(look.ends):
             try:
                 time = time_of(message)
             except Unreachable:  # what describes it: it is read again
@@ -101,10 +107,25 @@ class RecordTimes(LookAtTopic):
             reached[partition] = offset
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
+                if time > named_from:
+                    self._name_moved(partition, offset, time, message)
             if time < late_below:
                 self._late.add(LateRows(1, time, time))
         self._report_late()
-        return ends
+        return look
+
+    def _name_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
+        """Remember the record if it moves the time of its partition ahead of the clock."""
+        known = self._moved_by.get(partition)
+        if known is None or time > known.time:
+            by = _as_text(message.key())
+            self._moved_by[partition] = LogFact("moved_by", partition, offset, time, by)
+
+    def _facts(self, look: TopicLook) -> Sequence[LogFact]:
+        """Return the open transactions, and the records whose times are still ahead."""
+        now = self._clock()
+        self._moved_by = {n: fact for n, fact in self._moved_by.items() if fact.time > now}
+        return (*self._open_transactions(look), *self._moved_by.values())
 
     def _late_below(self) -> int:
         """Return the time below which the next records are late.
@@ -119,9 +140,10 @@ class RecordTimes(LookAtTopic):
             if self._client is not None:
                 self._client.wrote_late(late.rows, late.least, late.most)
 
-    def _begin(self) -> Mapping[int, int]:
-        """Begin the partitions that are new, and return the ends to read to."""
-        ends, at = self._topic.seen().ends, self._reader.position
+    def _begin(self) -> TopicLook:
+        """Look, and begin the partitions that are new."""
+        look, at = self._topic.seen(), self._reader.position
+        ends = look.ends
         known = {} if at else self._known()
         new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
         if not (at or known) and self._start == "latest":
@@ -129,7 +151,7 @@ class RecordTimes(LookAtTopic):
             new = {partition: ends[partition] for partition in new}
         self._reader.begin(new)
         self._reached |= new
-        return ends
+        return look
 
 
 class KafkaFields(RecordTimes):
@@ -176,15 +198,17 @@ class KafkaFields(RecordTimes):
         The largest is that of all that was read, also of records that were passed over as they are
         far ahead; `None` if it began at ends, because what lies below is not known.
 
-        It reads to the present ends, or for two seconds: a partition that has more is not idle.
-        Raises as `SameTopic.seen`, and `Unreachable` if Kafka refuses to be read; what was
-        read until then is returned by the next call.
+        It reads to the present ends, or for two seconds. A partition that has more is not idle,
+        also if an open transaction hides it. Raises as `SameTopic.seen`, and `Unreachable` if Kafka
+        refuses to be read; what was read until then is returned by the next call.
         """
-        behind = dict.fromkeys(self._reader.behind(self._read()))
+        look = self._read()
+        active = dict.fromkeys(self._open.find_active(look.high, self._reader.position))
         newest, self._times = self._times, {}
         largest = self._largest = max((self._largest, *newest.values()))
         bound = None if self._has_skipped or largest == LEAST_TIME else largest
-        return Seen(dict(self._reader.position), {**behind, **newest}, bound)
+        position = dict(self._reader.position)
+        return Seen(position, {**active, **newest}, bound, self._facts(look))
 
 
 def time_in(field: str | TimeOf) -> Callable[[Message], int]:
@@ -201,6 +225,16 @@ def timestamp(message: Message) -> int | None:
     """Return the timestamp of a record, which Kafka gives to each unless it is very old."""
     kind, time = message.timestamp()
     return time if kind else None
+
+
+def _as_text(key: bytes | str | None) -> str | None:
+    """Return a key as one line of text, cut; `None` if it is none."""
+    if isinstance(key, bytes):
+        try:
+            key = key.decode()
+        except UnicodeDecodeError:
+            return None
+    return one_line(key, LABEL_LENGTH) if key and key.isprintable() else None
 
 
 def _of_json(field: str) -> Callable[[Message], int]:

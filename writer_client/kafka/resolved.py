@@ -31,12 +31,13 @@ class KafkaResolved(RecordTimes):
         A partition without one is at the offset where reading began, and has no time. No bound of
         the times of rows is known. Raises as `SameTopic.seen` and as `TopicReader.read`.
         """
-        ends = self._read()
-        if not self._reader.behind(ends):
-            self._name_those_without(ends)
-        for partition in self._topic.seen().ends:  # they may speak of one that has come meanwhile
+        look = self._read()
+        if not self._reader.behind(look.ends):
+            self._name_those_without(look.ends)
+        added = self._topic.seen(high=False).ends  # they may speak of one that has come meanwhile
+        for partition in added:
             self._reached.setdefault(partition, 0)
-        return Seen(dict(self._reached), dict(self._times))
+        return Seen(dict(self._reached), dict(self._times), because=self._facts(look))
 
     @staticmethod
     def _time_of(message: Message) -> int | None:

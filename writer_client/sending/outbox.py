@@ -28,10 +28,12 @@ from typing import TYPE_CHECKING
 
 from noted_time.values import (
     MAX_NOTES_PER_REQUEST,
+    MOST_LOG_FACTS,
     Accepted,
     Fenced,
     InvalidNote,
     LateRows,
+    LogFact,
     Note,
     Refused,
     Rejected,
@@ -172,6 +174,12 @@ class Outbox:
         """Note that the writer is live, and from now on why it does not note, if it does not."""
         self._additions.held = reason
         return self._changed("live", {})
+
+    def report_facts(self, facts: Sequence[LogFact]) -> int | None:
+        """Send these facts with each live note from now on, the first one now if they are new."""
+        new = tuple(facts[:MOST_LOG_FACTS])
+        is_new, self._additions.because = new != self._additions.because, new
+        return self._changed("live", {}) if is_new and self.state == "live" else None
 
     def wrote(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]

@@ -20,6 +20,7 @@ from noted_time.values import (
     UNCHANGED,
     InvalidNote,
     LateRows,
+    LogFact,
     Note,
     Rejected,
     Session,
@@ -268,6 +269,8 @@ class Additions:
         """The id of the log that positions are of, sent with each live note."""
         self.observes = False
         """Whether the writer observes the log, sent with each live note."""
+        self.because: tuple[LogFact, ...] = ()
+        """What it found there, sent with each live note."""
         self._process = process or Process(None, "")
         self.total = 0
         """The number of late rows so far."""
@@ -303,6 +306,7 @@ class Additions:
                 held=self.held,
                 log=self.log,
                 observes=self.observes,
+                because=self.because,
             )
         return note
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from noted_time.values import (
     HELD_LENGTH,
     LateRows,
+    LogFact,
     Rejected,
     State,
     Time,
@@ -218,6 +219,14 @@ class Writer(ABC, Generic[Network]):
         shown = one_line(reason or "", HELD_LENGTH)
         with self._noting():
             self._outbox.hold(shown or None)
+
+    def report_facts(self, facts: Sequence[LogFact]) -> None:
+        """Report what an observer found in the log that holds time or moved it, for people.
+
+        `explain` shows the first `MOST_LOG_FACTS`, until the next call replaces them.
+        """
+        with self._noting():
+            self._outbox.report_facts(facts)
 
     def wrote(
         self,

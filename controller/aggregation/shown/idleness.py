@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.sentences import NAMED, listed
+from controller.aggregation.shown.sentences import NAMED, describe_fact, listed
 from controller.aggregation.stream import StreamState
 from noted_time import Mark
 from noted_time.reading import MarkHistory
@@ -22,13 +22,16 @@ IDLE_EXAMINED = 100
 
 
 def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) -> Iterator[str]:
-    """Yield which segments of live observers have no new rows, and which observers are idle.
+    """Yield what observers found in the log, which segments have no new rows, and who is idle.
 
     `last` is the domain's last mark.
     """
     if stream.aggregator.sealed is not None:
         return
     members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), IDLE_EXAMINED))]
+    for member in members:
+        for fact, remedy in map(describe_fact, member.because):
+            yield f"{member.writer}: {fact}; {remedy}."
     cut = {} if last is None else last.cut.offsets
     quiet = list(_quiet_segments(stream, stream.history(domain), cut, members, now))
     if quiet:

@@ -26,7 +26,7 @@ from noted_time.rules import (
     forecast,
     lower_without,
 )
-from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, Waiting
+from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, LogFact, Waiting
 
 HOLDERS_EXAMINED = 100
 """Maximum number of holders of a domain that are examined.
@@ -82,9 +82,10 @@ class WriterRow:
     `is_silent`: that is half its timeout, or more. At `out_at` it is excluded if it is silent until
     then and holds the watermark by then; null if it is ahead and no other noted a later time.
     `session` is the process that has its name, and `held` why it lives and does not note.
-    `observes` is whether its last note says so; false until it notes after the controller took the
-    stream over. `times_out_in_ms` and `lower_without`, the lower that there would be without it,
-    are those of a holder of the domain asked for.
+    `observes` is whether its last note says so, and `because` what it found in the log; false and
+    empty until it notes after the controller took the stream over. `times_out_in_ms` and
+    `lower_without`, the lower that there would be without it, are those of a holder of the domain
+    asked for.
     """
 
     # moments on the service clock are computed from now, so time without a controller does not
@@ -109,6 +110,7 @@ class WriterRow:
     session: HeldName | None
     held: str | None
     observes: bool
+    because: Sequence[LogFact]
     times_out_in_ms: int | None
     lower_without: int | None
 
@@ -318,6 +320,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         late=record.late,
         held=record.held,
         observes=member.observes,
+        because=member.because,
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,

@@ -15,7 +15,15 @@ from controller.aggregation.stream import StreamState
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
 from noted_time.reading import ReaderPlace
 from noted_time.rules import Forecast, MemberState, Would, lower_without
-from noted_time.values import UNIX_MS, Waiting, counted, shown_gap, shown_seconds, shown_time
+from noted_time.values import (
+    UNIX_MS,
+    LogFact,
+    Waiting,
+    counted,
+    shown_gap,
+    shown_seconds,
+    shown_time,
+)
 
 REASON_WORDS = {
     "timed_out": "timed out",
@@ -147,6 +155,23 @@ def _held(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
             is_heard = now.wall - (member.heard_at or 0) < HEARD_MS
             said = "is alive, but" if is_heard else "reported before it fell silent:"
             yield f"{member.writer} {said} {member.held}."
+
+
+def describe_fact(fact: LogFact) -> tuple[str, str]:
+    """Return what an observer found in the log, and the remedy.
+
+    >>> describe_fact(LogFact("moved_by", 3, 7, 1357034220000, by="d07"))[0]
+    'segment 3 is ahead by the record at offset 7 (key d07), of 2013-01-01T09:57:00Z'
+    """
+    segment, time = f"segment {fact.segment}", shown_time(fact.time)
+    if fact.kind == "open_transaction":
+        waits = f"{segment} has an open transaction, first seen {time}"
+        hidden = f"its records from offset {fact.offset} on cannot be read yet"
+        names = "kafka-transactions.sh names its producer"
+        return f"{waits}: {hidden}", f"commit it, or wait for transaction.timeout.ms; {names}"
+    key = f" (key {fact.by})" if fact.by else ""
+    ahead = f"{segment} is ahead by the record at offset {fact.offset}{key}, of {time}"
+    return ahead, "correct the clock of its producer, as records with the right time may be late"
 
 
 def _noted(first: Waiting, lower: int | None) -> str:

@@ -59,8 +59,9 @@ def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
         far = f", up to {shown_gap(each.least, each.least + each.behind)} late" * bool(each.behind)
         member = stream.aggregator.domains.members.get(each.writer)
         doubt = "." if member is None or member.exclusion else ": wrong clock or zone?"
+        does = "wrote" if member is None or not member.observes else "found"
         detail = (
-            f"wrote {counted(each.rows, 'row')} below the watermark in the last {span}{far}{doubt}"
+            f"{does} {counted(each.rows, 'row')} below the watermark in the last {span}{far}{doubt}"
         )
         yield Hint(each.writer, "late", detail)
 

@@ -50,9 +50,12 @@ from noted_time.values import (
     MIN_INT64,
     MOST_DOMAINS,
     MOST_LATE,
+    MOST_LOG_FACTS,
     SEGMENTS_PER_POSITION,
     SESSION_LENGTH,
     LateRows,
+    LogFact,
+    LogFactKind,
     State,
 )
 
@@ -109,6 +112,29 @@ _Late = Annotated[
     | Annotated[list[NotedLateRows], Field(max_length=MOST_LATE), Tag("[several]")],
     Discriminator(lambda given: "[several]" if isinstance(given, list) else "[one]"),
 ]
+LOG_FACT: Mapping[str, tuple[Any, Any, str | None]] = {
+    "kind": (LogFactKind, LogFactKind, None),
+    "segment": (Segment, Annotated[int, Field(ge=0, lt=SEGMENTS)], None),
+    "offset": (
+        Offset,
+        Annotated[int, Field(ge=0, le=MAX_INT64)],
+        "the offset of the record, or from which none can be read yet",
+    ),
+    "time": (Int64, Time, "that of the record; or when it was first seen, in Unix ms"),
+    "by": (
+        Annotated[str, Meta(min_length=1, max_length=LABEL_LENGTH)] | None,
+        Annotated[Line, Field(min_length=1, max_length=LABEL_LENGTH)] | None,
+        "the key of the record",
+    ),
+}
+_log_fact: Any = _struct_of(LogFact, LOG_FACT)
+
+
+@fields_of(LogFact, {name: each[1:] for name, each in LOG_FACT.items()})
+class NotedLogFact(Request):
+    """An open transaction of the log, or a record whose time is ahead of the observer's clock."""
+
+
 NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
     "writer": (NonEmpty, Name, None),
     "time": (Int64 | None, Time | None, None),
@@ -185,6 +211,11 @@ NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
         ),
     ),
     "observes": (bool, bool, "it notes for writers that do not, from what it sees in the log"),
+    "because": (
+        Annotated[list[_log_fact], Meta(max_length=MOST_LOG_FACTS)],
+        Annotated[list[NotedLogFact], Field(max_length=MOST_LOG_FACTS)],
+        "what an observer found in the log that holds time or moved it, for people",
+    ),
 }
 
 _note: Any = _struct_of(noted_time.Note, NOTE)
@@ -227,7 +258,9 @@ def decode(body: bytes) -> list[noted_time.Note]:
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOTS.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
-    if not _is_line("".join([note.label + (note.held or "") for note in notes])):
+    lines = [note.label + (note.held or "") for note in notes]
+    lines += [fact.by for note in notes if note.because for fact in note.because if fact.by]
+    if not _is_line("".join(lines)):
         raise msgspec.ValidationError(MUST_BE_A_LINE)
     return notes
 

@@ -87,6 +87,7 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
     row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
     row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
     row |= {"session": None, "held": None, "observes": False, "held_by": None, "held_for": None}
+    row |= {"because": []}
     row |= {"silent_ms": 300, "is_silent": False, "out_at": None}
     row |= {"times_out_in_ms": None, "lower_without": None, "is_expected": False}
     z = row | {"writer": "z", "holding_since": WALL}

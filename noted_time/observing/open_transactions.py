@@ -1,0 +1,51 @@
+"""Open transactions: the records of a log's segments that readers cannot see yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from noted_time.values import LogFact
+
+
+class OpenTransactions:
+    """The segments with an open transaction, look by look; `now` is in Unix ms.
+
+    A look asks for the high watermarks *before* the ends of read_committed readers. Then an end
+    below its high watermark is the first offset of an open transaction.
+
+    >>> open_transactions = OpenTransactions()
+    >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=100)
+    (LogFact(kind='open_transaction', segment=0, offset=4, time=100, by=None),)
+    >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=200) == _
+    True
+    """
+
+    def __init__(self) -> None:
+        self._facts: dict[int, LogFact] = {}
+        self._unread: set[int] = set()
+
+    def take(
+        self, high: Mapping[int, int], ends: Mapping[int, int], *, now: int
+    ) -> Sequence[LogFact]:
+        """Record a look; returns the open transactions, those first that were seen first."""
+        known, self._facts = self._facts, {}
+        for segment, end in ends.items():
+            if end < high[segment]:
+                was = known.get(segment)
+                is_same = was is not None and was.offset == end
+                since = was.time if was is not None and is_same else now
+                self._facts[segment] = LogFact("open_transaction", segment, end, since)
+        return tuple(sorted(self._facts.values(), key=lambda fact: (fact.time, fact.segment)))
+
+    def find_active(self, high: Mapping[int, int], position: Mapping[int, int]) -> set[int]:
+        """Return the segments that are not idle, even if a look found no new record in them.
+
+        They were not read to the high watermark of the last look, or are not to that of this one.
+
+        >>> open_transactions = OpenTransactions()
+        >>> [open_transactions.find_active({0: 9}, {0: read}) for read in (4, 9, 9)]
+        [{0}, {0}, set()]
+        """
+        before = self._unread
+        self._unread = {segment for segment, end in high.items() if position[segment] < end}
+        return before | self._unread

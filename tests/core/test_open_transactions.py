@@ -1,0 +1,204 @@
+"""What observers of a topic may note while records are in open transactions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import find, given
+from hypothesis import strategies as st
+
+from noted_time.observing import NewestTimes, OpenTransactions, Outcome, SegmentClocks, Stamp
+from noted_time.values import LogFact
+
+DELAY, IDLE_MS, LATER = 5, 20, 10_000
+
+MARKER = -1
+"""The producer of a marker that ends a transaction."""
+
+
+@dataclass
+class Partition:
+    """Records by offset, with time and producer; producers from 1 on write in transactions."""
+
+    times: list[int] = field(default_factory=list)
+    producers: list[int] = field(default_factory=list)
+    open: dict[int, int] = field(default_factory=dict)
+    aborted: set[int] = field(default_factory=set)
+
+    def write(self, producer: int, step: int) -> None:
+        """Append a record that is older than the newest by the delay at most."""
+        if producer:
+            self.open.setdefault(producer, len(self.times))
+        self.times.append(max(self.times, default=1000) - DELAY + step)
+        self.producers.append(producer)
+
+    def finish(self, producer: int, *, commits: bool) -> None:
+        """End the producer's transaction, if it has one, with a marker."""
+        if producer in self.open:
+            begin = self.open.pop(producer)
+            mine = {n for n in range(begin, len(self.times)) if self.producers[n] == producer}
+            self.aborted |= set() if commits else mine
+            self.times.append(max(self.times))
+            self.producers.append(MARKER)
+
+    @property
+    def high(self) -> int:
+        """The high watermark."""
+        return len(self.times)
+
+    @property
+    def end(self) -> int:
+        """The end of read_committed readers."""
+        return min(self.open.values(), default=len(self.times))
+
+    def rows(self, begin: int, end: int) -> list[int]:
+        """Return the times of the records there that are not aborted."""
+        shown = (n for n in range(begin, end) if self.producers[n] != MARKER)
+        return [self.times[n] for n in shown if n not in self.aborted]
+
+
+@dataclass
+class ByField:
+    """Reads records, not always all that it could."""
+
+    position: list[int] = field(default_factory=lambda: [0, 0])
+    transactions: OpenTransactions = field(default_factory=OpenTransactions)
+
+    def look(
+        self, partitions: list[Partition], high: dict[int, int], lag: int
+    ) -> dict[int, int | None]:
+        """Return the newest times, as `KafkaFields` does."""
+        newest: dict[int, int | None] = {}
+        for n, each in enumerate(partitions):
+            until = max(self.position[n], each.end - lag)
+            times = each.rows(self.position[n], until)
+            self.position[n] = until
+            if times:
+                newest[n] = max(times)
+        active = self.transactions.find_active(high, dict(enumerate(self.position)))
+        return {**dict.fromkeys(active), **newest}
+
+
+@dataclass
+class ByTimestamp:
+    """Reads none; markers and aborted records count as well."""
+
+    newest: NewestTimes = field(default_factory=NewestTimes)
+    transactions: OpenTransactions = field(default_factory=OpenTransactions)
+
+    def look(
+        self, partitions: list[Partition], high: dict[int, int], _: int
+    ) -> dict[int, int | None]:
+        """Return the newest times, as `KafkaTimes` does."""
+        ends = {n: each.end for n, each in enumerate(partitions)}
+        stamps = {
+            n: Stamp(max(each.times), each.times.index(max(each.times)))
+            for n, each in enumerate(partitions)
+            if each.times
+        }
+        active = self.transactions.find_active(high, ends)
+        return self.newest.take(stamps, ends, now=LATER, active=active)
+
+
+writes = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 40))
+"""A partition, a producer, and by how much its record is above the oldest that it may be."""
+
+ends = st.tuples(st.integers(0, 1), st.integers(1, 2), st.booleans())
+"""A partition, a producer, and whether it commits."""
+
+turns = st.lists(
+    st.tuples(
+        st.lists(writes, max_size=3),
+        st.lists(ends, max_size=2),
+        st.lists(writes, max_size=1),
+        st.integers(1, 30),
+        st.integers(0, 1),
+    ),
+    max_size=12,
+)
+"""What is written and ended before a look and amid it, how long it takes, what is left unread."""
+
+
+Writes = list[tuple[int, int, int]]
+Turns = list[tuple[Writes, list[tuple[int, int, bool]], Writes, int, int]]
+Way = Callable[[], ByField | ByTimestamp]
+
+
+def too_late(turns: Turns, way: Way) -> list[int]:
+    """Return the times of records that a mark passed while they were hidden."""
+    partitions, passed = [Partition(), Partition()], set[tuple[int, int]]()
+    observer, clocks = way(), SegmentClocks(IDLE_MS, DELAY)
+    now, lower = 0, -1
+    known: dict[tuple[int, int], int] = {}
+    for before, ended, amid, took, lag in turns:
+        _write(partitions, before)
+        for partition, producer, commits in ended:
+            partitions[partition].finish(producer, commits=commits)
+        now += took
+        high = {n: each.high for n, each in enumerate(partitions)}
+        for n in (0, 1):
+            clocks.add(n, now=now)
+        _write(partitions, amid)
+        hidden = [(n, o) for n, each in enumerate(partitions) for o in range(each.end, high[n])]
+        for each in hidden:  # what is below the lower before a look can know of it is late
+            known.setdefault(each, lower)
+        outcomes = clocks.events(observer.look(partitions, high, lag), now=now)
+        lower = max([lower, *(each for each in outcomes if each != "idle")])
+        times = {(n, o): partitions[n].times[o] + DELAY for n, o in hidden}
+        passed |= {each for each, time in times.items() if known[each] <= time < lower}
+    return [time for n, o in sorted(passed) for time in partitions[n].rows(o, o + 1)]
+
+
+def _write(partitions: list[Partition], records: Writes) -> None:
+    for partition, producer, step in records:
+        partitions[partition].write(producer, step)
+
+
+@pytest.mark.parametrize("way", [ByField, ByTimestamp])
+@given(turns=turns)
+def test_no_mark_passes_a_record_that_is_hidden_and_committed_later(way: Way, turns: Turns) -> None:
+    """Not even if nothing becomes visible in its partition for longer than the idle timeout."""
+    assert too_late(turns, way) == []
+
+
+class Careless(OpenTransactions):
+    """Takes a partition for idle however much is hidden in it."""
+
+    def find_active(self, *_: object) -> set[int]:
+        """Return none."""
+        return set()
+
+
+@pytest.mark.parametrize("way", [ByField, ByTimestamp])
+def test_an_observer_that_takes_hidden_records_for_none_passes_them(
+    way: type[ByField | ByTimestamp],
+) -> None:
+    """So the law above is one that can be broken."""
+    example = find(turns, lambda each: bool(too_late(each, lambda: way(transactions=Careless()))))
+
+    assert too_late(example, way) == []
+
+
+def test_the_idle_timeout_begins_when_all_that_was_hidden_is_read() -> None:
+    """And not with the last record that became visible."""
+    clocks, transactions = SegmentClocks(IDLE_MS, DELAY), OpenTransactions()
+    clocks.events({0: 100, 1: 200}, now=0)
+
+    def look(read: int, now: int) -> list[Outcome]:
+        active = transactions.find_active({0: 9, 1: 4}, {0: read, 1: 4})
+        return clocks.events({1: 300, **dict.fromkeys(active)}, now=now)
+
+    assert [look(4, 50), look(9, 60), look(9, 79), look(9, 80)] == [[], [], [], [295]]
+
+
+def test_an_open_transaction_keeps_the_moment_at_which_it_was_first_seen() -> None:
+    """One at another offset is another transaction."""
+    transactions = OpenTransactions()
+    looks = [({0: 9, 1: 8}, {0: 4, 1: 8}, 100), ({0: 12, 1: 8}, {0: 4, 1: 7}, 200)]
+    looks += [({0: 12, 1: 8}, {0: 6, 1: 7}, 300), ({0: 12, 1: 8}, {0: 12, 1: 8}, 400)]
+
+    found = [transactions.take(high, ends, now=now) for high, ends, now in looks]
+    first, second, third = (
+        LogFact("open_transaction", *each) for each in ((0, 4, 100), (1, 7, 200), (0, 6, 300))
+    )
+    assert found == [(first,), (first, second), (second, third), ()]

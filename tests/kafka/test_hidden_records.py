@@ -1,0 +1,126 @@
+"""Records in open transactions, and clocks that are ahead, as observers see them on a broker."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from examples.trials.kafka import Broker
+from noted_time.values import LogFact
+from tests.support.kafka_judge import judged
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+from writer_client import EventTimeNoter, KafkaFields, KafkaTimes, Seen, WriterClient
+from writer_client.kafka.fields import timestamp
+
+pytestmark = pytest.mark.acceptance
+
+NINE, MINUTE = 1_790_000_000_000, 60_000
+IDLE_MS = MINUTE
+
+
+def by_field(broker: Broker, topic: str) -> KafkaFields:
+    """Return a look at a field of the records."""
+    return KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: NINE)
+
+
+def by_read_timestamp(broker: Broker, topic: str) -> KafkaFields:
+    """Return a look at the timestamps of the records."""
+    return KafkaFields(broker.config, topic, timestamp, start="earliest", clock=lambda: NINE)
+
+
+def by_timestamp(broker: Broker, topic: str) -> KafkaTimes:
+    """Return a look at the newest timestamps."""
+    return KafkaTimes(broker.config, topic, clock=lambda: NINE)
+
+
+@pytest.fixture
+def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
+    """Return a topic of two partitions, named like the test, with its stream."""
+    name = request.node.name.translate({ord("["): ".", ord("]"): None})
+    broker.create(name, 2)
+    served.stream(name)
+    return str(name)
+
+
+def row(partition: int, time: int, key: str | None = None) -> dict[str, Any]:
+    """Return the arguments that produce a record with a time in its value and its timestamp."""
+    value = f'{{"at": {time}}}'
+    return {"value": value, "partition": partition, "timestamp": time, "key": key}
+
+
+@pytest.mark.parametrize("look_at", [by_field, by_read_timestamp, by_timestamp])
+def test_a_partition_with_an_open_transaction_is_not_idle(
+    broker: Broker, served: Served, topic: str, look_at: Callable[[Broker, str], Callable[[], Seen]]
+) -> None:
+    """Its record is below no lower until it is visible, and `explain` names the transaction."""
+    times, now = look_at(broker, topic), 0
+    producer = Producer({**broker.config, "transactional.id": topic})
+    producer.init_transactions(60)
+    with (
+        WriterClient(served.url, topic, "observer") as client,
+        EventTimeNoter(
+            client, times, delay_ms=0, idle_timeout_ms=IDLE_MS, poll_ms=10**6, clock=lambda: now
+        ) as noter,
+    ):
+
+        def look() -> dict[str, Any]:
+            noter.look()
+            client.flush()
+            return dict(served.get(f"{topic}/explain"))
+
+        broker.send(topic, [(p, row(p, NINE - MINUTE)["value"], NINE - MINUTE) for p in (0, 1)])
+        wait_until(lambda: look()["lower"] == NINE - MINUTE)
+        producer.begin_transaction()
+        producer.produce(topic, **row(0, NINE - MINUTE + 1))
+        producer.flush(60)
+        broker.send(topic, [(1, row(1, NINE)["value"], NINE)])
+        held = []
+        for _ in range(3):
+            now += IDLE_MS
+            held.append(look())
+        facts = served.get(f"{topic}/writers/observer")["because"]
+        producer.commit_transaction(60)
+        wait_until(lambda: bool(times().ends[0] == 3))
+        look()
+
+        def ends_idle() -> bool:
+            nonlocal now
+            now += IDLE_MS
+            return bool(look()["lower"] == NINE)
+
+        wait_until(ends_idle)
+
+    assert [each["lower"] for each in held] == [NINE - MINUTE] * 3
+    assert "observer: segment 0 has an open transaction" in " ".join(held[-1]["sentences"])
+    assert [(each["kind"], each["segment"], each["offset"]) for each in facts] == [
+        ("open_transaction", 0, 1)
+    ]
+    assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_a_record_that_moves_time_ahead_of_the_clock_is_named(broker: Broker, topic: str) -> None:
+    """By its offset and its key, until the clock has passed it; one far ahead moves nothing."""
+    now = NINE
+    times = KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: now)
+    producer = Producer(broker.config)
+    for each in (row(0, NINE, "a1"), row(0, NINE + 3 * MINUTE, "d07"), row(1, NINE, "a1")):
+        producer.produce(topic, **each)
+    producer.produce(topic, **row(1, NINE + 6 * MINUTE, "e01"))
+    assert producer.flush(60) == 0
+
+    seen: list[Seen] = []
+
+    def is_read() -> bool:
+        seen.append(times())
+        return seen[-1].ends == {0: 2, 1: 2}
+
+    wait_until(is_read)
+    now = NINE + 4 * MINUTE
+    later = times()
+    assert (seen[-1].because, later.because) == (
+        (LogFact("moved_by", 0, 1, NINE + 3 * MINUTE, "d07"),),
+        (),
+    )
+    assert (seen[-1].newest, times.unusable) == ({0: NINE + 3 * MINUTE, 1: NINE}, 1)
