@@ -142,13 +142,13 @@ class TableClaims:
         """Return the writers that the controller names as missing, `None` if nobody was asked."""
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
             return None
-        from noted_time.client import Question, stream_path  # noqa: PLC0415 - HTTP is slow to import
-        from noted_time.client.transport import Transport  # noqa: PLC0415
+        from noted_time.client.transport import Transport  # noqa: PLC0415 - HTTP is slow to import
+        from reader_client.asking.questions import complete_to  # noqa: PLC0415
 
-        query = {"complete_to": claim.complete_to, "domain": claim.domain or None}
+        question = complete_to(claim.stream, claim.complete_to, claim.domain or None)
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASKING_S)
         try:
-            found = transport.ask(Question("GET", stream_path(claim.stream, "cut"), query))
+            found = transport.ask(question)
         except NotedTimeError as error:
             log.warning("the claim of batch %d names no missing writers: %s", claim.batch, error)
             return None

@@ -23,6 +23,7 @@ from spark_integration.tables.table import check_column
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 
 KAFKA = {"flights": {"0": 5}}
 NOTED = {"flights.noted": {"0": 2}}
@@ -66,6 +67,33 @@ def test_a_claim_says_how_far_its_query_had_read(
     read = read_to(Planned("q", 7, 50, "min", offsets))
 
     assert (read["stream"], read["domain"], read["cut"].get("0")) == found
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        (MARKS, KAFKA),
+        (NOTED, KAFKA),
+        (MARKS, {"logOffset": 3}),
+        ({"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {}, "ship": {}}},),
+        ({"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {}}},),
+    ],
+)
+def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
+    served: Served, tmp_path: Path, offsets: tuple[dict[str, object], ...]
+) -> None:
+    """Also if its offsets name no domain: the first one of the stream is meant."""
+    served.stream("flights", "default", "ship")
+    served.post("flights", {"writer": "lima", "time": 40}, {"writer": "oslo", "time": 60})
+    served.ask("DELETE", "/streams/flights/writers/lima")
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text('{"id": "q"}')
+    lines = [{"batchWatermarkMs": 50, "conf": {}}, *offsets]
+    for batch in ("0", "1"):
+        (tmp_path / "offsets" / batch).write_text("\n".join(["v1", *map(json.dumps, lines)]))
+
+    claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
+    assert claims.of(1).claim.missing == ("lima",)
 
 
 class Table:
