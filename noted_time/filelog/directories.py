@@ -18,6 +18,7 @@ from pathlib import Path
 from noted_time.filelog.layout import (
     SUFFIX,
     checked_start,
+    holds_rows,
     is_hidden,
     segment_directory,
     segment_of,
@@ -80,7 +81,7 @@ class SegmentDirectory:
             starts = {
                 name: known[name] if name in known else self._start(name)
                 for name in names
-                if name.endswith(SUFFIX) and not is_hidden(name)
+                if name.endswith(SUFFIX) and holds_rows(name)
             }
             new = sorted(starts.keys() - known.keys(), key=starts.__getitem__)
             yield starts, {name: starts[name] for name in new}
@@ -141,7 +142,7 @@ def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
 
 def check_segment(directory: Path, names: Iterable[str]) -> None:
     """Raise `Rejected` if the directory of a segment has rows, but none in Parquet."""
-    shown = [name for name in names if not is_hidden(name)]
+    shown = [name for name in names if holds_rows(name)]
     rows = [name for name in shown if _ROWS.fullmatch(name)]
     if rows and not any(name.endswith(SUFFIX) for name in shown):
         raise Rejected(

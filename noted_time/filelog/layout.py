@@ -4,7 +4,8 @@
 append, its start offset is in its name and its row count in its footer. So archived topics are read
 as they are, and an exclusive create under the next offset is an append. The sinks also write other
 paddings, a codec before the suffix (``.snappy.parquet``, the S3 sink) and the last offset after the
-first one (the HDFS sink): these are read, but not appended to.
+first one (the HDFS sink): these are read, but not appended to. Keys and headers, which the sinks
+keep in files of their own (``.keys.snappy.parquet``, ``.headers.avro``), are no rows.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from noted_time.values import MAX_INT64, Rejected
 
 SUFFIX = ".parquet"
 _NAME = re.compile(
-    r"(.+)\+(0|[1-9]\d{0,18})\+(\d{1,19})(?:\+\d{1,19})?(?:\.[\w-]+)?\.parquet", re.ASCII
+    r"(.+?)\+(0|[1-9]\d{0,18})\+(\d{1,20})(?:\+\d{1,20})?(?:\.[\w-]+)?\.parquet", re.ASCII
 )
+_KEYS_OR_HEADERS = re.compile(r".+\+\d+\+\d+(?:\+\d+)?\.(?:keys|headers)(?:\.[\w-]+)+", re.ASCII)
 _DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
@@ -78,6 +80,15 @@ def checked_start(path: Path, stream: str, segment: int) -> int:
 def is_hidden(name: str) -> bool:
     """Whether readers skip a file, as Spark and Hadoop do (checksums, markers)."""
     return name.startswith((".", "_"))
+
+
+def holds_rows(name: str) -> bool:
+    """Whether readers look at a file; keys and headers belong to rows that are in another.
+
+    >>> holds_rows("x.keys+3+0000001200.parquet"), holds_rows("x+3+0000001200.keys.parquet")
+    (True, False)
+    """
+    return not is_hidden(name) and _KEYS_OR_HEADERS.fullmatch(name) is None
 
 
 def segment_of(directory: str) -> int | None:

@@ -152,11 +152,13 @@ def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:
 
 
 def test_a_file_log_is_read_in_the_order_of_its_offsets(analyse: Analyse, tmp_path: Path) -> None:
-    """A segment is a partition."""
+    """A segment is a partition; keys that a sink keeps beside the rows are no rows."""
     for segment, minutes in ((0, [0, 200]), (1, [5, 10])):
         log = SegmentLogWriter(tmp_path, "flights", segments=[segment], event_time="at")
         for minute in minutes:
             log.append([{"at": datetime.fromtimestamp(TEN / 1000 + minute * 60, UTC)}])
+    keys = tmp_path / "flights" / "partition=0" / "flights+0+0000000000.keys.parquet"
+    pq.write_table(pa.table({"key": [1]}), keys)
     found = analyse("log", ".", "flights", "--time", "at", "--json").json
 
     assert (found["rows"], found["partitions"], found["last_ms"]) == (4, 2, TEN + 200 * 60_000)

@@ -27,9 +27,9 @@ def left(root: Path, names: Iterable[str]) -> Path:
     return root
 
 
-def offsets(root: Path) -> dict[int, list[tuple[int, int]]]:
+def offsets(root: Path, stream: str = "flights") -> dict[int, list[tuple[int, int]]]:
     """Return the range of the files of each segment."""
-    found = LogFiles(root, "flights", frozenset({"time"})).refresh()
+    found = LogFiles(root, stream, frozenset({"time"})).refresh()
     return {segment: [(file.start, file.end) for file in run] for segment, run in found.items()}
 
 
@@ -40,6 +40,7 @@ def offsets(root: Path) -> dict[int, list[tuple[int, int]]]:
         ["0000000000.snappy.parquet", "0000000010.gz.parquet"],
         ["000000000000.parquet", "000000000010.zstd.parquet"],
         ["0.parquet", "10.parquet"],
+        ["00000000000000000000.parquet", "00000000000000000010.parquet"],
         ["0000000000+0000000009.parquet", "0000000010+0000000019.parquet"],
         ["0000000000+0000000014.snappy.parquet", "0000000010.parquet"],
     ],
@@ -49,6 +50,25 @@ def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
     root = left(tmp_path, (S3 + name for name in names))
 
     assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: [(0, 10), (10, 20)]}, {0: 20})
+
+
+@pytest.mark.parametrize("topic", ["flights", "flights.keys"])
+@pytest.mark.parametrize(
+    ("rows", "others"),
+    [
+        ("0.parquet", ["0.keys.parquet", "0.headers.parquet"]),
+        ("0.snappy.parquet", ["0.keys.snappy.parquet", "0.headers.snappy.parquet"]),
+        ("0.snappy.parquet", ["0.keys.avro", "0.headers.json.gz"]),
+        ("0+9.parquet", ["0+9.keys.parquet"]),
+    ],
+)
+def test_keys_and_headers_are_passed_over(
+    tmp_path: Path, topic: str, rows: str, others: list[str]
+) -> None:
+    """A sink keeps them in files of their own (store.kafka.keys, store.kafka.headers)."""
+    root = left(tmp_path, (f"{topic}/partition=0/{topic}+0+{name}" for name in (rows, *others)))
+
+    assert (offsets(root, topic), LogEnds(root, topic)().ends) == ({0: [(0, 10)]}, {0: 10})
 
 
 def test_one_offset_under_two_names_is_refused(tmp_path: Path) -> None:
@@ -116,9 +136,10 @@ def test_a_log_that_is_not_begun_is_empty(tmp_path: Path, names: list[str]) -> N
     assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: []}, {0: 0})
 
 
-def test_nothing_is_appended_to_an_archive(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [[".snappy.parquet"], [".parquet", ".keys.parquet"]])
+def test_nothing_is_appended_to_an_archive(tmp_path: Path, names: list[str]) -> None:
     """The next offset has one name among our own writers, and several there."""
-    root = left(tmp_path, [f"{S3}0000000000.snappy.parquet"])
+    root = left(tmp_path, [f"{S3}0000000000{name}" for name in names])
 
     with pytest.raises(Rejected, match=r"is a file of an archive, .*: use another root"):
         SegmentLogWriter(root, "flights", event_time="time")
