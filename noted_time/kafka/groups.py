@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,20 @@ LOADS_S = 5.0
 
 LOOK_UP_S = 5.0
 """How long records are looked for: a partition without an answer counts to its offset."""
+
+OF_NO_CLIENT = "Dead"
+"""The state of a group whose members speak neither of the protocols of consumers and workers."""
+
+NO_OFFSET = (
+    "group {group!r} has committed no offset: correct the name, or have it commit after it has "
+    "written"
+)
+SHARE_GROUP = (
+    "{group!r} is a share group, or one of Kafka Streams that has yet to commit. A share group "
+    "keeps no committed offset: it acknowledges records one by one. Kafka's Python client cannot "
+    "ask for its start offsets, below which all are done: kafka-share-groups.sh --describe "
+    "--group {group} shows them, and --offsets takes them"
+)
 
 
 class GroupOffsets:
@@ -82,10 +97,8 @@ class GroupOffsets:
                 raise self._failed(each.error)
         found = [each for each in listed if each.offset >= 0]
         if not found:
-            raise NothingKnown(
-                f"group {group!r} has committed no offset: correct the name, or have it commit "
-                "after it has written"
-            )
+            why = SHARE_GROUP if self._is_share_group() else NO_OFFSET
+            raise NothingKnown(why.format(group=group))
         own = {each.partition: each.offset for each in found if each.topic == name}
         if not own:
             others = ", ".join(sorted({each.topic for each in found})[:10])
@@ -111,6 +124,22 @@ class GroupOffsets:
                 return []
             raise self._failed(error.args[0]) from None
         return answer.topic_partitions or []
+
+    def _is_share_group(self) -> bool:
+        """Whether the group exists, and is no consumer group of either protocol, nor another's.
+
+        Where that is not known, it is none.
+        """
+        admin, group = self._cluster.admin, self._group
+        try:
+            with warnings.catch_warnings(action="ignore"):  # deprecated, and alone lists all kinds
+                listed = admin.list_groups(group, timeout=TIMEOUT_S)
+            if not any(each.state == OF_NO_CLIENT for each in listed):
+                return False
+            known = self._cluster.answer(admin.list_consumer_groups(), TIMEOUT_S)
+        except KafkaException:
+            return False
+        return not known.errors and group not in {each.group_id for each in known.valid}
 
     def _first_records(self, places: Mapping[int, int]) -> dict[int, int]:
         """Return the first record at or after each offset, or the end that a reader comes to."""

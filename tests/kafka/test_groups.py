@@ -11,13 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ResourceType
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    ShareConsumer,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from examples.trials.kafka import Broker
 from noted_time import AnotherLog, Rejected, Unreachable
 from noted_time.client.waiting import NothingKnown
 from noted_time.kafka import Topic
+from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.groups import GroupOffsets
 from reader_client import committed_position, complete_to
 from tests.cli.conftest import Commands
@@ -137,6 +151,54 @@ def test_a_group_that_is_none_is_named(
     assert (waited.status, "group 'nobody' has committed no offset" in waited.err) == (1, True)
 
 
+def acknowledge(broker: Broker, group: str, topic: str, records: int) -> None:
+    """Have a share group read and acknowledge that many records of a topic."""
+    entry = ConfigEntry(
+        "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
+    )
+    settings = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    broker.change(lambda admin: admin.incremental_alter_configs([settings]))
+    read = 0
+    with ShareConsumer({**broker.config, "group.id": group, "log_level": FATAL_ONLY}) as consumer:
+        consumer.subscribe([topic])
+        while read < records:
+            read += sum(message.error() is None for message in consumer.poll(PATIENCE_S))
+            consumer.commit_sync()
+
+
+def test_a_share_group_is_named_as_what_it_is(
+    broker: Broker, served: Served, topic: str, run: Commands
+) -> None:
+    """Its name is right, and there is no offset to commit: what it has instead is named."""
+    broker.send(topic, [(0, str(n), TEN) for n in range(40)])
+    note(broker, served, topic, TEN, {0: 40})
+    acknowledge(broker, topic, topic, 40)
+    found = run("complete-to", topic, "--kafka", broker.address, "--group", topic)
+
+    assert (found.status, found.out) == (1, "")
+    assert f"'{topic}' is a share group, or one of Kafka Streams" in found.err
+    assert f"kafka-share-groups.sh --describe --group {topic} shows them" in found.err
+
+
+def test_members_that_have_yet_to_commit_are_no_share_group(broker: Broker, topic: str) -> None:
+    """A consumer group of either protocol may come before its first offset."""
+    said = []
+    for protocol in ("classic", "consumer"):
+        group = f"{topic}-{protocol}"
+        settings = {**broker.config, "group.id": group, "group.protocol": protocol}
+        with closing(Consumer(settings)) as consumer:
+            consumer.subscribe([topic])
+            wait_until(lambda: consumer.poll(0.1) or consumer.assignment())
+            with pytest.raises(NothingKnown) as caught:
+                committed_position(broker.config, group, topic)
+        said.append(str(caught.value).partition(":")[0])
+
+    assert said == [
+        f"group '{topic}-{protocol}' has committed no offset"
+        for protocol in ("classic", "consumer")
+    ]
+
+
 def rows(database: Path) -> set[str]:
     """Return what the sink has written."""
     with closing(sqlite3.connect(database)) as connection:
@@ -250,6 +312,10 @@ class Refusing:
         future = Future[Any]()
         future.set_exception(KafkaException(KafkaError(next(self._codes))))
         return {each.group_id: future for each in asked}
+
+    def list_groups(self, *_: object, **__: object) -> list[object]:
+        """Return no group of that name."""
+        return []
 
 
 @pytest.mark.parametrize(
