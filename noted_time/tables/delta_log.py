@@ -20,6 +20,12 @@ from noted_time.values import Rejected, Unreachable
 LOG = "_delta_log"
 FILES_AT_ONCE = 16
 BY_CATALOG = "commits that a catalog manages"
+CATALOG_MANAGED = "catalog-managed"
+"""How deltalake's error names a table that it opens only for its catalog."""
+
+NOT_YET = (
+    "the commits of {} are kept by its catalog: reading or writing claims there is not possible yet"
+)
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 
@@ -38,8 +44,8 @@ class DeltaLog:
     def history(self, at: int | str | None = None) -> TableHistory:
         """Return all commits that are kept, up to the version `at`.
 
-        Raises `Rejected` if there is no such table, `Unreachable` if it cannot be read now, and
-        `ModuleNotFoundError` without deltalake.
+        Raises `Rejected` if there is no such table or its catalog keeps its commits, `Unreachable`
+        if it cannot be read now, and `ModuleNotFoundError` without deltalake.
         """
         deltalake = import_module("deltalake")
         exceptions = import_module("deltalake.exceptions")
@@ -49,8 +55,10 @@ class DeltaLog:
         except exceptions.TableNotFoundError as error:
             raise Rejected(f"there is no Delta table at {self._location!r}") from error
         except (exceptions.DeltaError, OSError) as error:
-            reason = f"the Delta table at {self._location!r} cannot be read: {error}"
-            raise Unreachable(reason) from error
+            name = f"the Delta table at {self._location!r}"
+            if CATALOG_MANAGED in str(error):
+                raise Rejected(NOT_YET.format(name)) from error
+            raise Unreachable(f"{name} cannot be read: {error}") from error
         rows = [row for _, row in self._known.values()]
         if table.version() > max(self._known, default=-1):
             rows.append({"version": table.version(), "operation": BY_CATALOG})

@@ -19,7 +19,7 @@ from noted_time.reading import Change, NoClaim, Standing, TableHistory
 from noted_time.tables import standing
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.opened import iceberg_history
-from noted_time.values import Claim
+from noted_time.values import Claim, Rejected
 from tests.support.table_model import Query, Row, State, World
 
 HISTORIES = int(os.environ.get("NOTED_TIME_HISTORIES", "40"))
@@ -213,3 +213,33 @@ def test_a_table_that_does_not_exist_is_refused_by_its_name(tmp_path: Path) -> N
     """Not as one without a claim."""
     with pytest.raises(Exception, match="there is no Delta table at"):
         standing(f"delta:{tmp_path / 'nowhere'}")
+
+
+def test_a_table_whose_catalog_keeps_its_commits_is_refused_by_its_name(tmp_path: Path) -> None:
+    """Nobody can wait for that; deltalake names a method of its own instead."""
+    features = ["catalogManaged", "vacuumProtocolCheck"]
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": [*features, "inCommitTimestamp"],
+    }
+    metadata = {
+        "id": "orders",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": '{"type": "struct", "fields": []}',
+        "partitionColumns": [],
+        "configuration": {"delta.enableInCommitTimestamps": "true"},
+    }
+    about = {"inCommitTimestamp": 1, "timestamp": 1, "operation": "CREATE TABLE"}
+    actions = [{"commitInfo": about}, {"protocol": protocol}, {"metaData": metadata}]
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+    with pytest.raises(Rejected) as caught:
+        standing(f"delta:{tmp_path}")
+    assert str(caught.value) == (
+        f"the commits of the Delta table at '{tmp_path}' are kept by its catalog: reading or "
+        "writing claims there is not possible yet"
+    )
