@@ -174,7 +174,8 @@ class Aggregator:
 
     def next_timeout(self) -> int | None:
         """Return a service time before which no writer times out, `None` if no writer can."""
-        times = (domain.timeouts.next for domain in self.domains)
+        timeout_ms = self.settings.writer_timeout_ms
+        times = (domain.next_timeout(timeout_ms) for domain in self.domains)
         return min((time for time in times if time is not None), default=None)
 
     def may_advance(self, domain: str) -> bool:

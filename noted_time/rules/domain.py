@@ -335,6 +335,16 @@ class Domain:
             return None
         return Advance(self.highest, flush=True)
 
+    def next_timeout(self, timeout_ms: int) -> int | None:
+        """Return a moment before which no member times out, `None` if no member can.
+
+        While none holds, a member ahead may be out before the next mark has it hold.
+        """
+        times = [self.timeouts.next]
+        if not self.holders and self._ahead.first_time() is not None:
+            times.append(self._ahead.at_least()[-1].out_at(timeout_ms))
+        return min((time for time in times if time is not None), default=None)
+
     def next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
         """Return the members ahead that are out as soon as they hold; none if another holds.
 

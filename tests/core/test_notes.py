@@ -246,6 +246,31 @@ def test_a_forecast_is_what_then_happens_if_nobody_notes(
         assert (mark.lower, out) == (foreseen.lower, set(foreseen.writers))
 
 
+def test_no_member_times_out_before_the_moment_that_was_promised() -> None:
+    """Not even one ahead that is out as soon as it would hold."""
+    settings = StreamSettings(writer_timeout_ms=3, domains=("order", "ship"))
+    stream = Aggregator(settings)
+    stream.note(Note("a", 0, {}, "order", timeout_ms=2, domains=("order",)), now=1)
+    stream.note(Note("b", 1, {}, "order"), now=2)
+
+    assert (stream.next_timeout(), stream.expire(3), stream.expire(4)) == (4, (), ("a",))
+
+
+@given(settings=starts, history=steps)
+def test_the_next_timeout_is_never_promised_too_late(
+    settings: StreamSettings, history: list[Step]
+) -> None:
+    """Whoever is excluded at some moment, the promise before it was no later moment."""
+    twins = Twins(settings)
+    for step in history:
+        twins.now += 1
+        twins.take(step)
+    stream, now = twins.code, twins.now
+    for moment in range(now, now + 40):
+        promised = stream.next_timeout()
+        assert not stream.expire(moment) or (promised is not None and promised <= moment)
+
+
 @given(settings=starts, history=steps)
 def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: list[Step]) -> None:
     """And none later than if its silence began when it began to hold."""
