@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clocks
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import (
@@ -57,9 +58,10 @@ class GroupOffsets:
         """Return how far the group has read, exact only below the `cut`, if one is asked for.
 
         A partition counts as read up to the first record that a read_committed reader finds at or
-        after its committed offset, at most the end. Raises `NothingKnown` for a group that has
-        committed nothing of the topic, and `Rejected` for offsets that cannot be of the topic or
-        skip records that were deleted.
+        after its committed offset, at most the end. Not so if the topic is or may be compacted:
+        records that were removed there need not have been read. Raises `NothingKnown` for a group
+        that has committed nothing of the topic, and `Rejected` for offsets that cannot be of the
+        topic or skip records that were deleted.
         """
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
@@ -68,7 +70,8 @@ class GroupOffsets:
         topic.check_led(look.unknown.union(look.ends.keys() - begins.keys()))
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
         places = to_look_up(committed, begins, look.ends, cut)
-        found = self._first_records(places) if places else {}
+        is_whole = not places or not self._may_be_compacted()
+        found = self._first_records(places) if places and is_whole else {}
         if found:  # what was deleted meanwhile was not passed
             kept = topic.begins()
             found = {each: at for each, at in found.items() if kept.get(each, at) <= places[each]}
@@ -80,11 +83,23 @@ class GroupOffsets:
             if position.get(each, 0) < wanted.get(each, 0)
         )
         by = f"group {self._group!r}"
-        remark = (
-            f"{by} has no offset of partitions {without}, which count as 0: begin at earliest, or "
-            "commit a position for each partition that is assigned"
-        )
-        return ReadOffsets(position, by, look.id, remarks=(remark,) if without else ())
+        remarks = []
+        if without:
+            remarks.append(
+                f"{by} has no offset of partitions {without}, which count as 0: begin at earliest, "
+                "or commit a position for each partition that is assigned"
+            )
+        if not is_whole:
+            remarks.append(
+                f"Kafka topic {topic.name!r} is compacted, or its cleanup.policy cannot be read: "
+                f"what lies behind a committed offset of {by} does not count as read"
+            )
+        return ReadOffsets(position, by, look.id, remarks=tuple(remarks))
+
+    def _may_be_compacted(self) -> bool:
+        with suppress(Rejected):
+            return "compact" in self._topic.settings()["cleanup.policy"]
+        return True
 
     def _committed(self) -> dict[int, int]:
         """Return the committed offset of each partition of the topic that has one."""

@@ -52,13 +52,13 @@ def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, 
     served.call("POST", f"/{topic}/notes", {"notes": [note]})
 
 
-def aborted_tail(broker: Broker, topic: str) -> None:
+def aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
     """Write a committed record to partition 0, and behind it one that is aborted."""
     producer = Producer({**broker.config, "transactional.id": topic})
     producer.init_transactions(60)
     for value, end in (("kept", producer.commit_transaction), ("no", producer.abort_transaction)):
         producer.begin_transaction()
-        producer.produce(topic, value, partition=0)
+        producer.produce(topic, value, key, partition=0)
         assert producer.flush(60) == 0
         end(60)
 
@@ -81,6 +81,21 @@ def test_what_lies_behind_the_last_record_counts_as_read(
     assert (
         complete_to(served.url, topic, committed_position(broker.address, topic, topic)).time == TEN
     )
+
+
+def test_on_a_compacted_topic_committed_offsets_alone_count(
+    broker: Broker, request: pytest.FixtureRequest
+) -> None:
+    """What the cleaner removed behind one looks as markers and aborted records do."""
+    topic = str(request.node.name)
+    broker.create(topic, 1, {"cleanup.policy": "compact,delete"})
+    aborted_tail(broker, topic, "key")
+    wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
+    broker.commit(topic, topic, {0: 1})
+    read = committed_position(broker.config, topic, topic)
+
+    assert (read.position, len(read.remarks)) == ({0: 1}, 1)
+    assert "is compacted" in read.remarks[0]
 
 
 def test_a_partition_without_an_offset_holds_the_answer_back(
