@@ -55,8 +55,8 @@ class FencedProcess(NamedTuple):
         """What happened, worded to follow the writer's name."""
         older, younger = self.label or "one without a label", self.by or "one without a label"
         return (
-            f"is noted by two processes: {younger} has the name since {shown_time(self.since)}, "
-            f"and {older} was fenced at {shown_time(self.at)}."
+            f"was noted by two processes: {younger} took the name over at "
+            f"{shown_time(self.since)}, and {older} last tried to note at {shown_time(self.at)}."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,6 +34,8 @@ from noted_time_cli.terminal.options import (
 from noted_time_cli.terminal.output import confirm, print_table, say, shown_position
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from noted_time_cli.terminal.output import Columns
 
 MARKS: Columns = {
@@ -129,12 +132,31 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     if mark_retention and (dropped := _dropped(call, stream, settings)):
         say(f"{dropped} would be dropped, for good.")
         confirm(f"Change the settings of {stream}?", yes=yes)
+    before: Json = {}
+    with suppress(Rejected):  # there is none yet, or it may not be read
+        before = call.ask("GET", path)
     status, created = call.answer("PUT", path, query=query, body=settings)
     if call.prints(created):
         return
-    is_new = status == HTTPStatus.CREATED
-    say(f"Created stream {stream}." if is_new else f"Stream {stream} already exists. Settings:")
+    if status == HTTPStatus.CREATED:
+        say(f"Created stream {stream}.")
+    else:
+        say(f"Stream {stream} already exists: {_changes(before, created, settings)}. Settings:")
     _print_settings(created)
+
+
+def _changes(before: Json, now: Json, given: Iterable[str]) -> str:
+    """Return which of the settings that were given are others than before.
+
+    >>> _changes({"writer_timeout_ms": 60_000}, {"writer_timeout_ms": 5000}, {"writer_timeout_ms"})
+    'writer_timeout_ms is 5s, and was 1m'
+    """
+    changed = [
+        f"{name} is {shown_setting(name, now[name])}, and was {shown_setting(name, before[name])}"
+        for name in given
+        if name in before and before[name] != now[name]
+    ]
+    return "; ".join(changed) or "nothing has changed"
 
 
 def _dropped(call: Caller, stream: str, settings: Json) -> str:

@@ -168,7 +168,7 @@ def test_the_labels_of_two_processes_are_shown_as_they_were_given(
     seed.call("POST", f"/{stalled.name}/notes", {"notes": [older, younger, older]})
     visit.open_stream(stalled.name)
 
-    detail = f"lima is noted by two processes: younger{MARKUP} has the name since"
+    detail = f"lima was noted by two processes: younger{MARKUP} took the name over at"
     expect(visit.page.locator("main")).to_contain_text(detail)
     expect(visit.rows("Writers").filter(has_text="lima")).to_contain_text(f"younger{MARKUP}")
     expect(visit.page.locator("main")).to_contain_text(

@@ -69,13 +69,17 @@ def test_changes_show_what_was_done_and_why(run: Commands, served: Served, strea
     ]
 
 
-def test_recreating_a_stream_reports_that_it_existed(run: Commands, stream: str) -> None:
+def test_recreating_a_stream_reports_what_changed(run: Commands, stream: str) -> None:
     """And changes no setting that is not given."""
-    again = run("stream", "create", stream, "--writer-timeout", "5s")
+    again, once_more = (run("stream", "create", stream, "--writer-timeout", "5s") for _ in range(2))
     shown = run("stream", "show", stream, "--json").json
 
-    found = (again.err, shown["writer_timeout_ms"], shown["mark_interval_ms"])
-    assert found == (f"Stream {stream} already exists. Settings:\n", 5000, 0)
+    said = [
+        each.err.removeprefix(f"Stream {stream} already exists: ") for each in (again, once_more)
+    ]
+    changed = "writer_timeout_ms is 5s, and was 1m. Settings:\n"
+    assert said == [changed, "nothing has changed. Settings:\n"]
+    assert (shown["writer_timeout_ms"], shown["mark_interval_ms"]) == (5000, 0)
 
 
 def test_a_shorter_retention_that_drops_marks_needs_a_yes(

@@ -177,7 +177,7 @@ def test_a_writer_that_looks_wrong_has_one_fault(
 def test_writers_with_the_same_fault_share_a_line() -> None:
     """Of many only some are named, and each says how long."""
     rows = [LIVE | {"writer": f"w{n}", "is_silent": True, "silent_ms": 45_000} for n in range(7)]
-    hint = {"writer": "UA", "hint": "fenced", "detail": "is noted by two processes."}
+    hint = {"writer": "UA", "hint": "fenced", "detail": "was noted by two processes."}
     page = {"now": NOON, "writers": rows, "states": {"live": 7}}
 
     explained = {each: {"hints": [hint]} for each in ("default", "ship")}
@@ -187,7 +187,7 @@ def test_writers_with_the_same_fault_share_a_line() -> None:
     named = ", ".join(f"w{n} (45s of 1m)" for n in range(5))
     assert found == [
         ("wrong", f"silent: {named} and 2 more"),
-        ("wrong", "UA is noted by two processes."),
+        ("wrong", "UA was noted by two processes."),
     ]
 
 

@@ -180,8 +180,8 @@ async def test_a_writer_is_shown_with_its_session_and_explain_names_both(
     later = (await call.get(f"{S}/explain")).json()
 
     detail = (
-        "is noted by two processes: <b>host-b:2</b> has the name since 2023-11-14T22:13:20Z, "
-        "and host-a:1 was fenced at 2023-11-14T22:13:20Z."
+        "was noted by two processes: <b>host-b:2</b> took the name over at 2023-11-14T22:13:20Z, "
+        "and host-a:1 last tried to note at 2023-11-14T22:13:20Z."
     )
     assert row["session"] == HELD
     hint = {"writer": "a", "hint": "fenced", "detail": detail}
