@@ -213,6 +213,19 @@ class BatchClaim:
         options = self.delta_options if kind == "delta" else self.iceberg_options
         return options(table, part=part)
 
+    def begin(self, table: str) -> None:
+        """Keep that this batch has yet to be written, before anything about it may fail.
+
+        If it never is, and was not withdrawn either, the next batch finds that out.
+        """
+        kept = self.claims.memory(table).batches(self.run)
+        if all(each.batch != self.claim.batch for each in kept):
+            self._keep(table, replace(self.claim, id=token_hex(8)), run="")
+
+    def withdraw(self, table: str) -> None:
+        """Keep no longer that this batch has yet to be written: it has no rows."""
+        self.claims.memory(table).withdraw(self.claim.batch)
+
     def is_committed(self, table: str, *, part: str = "") -> bool:
         """Whether this part of the batch is in the table already, by an earlier run."""
         self._looked[table] = history = self.open(table).history()
@@ -292,10 +305,10 @@ class BatchClaim:
             )
         return found, history
 
-    def _keep(self, table: str, record: Claim) -> str:
+    def _keep(self, table: str, record: Claim, *, run: str | None = None) -> str:
         """Keep a record beside the checkpoint; returns why that is not possible, `""` if it is."""
         try:
-            self.claims.memory(table).keep(record, self.run)
+            self.claims.memory(table).keep(record, self.run if run is None else run)
         except (OSError, NotedTimeError) as error:
             return NOT_KEPT.format(DIRECTORY, self.claims.checkpoint_location, error)
         return ""

@@ -53,6 +53,11 @@ class Memory:
             del self._known[batch]
             self._files.delete(self._name(batch))
 
+    def withdraw(self, batch: int) -> None:
+        """Keep a batch no longer; raises as `keep`."""
+        if self._known.pop(batch, None) is not None:
+            self._files.delete(self._name(batch))
+
     def _name(self, batch: int) -> str:
         return f"{DIRECTORY}/{self._prefix}{batch}.json"
 

@@ -39,6 +39,7 @@ class NotedTable:
         self._every_s = duration_ms(claim_every) / 1000
         self._committed_at = float("-inf")
         self._complete_to: int | None = None
+        self._last: int | None = None
         if is_remote():
             raise Rejected(
                 "NotedTable needs a classic session: over Spark Connect a query cannot be asked "
@@ -47,12 +48,21 @@ class NotedTable:
         open_table(table)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """Append the rows of a micro-batch."""
-        check_column(rows, self._claims.time_of)
+        """Append the rows of a micro-batch.
+
+        If the caller goes on after an error of a batch, or without having called this for one, the
+        claim of the next batch is withheld.
+        """
         claim = self._claims.of(batch_id)
+        if self._last is not None and batch_id > self._last + 1:
+            self._claims.of(batch_id - 1).begin(self._table)
+        claim.begin(self._table)
+        self._last = batch_id
+        check_column(rows, self._claims.time_of)
         if claim.is_committed(self._table):
             log.info("%s has batch %d already", self._table, batch_id)
         elif rows.isEmpty() and not self._is_due(claim, batch_id):
+            claim.withdraw(self._table)
             return
         else:
             claim.open(self._table).append(rows, claim.options(self._table))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import deltalake
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
@@ -24,6 +26,7 @@ from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S
 
 KAFKA = {"flights": {"0": 5}}
 NOTED = {"flights.noted": {"0": 2}}
@@ -80,9 +83,13 @@ def test_a_claim_says_how_far_its_query_had_read(
     ],
 )
 def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
-    served: Served, tmp_path: Path, offsets: tuple[dict[str, object], ...]
+    served: Served,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    offsets: tuple[dict[str, object], ...],
 ) -> None:
     """Also if its offsets name no domain: the first one of the stream is meant."""
+    monkeypatch.setattr("spark_integration.tables.claims.ASKING_S", PATIENCE_S)
     served.stream("flights", "default", "ship")
     served.post("flights", {"writer": "lima", "time": 40}, {"writer": "oslo", "time": 60})
     served.ask("DELETE", "/streams/flights/writers/lima")
@@ -94,6 +101,55 @@ def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
 
     claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
     assert claims.of(1).claim.missing == ("lima",)
+
+
+def write(table: NotedTable, rows: DataFrame, batch_id: int) -> None:
+    """Write a batch as a caller does that logs errors and goes on."""
+    with suppress(Exception):
+        table(rows, batch_id)
+
+
+def write_malformed(table: NotedTable, rows: DataFrame, batch_id: int) -> None:
+    """Write a batch with a row that cannot be computed."""
+    write(table, rows.where(F.raise_error(F.lit("malformed")).isNull()), batch_id)
+
+
+def write_without_column(table: NotedTable, rows: DataFrame, batch_id: int) -> None:
+    """Write a batch without the column that the claims are about."""
+    write(table, rows.drop("time"), batch_id)
+
+
+def return_before(table: NotedTable, rows: DataFrame, batch_id: int) -> None:
+    """Write nothing of a batch."""
+
+
+@pytest.mark.parametrize("fail", [write_malformed, write_without_column, return_before])
+def test_a_batch_that_failed_and_was_passed_over_ends_the_claim(
+    spark: SparkSession, tmp_path: Path, fail: Callable[[NotedTable, DataFrame, int], None]
+) -> None:
+    """It is not taken for one without rows; batches that have none leave the claim as it is."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text('{"id": "q"}')
+    for batch in range(5):
+        lines = [{"batchWatermarkMs": 10 * batch, "conf": {}}, NOTED, {"flights": {"0": batch}}]
+        (tmp_path / "offsets" / f"{batch}").write_text("\n".join(["v1", *map(json.dumps, lines)]))
+    url = f"delta:{tmp_path / 'table'}"
+    claims = TableClaims(str(tmp_path), "flights", "time", strict=True)
+    table = NotedTable(url, claims, claim_every="1h")
+    rows = spark.createDataFrame([(40, "a")], "time LONG, name STRING")
+
+    table(rows, 0)
+    table(rows.limit(0), 1)
+    table(rows, 2)
+    kept = standing(url)
+    fail(table, rows, 3)
+    table(rows, 4)
+    after = standing(url)
+
+    assert not isinstance(kept, NoClaim), kept
+    assert kept.complete_to == 21
+    assert isinstance(after, NoClaim), after
+    assert "batch 3 is not in the table" in after.why
 
 
 class Table:
