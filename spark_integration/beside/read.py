@@ -26,6 +26,7 @@ from spark_integration.marks.watermark import (
     check_time,
     events_of_union,
 )
+from spark_integration.session.names import source_name, with_name
 
 
 def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
@@ -91,8 +92,9 @@ def marks_of(
     from spark_integration.session.sources import reader_for, secrets_of  # noqa: PLC0415 - likewise
 
     place_of(query.checkpoint)
-    options = secrets_of(token, client)
-    return reader_for(spark, spark.readStream, MarksSource, query).options(**options).load()
+    name = source_name("marks", query.streams, query.domain)
+    reader = with_name(spark, spark.readStream, name).options(**secrets_of(token, client))
+    return reader_for(spark, reader, MarksSource, query).load()
 
 
 def events_under(

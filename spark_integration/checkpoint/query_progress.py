@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import takewhile
 from typing import Any, TypeVar
 
 from noted_time import Rejected
 from noted_time.client import Json
 from spark_integration.checkpoint.files import Files, checkpoint_files, place_of
-from spark_integration.marks.released import is_of_log, is_of_marks
+from spark_integration.checkpoint.named_sources import covered_by, in_order
+from spark_integration.marks.released import is_of_marks
 from spark_integration.marks.watermark import MULTIPLE
 
-VERSION = "v1"
+IN_ORDER, BY_NAME = "v1", "v2"
+"""The versions of Spark's offset log: offsets in the order of the plan, and by name."""
+
 NO_OFFSET = "-"
 
 K = TypeVar("K")
@@ -34,8 +37,8 @@ class Planned:
 
     `watermark_ms` is the watermark of the batch in Unix ms, `None` if the query has none yet: Spark
     writes 0 then. `watermark_policy` says which of several watermarks that is, `"min"` or `"max"`.
-    `offsets` are the ends of the sources as JSON values, in the order of the plan, `None` for one
-    that has no offset yet.
+    `offsets` are the ends of the sources as JSON values, in the order of the plan, or as `in_order`
+    has them; `None` for one that has no offset yet.
     """
 
     query_id: str
@@ -69,14 +72,21 @@ class QueryProgress:
     def position(self, token: str, position_of: Callable[[Any], Mapping[K, V]]) -> Mapping[K, V]:
         """Return the position of the events whose marks come from the source named by `token`.
 
-        Their source comes right after it in the offset log, as it does in the union. Empty while
-        that source has no offset; raises `Rejected` if this is the log of another query, or if more
-        sources follow the marks than the one that they cover.
+        Their source comes right after it in the offset log, as it does in the union, unless it is
+        named: see `covered_by`. Empty while that source has no offset; raises `Rejected` if this is
+        the log of another query, or if the marks may cover more sources than one.
         """
-        _, offsets = self._newest()
-        for place, marks in enumerate(offsets, start=1):
+
+        def accepts(offset: object) -> bool:
+            with suppress(Rejected):
+                return position_of(offset) is not None
+            return False
+
+        _, sources = self._newest()
+        for name, marks in sources.items():
             if is_of_marks(marks) and marks["token"] == token:
-                events = _only_source(marks["noted_marks"], offsets[place:])
+                found = covered_by(sources, name, accepts)
+                events = _only_source(marks["noted_marks"], found)
                 return {} if events is None else position_of(events)
         raise _not_ours(self.checkpoint, "was written by another query")
 
@@ -84,8 +94,8 @@ class QueryProgress:
         """Return the last offset of the marks of these streams, `None` if there is none yet."""
         if not self._files.names("offsets"):
             return None
-        _, offsets = self._newest()
-        names = ",".join(sorted(streams))
+        _, sources = self._newest()
+        names, offsets = ",".join(sorted(streams)), sources.values()
         return next((o for o in offsets if is_of_marks(o) and o["noted_marks"] == names), None)
 
     def query_id(self) -> str:
@@ -110,8 +120,8 @@ class QueryProgress:
         text = self._files.read(f"offsets/{batch_id}")
         if text is None:
             raise _not_ours(self.checkpoint, f"does not have batch {batch_id}")
-        metadata, offsets = self._entry(text)
-        policy = metadata.get("conf", {}).get(MULTIPLE, "min").lower()
+        metadata, sources = self._entry(text)
+        policy, offsets = metadata.get("conf", {}).get(MULTIPLE, "min").lower(), in_order(sources)
         return Planned(self.query_id(), batch_id, _watermark_ms(metadata), policy, offsets)
 
     def watermark(self, batch_id: int) -> int | None:
@@ -126,8 +136,8 @@ class QueryProgress:
             raise _not_ours(self.checkpoint, reason)
         return _watermark_ms(metadata)
 
-    def _newest(self) -> tuple[Json, tuple[Any, ...]]:
-        """Return what Spark wrote of the last planned batch: its metadata, then the offsets.
+    def _newest(self) -> tuple[Json, dict[str, Any]]:
+        """Return what Spark wrote of the last planned batch: its metadata, the offsets by name.
 
         The files are listed once. Then the file after the last one is asked for by its name: in the
         order of names, in which stores list, 10 comes before 9.
@@ -142,12 +152,23 @@ class QueryProgress:
             raise _not_ours(self.checkpoint, "has no batch yet")
         return self._entry(self._text)
 
-    def _entry(self, text: str) -> tuple[Json, tuple[Any, ...]]:
-        version, *lines = text.split("\n")
-        if version != VERSION:
-            raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
-        metadata, *offsets = (None if line == NO_OFFSET else json.loads(line) for line in lines)
-        return metadata or {}, tuple(offsets)
+    def _entry(self, text: str) -> tuple[Json, dict[str, Any]]:
+        version, head, *lines = text.split("\n")
+        if version not in (IN_ORDER, BY_NAME):
+            raise Rejected(
+                f"offset log of {self.checkpoint} is {version!r}, and this noted-time reads "
+                f"{IN_ORDER!r} and {BY_NAME!r}: install one that knows the Spark that wrote it"
+            )
+        if version == IN_ORDER:
+            lines = [f"{place}:{line}" for place, line in enumerate(lines)]
+        # in the order of names, and of numbers, which version 2 has for sources without a name
+        named = sorted((line.partition(":") for line in lines), key=lambda each: each[0].zfill(9))
+        metadata = _value(head) or {}
+        return metadata, {name: _value(offset) for name, _, offset in named}
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+    return None if text == NO_OFFSET else json.loads(text)
 
 
 def _watermark_ms(metadata: Json) -> int | None:
@@ -158,17 +179,17 @@ def _not_ours(checkpoint: str, reason: str) -> Rejected:
     return Rejected(f"{checkpoint!r} is not the checkpoint of the query: it {reason}")
 
 
-def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return the offset of the one source behind the marks, up to the next source of ours.
+def _only_source(stream: str, events: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return the offset of the one source that the marks cover.
 
     A second source would be read under marks that say nothing of it, and its rows dropped as late.
     One that is merely joined cannot be distinguished from one that was put into a union.
     """
-    events = list(takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), behind))
     if len(events) != 1:
         raise Rejected(
             f"the marks of stream {stream!r} cover one source, but {len(events)} follow them: "
             "call with_noted_watermark once for each source, then union or join the results; a "
-            "source that needs no marks comes before them, as in other.join(timed)"
+            "source that needs no marks comes before them, as in other.join(timed), and cannot be "
+            "in a query of named sources, whose order Spark does not keep"
         )
     return events[0]

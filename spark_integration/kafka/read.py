@@ -32,6 +32,7 @@ from spark_integration.marks.arguments import (
 )
 from spark_integration.marks.feed import check_known
 from spark_integration.session.jars import check_connector
+from spark_integration.session.names import EVENTS_SUFFIX, source_name, with_name
 from spark_integration.session.settings import setting
 from spark_integration.session.versions import require
 
@@ -124,7 +125,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     limit = _limit(spark, chosen)
     check_connector(spark)
     if marks == "topic":
-        events = _events(spark, records, streams, chosen, event_time)
+        events = _events(spark, records, streams, chosen, (domain, event_time))
         check_exact(spark, streams, limit)
         connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
         known = _known(spark, streams, (domain, event_time), noted)
@@ -155,7 +156,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     _logs(_known(spark, streams, (domain, event_time), noted), ids)
     if catch_up is not None:
         chosen = _limited(spark, catch_up, chosen, query, (noted.token, config))
-    events = _events(spark, records, streams, chosen, event_time)
+    events = _events(spark, records, streams, chosen, (domain, event_time))
     sides = [marks_of(spark, query, noted.token, config)]
     return events_under(sides, events, event_time, policy)
 
@@ -252,10 +253,16 @@ def _events(
     records: KafkaRecords,
     streams: Mapping[str, str],
     options: Mapping[str, Any],
-    event_time: str,
+    asked: tuple[str | None, str],
 ) -> DataFrame:
-    """Return the events of the topics, of which one without an event time fails the query."""
-    reader = spark.readStream.format("kafka").options(**{STARTING: "earliest", **options})
+    """Return the events of the topics, of which one without an event time fails the query.
+
+    They are asked for by domain and column.
+    """
+    domain, event_time = asked
+    name = source_name("marks", streams, domain) + EVENTS_SUFFIX
+    reader = with_name(spark, spark.readStream, name).format("kafka")
+    reader = reader.options(**{STARTING: "earliest", **options})
     reader = reader.option("kafka.bootstrap.servers", records.bootstrap)
     events = records.parsed(reader.option("subscribe", ",".join(streams.values())).load())
     check_events(events, event_time)

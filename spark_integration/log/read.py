@@ -18,6 +18,7 @@ from spark_integration.log.source import LogSource
 from spark_integration.marks.arguments import SAFE, Noted, WatermarkPolicy
 from spark_integration.marks.feed import check_known
 from spark_integration.marks.watermark import events_of_scan
+from spark_integration.session.names import source_name, with_name
 from spark_integration.session.sources import parallelism, reader_for
 
 
@@ -72,7 +73,8 @@ def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
     schema = scan_schema(query, events) if is_here or events is not None else None
     if query.batches.cores is None:
         query = replace(query, batches=replace(query.batches, cores=parallelism(spark)))
-    reader = reader_for(spark, spark.readStream, LogSource, query, noted.token)
+    reader = with_name(spark, spark.readStream, source_name("log", [query.stream], domain))
+    reader = reader_for(spark, reader, LogSource, query, noted.token)
     if schema is not None:
         reader = reader.schema(schema)
     return events_of_scan(reader.load(), query.event_time, policy.dedup_retention_ms)

@@ -110,6 +110,7 @@ CHECKSUMS = {
 }
 """Version and SHA-256 of each, from which release of Spark on: not all were published for all."""
 
+NOT_FOUND = re.compile("Failed to find data source|NoClassDefFoundError")
 GIVEN = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d[\w.-]*)")
 
 
@@ -147,10 +148,10 @@ def spark_jars(directory: str | Path | None = None) -> str:
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raise `Rejected`, with the remedy, if this session has no Kafka source that can be loaded.
+    """Raise `Rejected`, with the remedy, if this session finds no Kafka source.
 
     One of another Spark may load, and fail only once a query runs: so its version is looked at, if
-    it is among the session's settings.
+    it is among the session's settings. What else Spark fails with is raised as it is.
     """
     jars = connector_of(spark.version)
     takes = (
@@ -161,10 +162,12 @@ def check_connector(spark: SparkSession) -> None:
     for found in GIVEN.finditer(f"{settings}"):
         if release_of(found[1]) not in {release_of(spark.version), release_of(jars[0].version)}:
             raise Rejected(f"{found[0]} does not fit Spark {spark.version}, {takes}")
-    reader = spark.readStream.format("kafka").option("subscribe", "any")
+    reader = spark.read.format("kafka").option("subscribe", "any")
     try:
         reader.option("kafka.bootstrap.servers", "127.0.0.1:1").load().schema  # noqa: B018 - asks
     except (PySparkException, Py4JError) as error:  # the latter if `kafka-clients` is missing
+        if not NOT_FOUND.search(str(error)):
+            raise
         raise Rejected(f"this Spark session cannot load a Kafka source, {takes}") from error
 
 

@@ -1,4 +1,4 @@
-"""How our objects reach the Python processes that Spark starts, and the error without the package.
+"""How our objects reach the Pythons that Spark starts, and the error where one cannot load them.
 
 A class is pickled by its name, which a Python without the package cannot load: the error then names
 a module and no remedy. So a function is sent that loads them, and a function within another one
@@ -7,6 +7,7 @@ is pickled by value.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -45,18 +46,21 @@ def _packed(kind: type, state: object) -> bytes:
 
 def _unpacking() -> Callable[[bytes], Any]:
     """Return a function that needs nothing but Python."""
+    driver = sys.executable
 
     def unpacked(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
         import pickle  # noqa: PLC0415
         import socket  # noqa: PLC0415
-        import sys  # noqa: PLC0415
 
         try:
             kind, state = pickle.loads(packed)  # noqa: S301 - our own
-        except ModuleNotFoundError as error:
+        except ImportError as error:  # a `ModuleNotFoundError`, or what `needs_extra` returns
+            if error.name is None or error.name in sys.modules:
+                raise
             raise ImportError(
                 f"{sys.executable} on {socket.gethostname()} has no module {error.name!r}, which "
-                "each Python that Spark starts needs, beside the driver as on the workers: install "
+                "each Python that Spark starts needs, beside the driver as on the workers, and "
+                f"which {driver} of the driver has: set PYSPARK_PYTHON to such a Python, install "
                 "noted-time with its extra spark there, or ship it by spark.archives or by "
                 "spark.executorEnv.PYTHONPATH (and PYTHONPATH in the environment of a Connect "
                 "server); pyFiles, addPyFile and addArtifacts do not reach the processes that plan "
