@@ -32,7 +32,7 @@ FIELDS = {
         stream_id title token type url version writer""",
     (list,): """because changes controllers domains entries expected_writers groups hints lag logs
         missing never_noted order points predecessors read results returned sentences streams
-        successors took_over understands waiting_for write""",
+        successors took_over waiting_for write""",
     (dict,): """backlog_policy by_itself conditions created cut dropped final_cut is lags position
         seal states times was would""",
     (int, dict): "behind from lower_without readers to",

@@ -6,7 +6,7 @@ missing or malformed raises `Rejected`, naming it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from operator import attrgetter
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from noted_time.client.decoding import SHOWN
 from noted_time.reading import CompleteWindow
 from noted_time.values import (
-    FURTHER_FIELDS,
     MAX_INT64,
     Late,
     LateWriter,
@@ -60,11 +59,8 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
     return dict(StreamCut({_segment(s): _integer(s, offset) for s, offset in wire.items()}).offsets)
 
 
-def note_to_wire(note: Note, understood: Collection[str] = ()) -> Json:
-    """Return the JSON shape of a note: its state, and the fields that differ from their defaults.
-
-    Of `FURTHER_FIELDS` it has those that the controller understands, as that refuses any other.
-    """
+def note_to_wire(note: Note) -> Json:
+    """Return the JSON of a note: its state, and the fields that differ from their defaults."""
     said = zip(NAMES, _values(note), DEFAULTS, strict=True)
     wire = {name: value for name, value, default in said if value != default}
     wire["state"] = note.state
@@ -75,9 +71,6 @@ def note_to_wire(note: Note, understood: Collection[str] = ()) -> Json:
         wire["late"] = late[0] if len(late) == 1 else late
     if note.because:
         wire["because"] = [_without_none(asdict(each)) for each in note.because]
-    for name in FURTHER_FIELDS:
-        if name not in understood:
-            wire.pop(name.removeprefix("note."), None)
     return wire
 
 

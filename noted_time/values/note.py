@@ -53,12 +53,6 @@ MOST_LOG_FACTS = 4
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """The times that may be noted; the ends of int64 stand for before and after all time."""
 
-FURTHER_FIELDS: tuple[str, ...] = ()
-"""The fields that were added to requests since versions run side by side: `note.` and the name of a
-field of notes, or the last word of another path and the name. Controllers of an earlier version
-refuse them, so each one names those that it knows (`understands`), and clients send no others.
-"""
-
 SEGMENTS_PER_POSITION = 4096
 """Maximum number of segments named by one position, or by all notes of a writer together."""
 

@@ -36,8 +36,7 @@ class StreamRead:
 
     `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not known;
     `are_unix_ms` says that times are Unix ms, which the controller judges by its clock. `logs` are
-    the ids of the logs that positions are of, empty if none is known. `understands` are the further
-    fields and parameters that the controller understands.
+    the ids of the logs that positions are of, empty if none is known.
     """
 
     id: str
@@ -48,7 +47,6 @@ class StreamRead:
     reader_timeout_ms: int | None = None
     are_unix_ms: bool = False
     logs: tuple[str, ...] = ()
-    understands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,6 @@ def stream_answer(wire: Json) -> StreamRead:
         reader_timeout_ms=None if timeout is None else int64(timeout),
         are_unix_ms=wire.get("max_time_ahead_ms") is not None,
         logs=_logs(wire),
-        understands=tuple(text(name) for name in wire.get("understands", ())),
     )
 
 

@@ -1,8 +1,4 @@
-"""What a reader asks a controller, as values.
-
-Controllers refuse what they do not know, so a field or a parameter of `FURTHER_FIELDS` is only sent
-if `StreamRead.understands` names it.
-"""
+"""What a reader asks a controller, as values."""
 
 from __future__ import annotations
 

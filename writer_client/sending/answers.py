@@ -36,14 +36,12 @@ class Answered:
     """A result for each note, in order; `last` of an unknown domain are those declared.
 
     `found` has what was looked up in the log after they were accepted. `declared` are the domains
-    that the stream declares, empty if the answer does not name them. `understands` are the further
-    fields that the controller understands, `None` if the answer does not say.
+    that the stream declares, empty if the answer does not name them.
     """
 
     results: tuple[Accepted | Refused, ...]
     found: tuple[Found, ...] = ()
     declared: tuple[str, ...] = ()
-    understands: tuple[str, ...] | None = None
 
 
 def answer_of(reply: Reply, count: int, stream: str) -> Answered:
@@ -73,9 +71,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answered:
     if len(results) != count:
         raise ValueError(f"{len(results)} results for {count} notes")
     domains = _names(body.get("domains", []))
-    understands = _names(body.get("understands", [])) if domains else None
-    read = tuple(_result(each, domains) for each in results)
-    return Answered(read, declared=domains, understands=understands)
+    return Answered(tuple(_result(each, domains) for each in results), declared=domains)
 
 
 def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> bool:

@@ -21,7 +21,7 @@ from noted_time.client import (
     note_to_wire,
     stream_path,
 )
-from noted_time.values import Refused, Rejected, SharedName
+from noted_time.values import Refused, SharedName
 from writer_client.sending.answers import Answered, answer_of
 from writer_client.sending.waiting import Batch
 
@@ -75,7 +75,6 @@ class Exchange:
         self._stream = stream
         self._numbers = Numbers()
         self._overtaken = 0
-        self._understood: tuple[str, ...] = ()
 
     def post(self, batch: Batch) -> Generator[Asked, Reply, Answered]:
         """Post the notes to a controller; they are durable if the answer accepts them.
@@ -107,27 +106,9 @@ class Exchange:
         return True
 
     def _ask(self, batch: Batch) -> Generator[Asked, Reply, Answered]:
-        """Post the notes with the fields that the controller understands.
-
-        A stream may have moved to a controller of an earlier version, which refuses the others.
-        """
-        try:
-            answer = yield from self._ask_with(self._understood, batch)
-        except Rejected as refusal:
-            if type(refusal) is not Rejected or not self._understood:
-                raise
-            self._understood = ()
-            answer = yield from self._ask_with((), batch)
-        if answer.understands is not None:
-            self._understood = answer.understands
-        return answer
-
-    def _ask_with(
-        self, understood: tuple[str, ...], batch: Batch
-    ) -> Generator[Asked, Reply, Answered]:
         def question() -> Question:
             number = self._numbers.take()
-            notes = [note_to_wire(replace(p.note, sequence=number), understood) for p in batch]
+            notes = [note_to_wire(replace(p.note, sequence=number)) for p in batch]
             return Question("POST", stream_path(self._stream, "notes"), body={"notes": notes})
 
         return ask_in_turn(

@@ -85,14 +85,12 @@ def answer_to(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
 class NotesAnswer(msgspec.Struct, omit_defaults=True):
     """What became of each note, in order, and how many were refused.
 
-    `domains` are those that the stream declares, if a note joined or was of another; then
-    `understands` names fields of requests that controllers of an earlier version refuse.
+    `domains` are those that the stream declares, if a note joined or was of another.
     """
 
     refused: int
     results: Sequence[AcceptedAnswer | RefusedAnswer]
     domains: Sequence[str] | None = None
-    understands: Sequence[str] = ()
 
 
 class Problem(msgspec.Struct):

@@ -27,7 +27,7 @@ from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, NotedTimeError, Refused
-from noted_time.values import FURTHER_FIELDS, SEGMENTS_PER_POSITION
+from noted_time.values import SEGMENTS_PER_POSITION
 
 if TYPE_CHECKING:
     Results = list[Accepted | Refused]
@@ -107,7 +107,6 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
     if names_domains:
         beside["domains"] = controller.stream(stream).settings.domains
-        beside |= {"understands": FURTHER_FIELDS} if FURTHER_FIELDS else {}
     if refused < len(results):
         return Answer.of(200, _encoder.encode(beside))
     return problem(422, "notes_refused", _why(runs), **beside)

@@ -15,7 +15,7 @@ import msgspec
 from controller.aggregation.shown.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
 from noted_time import Mark, ScaleEvent, StreamSettings
-from noted_time.values import FURTHER_FIELDS, Absence, LateReport
+from noted_time.values import Absence, LateReport
 
 A = TypeVar("A")
 
@@ -47,8 +47,7 @@ class SealAnswer(msgspec.Struct):
 class StreamAnswer(StreamSettings):
     """A stream: its creation id, settings, last mark per domain, scale events, and its seal.
 
-    `logs` are the ids of the logs that its positions are of, the present one last. `understands`
-    names fields of requests that controllers of an earlier version refuse.
+    `logs` are the ids of the logs that its positions are of, the present one last.
     """
 
     name: str
@@ -57,7 +56,6 @@ class StreamAnswer(StreamSettings):
     scale_events: Sequence[ScaleEvent]
     seal: SealAnswer | None
     logs: Sequence[str]
-    understands: Sequence[str]
 
     def __post_init__(self) -> None:
         """Check nothing: the settings were checked when they were made."""
@@ -75,7 +73,6 @@ class StreamAnswer(StreamSettings):
             scale_events=summary.scales,
             seal=record.seal and SealAnswer(record.seal.at, record.seal.final_cut),
             logs=record.logs,
-            understands=FURTHER_FIELDS,
             **more,
         )
 

@@ -32,7 +32,7 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
 
     body, settings = answer.json(), as_json(StreamSettings())
     stream = {"name": "flights.2013", "id": body["id"], "marks": {"default": None}, "seal": None}
-    lists: dict[str, Any] = {"scale_events": [], "logs": [], "understands": []}
+    lists: dict[str, Any] = {"scale_events": [], "logs": []}
     assert (answer.status_code, body) == (201, settings | stream | lists)
 
 

@@ -129,7 +129,7 @@ function changeText({ action, writer, was, is }) {
 
 // --- Settings
 
-const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs", "understands"]);
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs"]);
 export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
 
 /** "writer_timeout_ms" → "Writer timeout". */
