@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from noted_time.values import Claim, expected
+from noted_time.values import MIN_INT64, Claim, Rejected, expected, shown_time
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -21,6 +21,8 @@ Change = Literal["append", "none", "other"]
 NOT_CLAIMED = "no commit has a claim"
 EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
+NOT_SINCE = "from when on it lacks no row that was deleted before its query began is not known"
+GONE = "rows before {} may be missing: they were deleted before its query began"
 EARLIER = "it was claimed by an earlier version of noted-time"
 REFILLED = "commit {} is not the one that it comes after"
 GAP = "commits before {} are missing in the history"
@@ -89,6 +91,27 @@ class TableClaim:
     missing: tuple[str, ...] | None = None
     is_foreign: bool = False
     steps: Steps = field(default=(), repr=False)
+
+    @property
+    def since(self) -> int | None:
+        """Below which time (Unix ms) rows may be missing that were deleted before a query began.
+
+        `None` if a claim does not know.
+        """
+        times = [each.since for each in self.claims.values() if each.since is not None]
+        return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
+
+    @property
+    def gone(self) -> str:
+        """What rows may be missing for that, as a sentence; empty if none."""
+        if self.since is None:
+            return NOT_SINCE
+        return "" if self.since == MIN_INT64 else GONE.format(shown_time(self.since))
+
+    def check_since(self, time: int) -> None:
+        """Raise `Rejected` if of the rows below a time (Unix ms) none is claimed."""
+        if self.since is not None and time <= self.since:
+            raise Rejected(f"that it is complete to {shown_time(time)} says nothing: {self.gone}")
 
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms), to read it by time travel.
@@ -327,7 +350,8 @@ def _risen(standing: Standing, claim: Claim) -> Standing:
     times = [time for time in (standing.complete_to, claim.complete_to) if time is not None]
     if times:
         return replace(standing, complete_to=max(times), why="")
-    return replace(standing, why=standing.why or NO_WATERMARK)
+    why = NOT_SINCE if claim.since is None else standing.why or NO_WATERMARK
+    return replace(standing, why=why)
 
 
 def _ended(standing: Standing, why: str, place: int) -> Standing:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from noted_time.reading.claims import EXPIRED, NO_WATERMARK, Standing, TableHistory
+from noted_time.reading.claims import EXPIRED, NO_WATERMARK, NOT_SINCE, Standing, TableHistory
 from noted_time.values import NAMES_KEPT, Claim, Rejected
 
 NO_MEMORY = (
@@ -154,7 +154,8 @@ def accepted(
     ended = [
         each for name, each in wanted.items() if each.complete_to is None and name not in holds
     ]
-    lost = [each.claim for each in ended if each.claim is not None and each.why != NO_WATERMARK]
+    waiting = (NO_WATERMARK, NOT_SINCE)
+    lost = [each.claim for each in ended if each.claim is not None and each.why not in waiting]
     if not lost:
         raise Rejected(f"no claim had ended by version {at}: there is nothing to accept")
     records = [looked.records(commit) for commit in looked.commits]
@@ -175,6 +176,7 @@ def accepted(
             after_id=ids[-1] if ids else "",
             seen=at,
             names=dict.fromkeys(found.keys() - {claim.name}),
+            since=claim.since,
             accepted=comment,
         )
         for claim in lost

@@ -223,6 +223,12 @@ class MarkHistory:
         found = bounds.rfind(1, 0, bisect_left(known, time, key=upper))
         return self._mark(found) if found >= 0 and uppers[found] < time else None
 
+    def first_reaching(self, position: Mapping[int, int]) -> Mark | None:
+        """Return the first mark whose cut reaches a position, `None` if none does."""
+        at = self._cuts.at
+        index = bisect_left(range(self._count), 1, key=lambda n: reaches(at(n), position))
+        return self._mark(index) if index < self._count else None
+
     def excluded_in(self, first_seq: int, last_seq: int) -> tuple[str, ...]:
         """Return the writers first excluded by the marks from `first_seq` to `last_seq`.
 

@@ -40,6 +40,9 @@ class Claim:
     nothing is claimed: `ended` says why not, and is empty if the query has no watermark yet, or if
     another `part` of the same batch follows. `query` and `batch` are Spark's ids.
 
+    `since` (Unix ms): the query may lack rows below it, because they were deleted from its log
+    before it began. `None` if it is not known from when on it lacks none.
+
     `id` is random: it tells this record from any other. `table` is the table's own id, empty in the
     commit that makes the table, and where the table tells none. `plan` names what the batch reads:
     the same batch with another plan has other rows.
@@ -76,6 +79,7 @@ class Claim:
     domain: str = field(default="", repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
     missing: tuple[str, ...] | None = field(default=None, repr=False)
+    since: int | None = field(default=MIN_INT64, repr=False)
     starts: bool = field(default=False, repr=False)
     merges: bool = field(default=False, repr=False)
     accepted: str = field(default="", repr=False)
@@ -141,6 +145,7 @@ FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("stream", "domain"), _is_text),
     "cut": lambda value: _is_map(value, SEGMENTS_KEPT, _is_int),
     "missing": _is_names,
+    "since": _is_time,
     **dict.fromkeys(("starts", "merges"), lambda value: isinstance(value, bool)),
     "accepted": _is_text,
 }

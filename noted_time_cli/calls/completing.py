@@ -17,7 +17,7 @@ from noted_time.tables import TableClaim
 from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.offsets import ReadBy, performing
-from noted_time_cli.calls.tables import Names, TableOption, claimed, missing_sentence, objected
+from noted_time_cli.calls.tables import Names, TableOption, claimed, lacking_sentence, objected
 from noted_time_cli.calls.waiting import MISSING, UNANSWERED, Require, RequireAll, missing_shown
 from noted_time_cli.terminal.options import (
     NONE,
@@ -171,14 +171,15 @@ def _of_table(  # noqa: PLR0913, PLR0917 - one for each flag
     found = claimed(table, names)
     time = floored(found.complete_to, floor, zone)
     first, shown = first_complete(table, found, time, names), shown_in(time, zone)
-    sentence = f"complete to {shown}{missing_sentence(first)}"
+    first.check_since(time)
+    sentence = f"complete to {shown}{lacking_sentence(first)}"
     try:
         lacks = judged(first, time)
     except Unreachable as error:
         fail(str(error), status=UNANSWERED)
     if lacks:
         fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING)
-    if first.missing != ():
+    if first.missing != () or first.gone:
         say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time, "version": found.version, "missing": first.missing}):
         echo(shown)

@@ -41,17 +41,19 @@ def claimed(table: str, names: list[str]) -> TableClaim:
     return found
 
 
-def missing_sentence(found: TableClaim) -> str:
-    """Return which writers a table is without, as the end of a sentence.
+def lacking_sentence(found: TableClaim) -> str:
+    """Return which writers and rows a table is without, as the end of a sentence.
 
-    >>> missing_sentence(TableClaim(5, 1, {}, missing=("pos", "web")))
+    >>> lacking_sentence(TableClaim(5, 1, {}, missing=("pos", "web")))
     ', without pos, web'
-    >>> missing_sentence(TableClaim(5, 1, {}, missing=())), missing_sentence(TableClaim(5, 1, {}))
+    >>> lacking_sentence(TableClaim(5, 1, {}, missing=())), lacking_sentence(TableClaim(5, 1, {}))
     ('', '; who is missing was not asked')
     """
     if found.missing is None:
-        return "; who is missing was not asked"
-    return f", without {', '.join(found.missing)}" if found.missing else ""
+        said = "; who is missing was not asked"
+    else:
+        said = f", without {', '.join(found.missing)}" if found.missing else ""
+    return f"{said}; {found.gone}" if found.gone else said
 
 
 def objected(
@@ -90,7 +92,7 @@ def show(
         echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
         return
     foreign = "; rows of others are in it, too" if found.is_foreign else ""
-    shown = f"{shown_time(found.complete_to)}{missing_sentence(found)}"
+    shown = f"{shown_time(found.complete_to)}{lacking_sentence(found)}"
     echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
     for each, claim in sorted(found.claims.items()):
         echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")

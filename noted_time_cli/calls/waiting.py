@@ -23,7 +23,7 @@ from noted_time_cli.calls.tables import (
     NothingClaimed,
     TableOption,
     claimed,
-    missing_sentence,
+    lacking_sentence,
     objected,
 )
 from noted_time_cli.terminal.options import NONE, DomainOption, StreamOrNone, option
@@ -150,12 +150,13 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
         if found.complete_to < complete_to:
             raise NotYet(f"it is complete to {shown_time(found.complete_to)}")
         first = first_complete(table, found, complete_to, names)
+        first.check_since(complete_to)
         return found, first, judged(first, complete_to)
 
     found, first, lacks = _found(look, table, complete_to, timeout_s)
     version = found.version_at(complete_to)
     if not call.prints({"complete_to": found.complete_to, "version": version}):
-        without = missing_sentence(first)
+        without = lacking_sentence(first)
         echo(f"{table} is complete to {shown_time(complete_to)}{without}: version {version}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)

@@ -84,6 +84,8 @@ def table_objections(
     found = [f"{writer} is missing" for writer in required if writer in named]
     if require_all and named:
         found.append(f"writers that are missing: {len(named)}")
+    if require_all and claim.since is None:
+        found.append(claim.gone)
     streams = unasked(claim) if required or require_all else []
     if streams is None:
         return [*found, NOT_ASKED]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from noted_time.client import Json, position_from_wire, position_to_wire
+from noted_time.reading import WHOLE, WholeFrom
 from noted_time.values import log_id
-from spark_integration.marks.released import Released
+from spark_integration.marks.released import Released, whole_from_json, whole_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,14 @@ class Admitted:
 
     `topic_id` is that of the Kafka topic whose ends were looked at, `None` if there were none.
     `ahead` are the last marks that were let in before their cuts were read, in order, at most two.
+    `whole` is from when on the query lacks no row, `None` if it began elsewhere than its topic. It
+    alone is no reason for a micro-batch, and so does not count when offsets are compared.
     """
 
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
     ahead: tuple[MarkAhead, ...] = ()
+    whole: WholeFrom | None = field(default=None, compare=False)
 
     def to_json(self) -> Json:
         """Return the shape that Spark keeps."""
@@ -42,6 +46,8 @@ class Admitted:
         if self.ahead:
             each = ({**asdict(a), "needs": position_to_wire(a.needs)} for a in self.ahead)
             json["ahead"] = list(each)
+        if self.whole not in (None, WHOLE):
+            json["whole"] = whole_to_json(self.whole)
         return json
 
     @classmethod
@@ -53,7 +59,8 @@ class Admitted:
         )
         topic_id = json.get("topic_id")
         released = Released.from_json(json["mark"])
-        return cls(released, topic_id and log_id(topic_id), tuple(ahead))
+        whole = whole_from_json(json)
+        return cls(released, topic_id and log_id(topic_id), tuple(ahead), whole)
 
 
 @dataclass(frozen=True, slots=True)

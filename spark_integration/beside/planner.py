@@ -8,15 +8,17 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
-from noted_time.client import Json
+from noted_time.client import Json, position_to_wire
 from noted_time.progress import combined
+from noted_time.reading import WHOLE, MarkHistory, WholeFrom, whole_of_all
 from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
+from spark_integration.beside.begins import Topics, begins_of, warn_of_gone
 from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.marks.backlog import QueryBacklog
@@ -56,15 +58,6 @@ def planner_of(query: MarksQuery, token: str | None, client: Mapping[str, Any]) 
     return MarksPlanner(query, releasers, watched)
 
 
-class Topics(Protocol):
-    """The ends of one Kafka topic, as `noted_time.kafka.Topic`."""
-
-    name: str
-
-    def look(self, *, committed: bool = False) -> TopicLook:
-        """Return the topic's id and ends."""
-
-
 class Watched:
     """A Kafka topic whose id and ends the plans of one run look at."""
 
@@ -74,6 +67,9 @@ class Watched:
         self._patience_s = patience_s
         self._is_known = False
         self._frozen: TopicLook | None = None
+        self.begun: WholeFrom | None = None
+        """What was first looked up of where the topic begins."""
+        self._said: WholeFrom | None = None
 
     def freeze(self) -> None:
         """Look now, for all plans of a run that reads what is there now."""
@@ -139,6 +135,22 @@ class Watched:
         is_ahead = self._terms.ahead and not self._terms.limit and self._frozen is None
         return plan.readable(look) if is_ahead else plan.read
 
+    def whole(
+        self, known: WholeFrom | None, marks: MarkHistory, *, bounded: bool
+    ) -> WholeFrom | None:
+        """Return from when on the query lacks no row, as far as marks tell; a change is logged."""
+        if known is None or not known.is_pending:
+            return known
+        with suppress(Unreachable):
+            if known.begins is None:
+                self.begun = self.begun or begins_of(self._topic, self._seen())
+            begun = self.begun or known
+            found = begun.after(marks, bounded=bounded)
+            if found not in (known, self._said, WHOLE):
+                warn_of_gone(self._topic.name, begun.begins or {}, self._seen(), found)
+            self._said = known = found
+        return known
+
     def _seen(self) -> TopicLook:
         return self._topic.look(committed=self._terms.committed)
 
@@ -201,7 +213,8 @@ class MarksPlanner:
 
     def initial(self) -> Json:
         """Return an offset with a token of its own and no mark."""
-        streams = dict.fromkeys(self._query.streams, Admitted())
+        begun = self._query.kafka.begun if self._query.kafka else {}
+        streams = {name: Admitted(whole=begun.get(name)) for name in self._query.streams}
         claims = self._query.policy.batch_after_mark
         return MarksOffset(streams, self._token, claims=claims).to_json()
 
@@ -245,19 +258,23 @@ class MarksPlanner:
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
         ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
-        # a change of the flag alone makes no batch
-        return ended if ended == begun else replace(ended, backlog=self._backlog(begun, read))
+        # a change of the flag, or of what is whole, alone makes no batch
+        return begun if ended == begun else replace(ended, backlog=self._backlog(begun, read))
 
     def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
         """Whether a run that would begin now has a backlog, by the offset log.
 
         A new query begins at the position in `starting`, by stream; it may be unknown.
         """
+        return bool(self._backlog(self._followed(), starting))
+
+    def _followed(self) -> MarksOffset:
+        """Follow the marks after those that the offset log has, and return these."""
         last = self._progress.last_marks(self._query.streams)
         begun = MarksOffset.from_json(last or self.initial())
         for stream, releaser in self._releasers.items():
             releaser.follow(begun.streams[stream].mark)
-        return bool(self._backlog(begun, starting))
+        return begun
 
     def _backlog(
         self, begun: MarksOffset, positions: Mapping[str, Mapping[int, int]]
@@ -286,6 +303,25 @@ class MarksPlanner:
             token, lambda offset: {name: of(offset) for name, of in streams.items()}
         )
 
+    def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
+        """Return from when on each topic is whole, once marks tell, for a run that begins now.
+
+        Of a new query also the begins that this is by, as Spark takes them, by topic.
+        """
+        begun = self._followed().streams
+        while True:
+            found = {stream: self._whole(stream, begun[stream]) for stream in self._watched}
+            if not whole_of_all(found.values()).is_pending:
+                break
+            clocks.sleep(PAUSE_S)
+            self._followed()
+        known = [(each.name, each.begun) for each in self._watched.values()]
+        return found, {n: position_to_wire(w.begins) for n, w in known if w and w.begins}
+
+    def _whole(self, stream: str, begun: Admitted) -> WholeFrom | None:
+        marks, bounded = self._releasers[stream].history, not self._query.lag_ms
+        return self._watched[stream].whole(begun.whole, marks, bounded=bounded)
+
     def _admit(self, stream: str, begun: Admitted, read: Mapping[int, int]) -> Admitted:
         releaser, watched = self._releasers[stream], self._watched.get(stream)
         name, logs = watched.name if watched else stream, releaser.logs
@@ -294,6 +330,8 @@ class MarksPlanner:
         position = read
         if watched is not None:
             watched.check_limit(due)
+            if plan.batch:  # Spark's source has begun
+                begun = replace(begun, whole=self._whole(stream, begun))
             waits = releaser.has_more(begun.mark)
             look = watched.look(plan, begun, due, waits=waits)
             if look is None and waits:

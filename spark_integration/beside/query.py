@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from spark_integration.marks.arguments import SAFE, WatermarkPolicy
 
 if TYPE_CHECKING:
     from noted_time import BacklogPolicy
+    from noted_time.reading import WholeFrom
     from spark_integration.checkpoint.source_positions import PositionOf
 
 
@@ -32,13 +33,15 @@ class FromKafka:
     """How the planner looks at the topics of a query, one for each stream.
 
     `ahead`: marks may come before their cuts are read, unless there is a `limit`. `committed`: the
-    query is read_committed.
+    query is read_committed. `begun` has the streams whose query begins where the topic does, and
+    what is known of that at first.
     """
 
     topics: Mapping[str, str]
     ahead: bool
     limit: AheadLimit | None = None
     committed: bool = False
+    begun: Mapping[str, WholeFrom | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     or union the results.
     """
     check_promised(domain, event_time)
+    policy.check_partial("with_noted_watermark")
     if isinstance(position, KafkaTopic) and position.client is not None:
         _check_log(noted, position.topic, position.client)
         position = replace(position, client=None)

@@ -7,12 +7,15 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import AnotherLog, NotedTimeError, Rejected
 from noted_time.client.transport import Transport
+from noted_time.reading import WHOLE, WholeFrom, whole_of_all
 from noted_time.values import MAX_INT64, checked_name, unnamed_domain
 from reader_client.asking.answers import StreamRead
 from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
@@ -37,6 +40,7 @@ from spark_integration.session.settings import setting
 from spark_integration.session.versions import require
 
 if TYPE_CHECKING:
+    from spark_integration.beside.planner import MarksPlanner
     from spark_integration.checkpoint.source_positions import PositionOf
 
 log = logging.getLogger("noted_time.spark")
@@ -90,6 +94,11 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     `minOffsetsPerTrigger` or `maxTriggerDelay` among the options, and under
     ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
 
+    A new query that begins at the earliest offsets may lack rows that were deleted before: windows
+    without them are given, with one warning that says until when, and `TableClaims` say so too. By
+    a policy with ``first_windows="skip"`` rows below that time are left out; the call waits until a
+    mark tells it.
+
     With ``marks="topic"`` Spark reads the marks as well, from the topic `TOPIC.noted` of a relay.
     It needs no `checkpoint_location`, and no `client` of the records; stream and domain are looked
     for in the call, at the controller of `noted`, if it names one. Nothing is checked while the
@@ -103,7 +112,8 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     has the other limit, in place of `maxOffsetsPerTrigger`. Spark takes that limit at the start of
     a run and keeps it.
 
-    Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, an
+    Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, for
+    ``first_windows="skip"`` where no mark tells from when on no row is missing, an
     unknown topic, no right to describe it, an event time that is no timestamp, and a session
     without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
     `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers; `AnotherLog` if
@@ -139,15 +149,16 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         )
         return events_under(asked.read(spark), events, event_time, policy)
     several = len(streams) > 1
+    judged = streams if begins_with_topic(chosen) else ()
+    begun: dict[str, WholeFrom | None] = dict.fromkeys(judged, WholeFrom())
+    kafka = FromKafka(streams, marks == "ahead", limit, is_committed(chosen), begun)
     query = MarksQuery(
         {name: _position_of(each, several=several) for name, each in streams.items()},
         _given("a controller, Noted(url)", noted.url, marks),
         _given("checkpoint_location=", checkpoint_location, marks),
         domain=domain,
         policy=policy,
-        kafka=FromKafka(
-            streams, ahead=marks == "ahead", limit=limit, committed=is_committed(chosen)
-        ),
+        kafka=kafka,
         lag_ms=lag_ms,
         backlog=catch_up.policy if catch_up else None,
     )
@@ -156,16 +167,24 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     _logs(_known(spark, streams, (domain, event_time), noted), ids)
     if catch_up is not None:
         chosen = _limited(spark, catch_up, chosen, query, (noted.token, config))
+    if policy.first_windows == "skip":
+        begun, start = _skipping(spark, query, (noted.token, config))
+        query, chosen = replace(query, kafka=replace(kafka, begun=begun)), {**chosen, **start}
     events = _events(spark, records, streams, chosen, (domain, event_time))
+    since = whole_of_all(begun.values()).time
+    if since not in (None, WHOLE.time):
+        events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(since)))
     sides = [marks_of(spark, query, noted.token, config)]
     return events_under(sides, events, event_time, policy)
 
 
 def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
-    """Raise `Rejected` for `batch_after_mark` where Spark plans a batch for a new record alone.
+    """Raise `Rejected` for what has no effect where Spark plans alone.
 
-    Accepted without effect, it would promise a claim that does not come.
+    Accepted, `batch_after_mark` would promise a claim that does not come.
     """
+    if marks == "topic":
+        policy.check_partial('read_noted_kafka(marks="topic")')
     if policy.batch_after_mark and marks == "topic":
         raise Rejected(
             'with marks="topic" Spark plans the micro-batches, so batch_after_mark has no effect: '
@@ -214,20 +233,55 @@ def _limited(
     if usual is None:
         return options
     catch_up.check_above(int(usual), f"option {MOST_ROWS}")
-    if _is_remote(spark):
-        raise Rejected(
-            f"CatchUp chooses {MOST_ROWS} by the checkpoint, which the server has with Spark "
-            "Connect: leave one of the two out"
-        )
-    from spark_integration.beside.planner import planner_of  # noqa: PLC0415 - not in every PySpark
-
     topics = query.kafka.topics if query.kafka else {}
     starting = starting_at(options.get(STARTING, "earliest"), topics)
-    with closing(planner_of(query, *secrets)) as planner:
+    with closing(_planner(spark, f"CatchUp beside {MOST_ROWS}", query, secrets)) as planner:
         if not planner.is_behind(starting):
             return options
     others = {name: value for name, value in options.items() if name != MOST_ROWS}
     return others if larger is None else {**others, MOST_ROWS: larger}
+
+
+def begins_with_topic(options: Mapping[str, Any]) -> bool:
+    """Whether a new query begins where its topics do, and not where the user chose.
+
+    >>> begins_with_topic({"startingOffsets": "Earliest"}), begins_with_topic({"startingtime": 1})
+    (True, False)
+    """
+    starts = [v for name, v in options.items() if name.lower().startswith("starting")]
+    return all(str(start).lower() == "earliest" for start in starts)
+
+
+def _skipping(
+    spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
+) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
+    """Return from when on each stream's topic is whole, and the option of a new query for that.
+
+    It begins exactly at the offsets that were judged: Spark fails it if they are deleted.
+    """
+    with closing(_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
+        found, begins = planner.wait_for_whole()
+    whole = whole_of_all(found.values())
+    if whole.time is None:
+        raise Rejected(f'first_windows="skip" is not possible: {whole.sentence}')
+    return found, {STARTING: json.dumps(begins)} if begins else {}
+
+
+def _planner(
+    spark: SparkSession,
+    asked: str,
+    query: MarksQuery,
+    secrets: tuple[str | None, Mapping[str, Any]],
+) -> MarksPlanner:
+    """Return the planner of a query, to ask it before the query starts; `asked` says for what."""
+    if _is_remote(spark):
+        raise Rejected(
+            f"{asked} is decided by the checkpoint, which the server has with Spark Connect: leave "
+            "it out"
+        )
+    from spark_integration.beside.planner import planner_of  # noqa: PLC0415 - not in every PySpark
+
+    return planner_of(query, *secrets)
 
 
 def starting_at(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:

@@ -58,6 +58,7 @@ def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
     foreign. While the controller is unreachable, the query continues to read, with `end_at` up to
     the last cut that it knows, and its watermark does not advance.
     """
+    policy.check_partial("read_noted_log")
     query = LogQuery.asked(
         root, noted, options, event_time=event_time, domain=domain, policy=policy
     )

@@ -21,6 +21,7 @@ EVENT_TIMES = (
 )
 
 OnSeal = Literal["close", "hold"]
+FirstWindows = Literal["partial", "skip"]
 
 
 def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 - a `Literal`
@@ -71,6 +72,11 @@ class WatermarkPolicy:
     Once the query has read all of a sealed stream, `on_seal="close"` moves the watermark to the end
     of Spark's time, so every window closes; `"hold"` leaves it at the lower of the last mark.
 
+    Rows may have been deleted from a Kafka topic before a query began at its earliest offsets. The
+    upper of the first mark whose cut reaches those offsets bounds their times, if it is a bound.
+    `first_windows="partial"` gives the windows that may lack rows, with a warning; `"skip"` leaves
+    out all rows up to that upper.
+
     `dedup_retention_ms` is how long after its event time `dropDuplicatesWithinWatermark` remembers
     an event.
 
@@ -85,9 +91,20 @@ class WatermarkPolicy:
     on_seal: OnSeal = "close"
     dedup_retention_ms: int = 0
     batch_after_mark: bool = False
+    first_windows: FirstWindows = "partial"
 
     def __post_init__(self) -> None:
         check_one_of("on_seal", self.on_seal, OnSeal)
+        check_one_of("first_windows", self.first_windows, FirstWindows)
+
+    def check_partial(self, reader: str) -> None:
+        """Raise `Rejected` for `first_windows="skip"` of a reader that cannot tell what to skip."""
+        if self.first_windows == "skip":
+            raise Rejected(
+                f"{reader} does not look for rows that were deleted before its query, so "
+                'first_windows="skip" has no effect: leave it out, or use read_noted_kafka with '
+                'marks="ahead" or marks="committed"'
+            )
 
 
 SAFE = WatermarkPolicy()

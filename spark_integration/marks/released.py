@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from noted_time import Mark
-from noted_time.client import Json
+from noted_time.client import Json, position_from_wire, position_to_wire
+from noted_time.reading import WholeFrom
 from noted_time.values import shown_time, waited_for
 from spark_integration.marks.watermark import is_watermark
 
@@ -112,6 +113,26 @@ class Restated:
         is_followed = self.has_begun or not self._batch_after_mark
         self.has_begun, self._followed = True, stated if is_followed else None
         return run + is_due
+
+
+def whole_to_json(whole: WholeFrom) -> Json:
+    """Return what the offset log keeps of it."""
+    begins = None if whole.begins is None else position_to_wire(whole.begins)
+    kept = {"begins": begins, "time": whole.time, "unknown": whole.unknown or None}
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def whole_from_json(json: Json) -> WholeFrom | None:
+    """Return what an offset says of it, `None` if nothing.
+
+    >>> whole_from_json({"whole": {"begins": {"0": 30}}})
+    WholeFrom(begins={0: 30}, time=None, unknown='')
+    """
+    kept = json.get("whole")
+    if kept is None:
+        return None
+    begins = kept.get("begins")
+    return WholeFrom(**{**kept, "begins": begins and position_from_wire(begins)})
 
 
 def is_of_marks(offset: object) -> TypeGuard[Json]:

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from noted_time import NotedTimeError, Rejected
 from noted_time.kafka.noted_topic import noted_topic_of
-from noted_time.reading import TableHistory, committed_part, to_commit
+from noted_time.reading import TableHistory, WholeFrom, committed_part, to_commit, whole_of_all
 from noted_time.tables.opened import split_url
 from noted_time.values import NO_NAMES, VALID_THROUGH, Claim, check_least, checked_name, kept_days
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
-from spark_integration.marks.released import is_of_log, is_of_marks
+from spark_integration.marks.released import is_of_log, is_of_marks, whole_from_json
 from spark_integration.tables.formats import OpenTable, open_table
 from spark_integration.tables.memory import DIRECTORY, Memory, memory_of
 
@@ -108,7 +108,9 @@ class TableClaims:
             raise Rejected(NOT_COVERED.format(uncovered, uncovered))
         where = {"query": planned.query_id, "batch": planned.batch_id, **read_to(planned)}
         complete_to, plan = self._complete_to(planned), plan_of(planned)
-        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **where)
+        whole = whole_of(planned.offsets)
+        complete_to = None if whole.is_pending else complete_to
+        claim = Claim(self.name, complete_to, self.time_of, plan=plan, since=whole.time, **where)
         return BatchClaim(self, replace(claim, missing=self._missing(claim)), running.run)
 
     def _complete_to(self, planned: Planned) -> int | None:
@@ -382,6 +384,16 @@ def lower_of(offsets: Sequence[Any]) -> int | None:
         follows = is_of_marks(each)
     known = [lower for lower in lowers if lower is not None]
     return min(known) if known and known == lowers else None
+
+
+def whole_of(offsets: Sequence[Any]) -> WholeFrom:
+    """Return from when on the sources of a query lack no row.
+
+    >>> whole_of([{"noted_marks": "a", "whole": {"time": 50}}, {"a": {"0": 5}}]).time
+    50
+    """
+    ours = [each.get("streams") or {"": each} for each in offsets if is_of_marks(each)]
+    return whole_of_all(whole_from_json(each) for streams in ours for each in streams.values())
 
 
 def _read(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds

@@ -156,3 +156,55 @@ def test_a_question_about_no_table_is_refused(
 
     assert (done.out, done.status in {1, 2}) == ("", True)
     assert said in " ".join(done.err.replace("│", " ").split())
+
+
+GONE = "rows before 2013-01-01T10:00:00Z may be missing: they were deleted before its query began"
+UNKNOWN = "from when on it lacks no row that was deleted before its query began is not known"
+
+
+def test_rows_that_were_gone_before_the_query_began_are_said(run: Commands, tmp_path: Path) -> None:
+    """From when on none is missing, or that this is not known."""
+    orders, complete = Orders(tmp_path), "complete to 2013-01-01T10:02:00Z; "
+    orders.claim(TEN + 120_000, 0, since=TEN)
+    known = [run("complete-to", "--table", orders.url), run("claim", "show", orders.url)]
+    orders.claim(TEN + 120_000, 1, since=None)
+    unknown = [run("complete-to", "--table", orders.url), run("claim", "show", orders.url)]
+
+    assert [each.status for each in (*known, *unknown)] == [0] * 4
+    assert all(f"{complete}{GONE}" in each.out + each.err for each in known)
+    assert f"{complete}{UNKNOWN}" in unknown[1].out
+
+
+def test_a_time_below_which_nothing_is_claimed_is_refused(run: Commands, tmp_path: Path) -> None:
+    """Of whatever asks; above it the claim holds."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN + 120_000, 0, since=TEN)
+    ask = ("wait", "--table", orders.url, "--timeout", "0s")
+    asked = [run(*ask, str(TEN)), run("complete-to", "--table", orders.url, "--floor", "1h")]
+    above = run(*ask, str(TEN + 1))
+
+    says = f"that it is complete to 2013-01-01T10:00:00Z says nothing: {GONE}"
+    assert [(each.status, says in each.err) for each in asked] == [(1, True)] * 2
+    assert (above.status, GONE in above.out) == (0, True)
+
+
+def test_all_cannot_be_required_where_it_is_not_known_what_is_gone(
+    run: Commands, tmp_path: Path
+) -> None:
+    """Nobody can say that nobody is missing."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0, since=None)
+    done = run("complete-to", "--table", orders.url, "--require-all")
+
+    assert (done.status, UNKNOWN in done.err) == (3, True)
+
+
+def test_nothing_is_claimed_before_it_is_known_what_is_gone(run: Commands, tmp_path: Path) -> None:
+    """That is no end: the next batch that knows claims."""
+    orders = Orders(tmp_path)
+    orders.claim(None, 0, since=None)
+    pending = run("claim", "show", orders.url)
+    orders.claim(TEN, 1, since=TEN - 1)
+    known = run("claim", "show", orders.url)
+
+    assert (pending.status, UNKNOWN in pending.err, known.status) == (1, True, 0)

@@ -44,6 +44,14 @@ class GivenTopic:
         known = {p: end for p, end in ends.items() if p not in self.leaderless}
         return TopicLook(self.id, known, self.leaderless)
 
+    def begins(self) -> dict[int, int]:
+        """Return where the partitions begin that have a leader."""
+        return {p: 0 for p in self.ends if p not in self.leaderless}
+
+    def settings(self) -> dict[str, str]:
+        """Return none but Kafka's own."""
+        return {}
+
 
 class GivenFeed:
     """The marks of a list, followed from the one let in last."""

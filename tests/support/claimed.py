@@ -1,6 +1,7 @@
 """A Delta table whose commits claim to which time it is complete."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from noted_time.reading import Remembered, TableHistory, to_commit
 from noted_time.tables.opened import opened
-from noted_time.values import Claim
+from noted_time.values import MIN_INT64, Claim
 
 TEN = 1_357_034_400_000
 """10:00 of a day in January, in Unix ms."""
@@ -25,13 +26,18 @@ class Orders:
         self._last: tuple[Remembered, ...] = ()
 
     def claim(
-        self, complete_to: int, batch: int, *missing: str, stream: str = "", asked: bool = True
+        self,
+        complete_to: int | None,
+        batch: int,
+        *missing: str,
+        stream: str = "",
+        asked: bool = True,
+        since: int | None = MIN_INT64,
     ) -> None:
         """Append rows with a claim, which asked who is missing or did not."""
         named = missing if asked else None
-        claim = Claim(
-            "orders", complete_to, "time", "q", batch, id=f"r{batch}", missing=named, stream=stream
-        )
+        claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
+        claim = replace(claim, missing=named, since=since)
         exists = DeltaTable.is_deltatable(self.path)
         record = to_commit(opened(self.url) if exists else TableHistory(()), claim, self._last)
         self._last = (Remembered(batch, {"": record}),)

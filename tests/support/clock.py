@@ -15,6 +15,7 @@ from examples.flights.starting import connected
 from examples.trials.kafka import Broker
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
+from tests.support.calls import wire
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
@@ -55,6 +56,11 @@ class Clock:
         """Note that all before a second is written."""
         self.marks.note("w", START_MS + 1000 * second, self.ends)
 
+    def note_all(self, second: int) -> None:
+        """Note likewise, and the largest event time that was written: that bounds the mark."""
+        note = {"writer": "w", "time": START_MS + 1000 * second, "position": wire(self.ends)}
+        self.marks.calls.post(self.name, {**note, "max_time": START_MS + 1000 * second - 600})
+
     def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
         chosen = {
@@ -86,6 +92,13 @@ class Clock:
         self.note(2)
         assert eventually(lambda: self.counts, [(0, 4), (1, 6)])
         query.stop()
+
+    @property
+    def whole(self) -> object:
+        """Return what the last batch of the offset log says is whole, `None` if nothing."""
+        offsets = self.output.checkpoint / "offsets"
+        last = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
+        return json.loads((offsets / str(last)).read_text().split("\n")[2]).get("whole")
 
     def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
         """Return the second of the mark of a batch, and where the batch ends."""

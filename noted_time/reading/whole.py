@@ -1,0 +1,78 @@
+"""From which time on a reader has all rows of a log whose first rows were deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from noted_time.reading.history import MarkHistory
+from noted_time.values import MIN_INT64, shown_time
+
+NO_BOUND = "mark {}, the first whose cut reaches them, does not bound the times of their rows"
+PENDING = "no mark's cut reaches these offsets yet"
+
+
+@dataclass(frozen=True, slots=True)
+class WholeFrom:
+    """From which `time` (Unix ms) on a reader lacks no row, as it began where the log did.
+
+    `begins` are the first offsets that the segments still had, `None` before they are looked up.
+    While no mark's cut reaches them it is *pending*. Then the upper of the first such mark bounds
+    the times of all deleted rows; if it is no bound, `unknown` says so. What is known stays.
+
+    >>> from noted_time.values import Mark, StreamCut
+    >>> cuts = [(10, 14, {0: 20}), (20, 29, {0: 40})]
+    >>> marks = MarkHistory(
+    ...     Mark(n, lower, upper, StreamCut(cut), upper_is_bound=True)
+    ...     for n, (lower, upper, cut) in enumerate(cuts, 1)
+    ... )
+    >>> WholeFrom({0: 15}).after(marks).time, WholeFrom({0: 30}).after(marks).time
+    (15, 30)
+    >>> WholeFrom({0: 41}).after(marks).is_pending, WholeFrom({0: 0}).after(marks) == WHOLE
+    (True, True)
+    """
+
+    begins: Mapping[int, int] | None = None
+    time: int | None = None
+    unknown: str = ""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether later marks may tell."""
+        return self.time is None and not self.unknown
+
+    @property
+    def sentence(self) -> str:
+        """What the reader lacks, for people."""
+        if self.time is not None:
+            return f"windows that begin before {shown_time(self.time)} may lack rows"
+        return f"it is not known from when on no row is missing: {self.unknown or PENDING}"
+
+    def after(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
+        """Return it as these marks tell; `bounded`: their uppers are of the reader's times."""
+        if not self.is_pending or self.begins is None:
+            return self
+        if not any(self.begins.values()):
+            return WHOLE
+        first = marks.first_reaching(self.begins)
+        if first is None:
+            return self
+        if first.upper_is_bound and bounded:
+            return WholeFrom(time=first.upper + 1)
+        return WholeFrom(unknown=NO_BOUND.format(first.seq))
+
+
+WHOLE = WholeFrom(time=MIN_INT64)
+"""A log of which no row was deleted."""
+
+
+def whole_of_all(found: Iterable[WholeFrom | None]) -> WholeFrom:
+    """Return from when on a reader of several logs lacks no row; of `None` nothing is asked.
+
+    >>> whole_of_all([WholeFrom(time=5), WholeFrom(time=9), None]).time
+    9
+    >>> whole_of_all([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
+    True
+    """
+    asked = [each for each in found if each is not None]
+    return max(asked, key=lambda w: (w.is_pending, w.unknown, w.time or 0), default=WHOLE)

@@ -1,0 +1,84 @@
+"""From which time on a reader has all rows, against the rows that were deleted themselves."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Mark, MarkHistory, StreamCut
+from noted_time.reading import WholeFrom
+from noted_time.values import MIN_INT64
+
+Rows = dict[int, list[int]]
+
+_rows = st.fixed_dictionaries({s: st.lists(st.integers(0, 20), max_size=8) for s in range(2)})
+_offsets = st.fixed_dictionaries({s: st.integers(0, 9) for s in range(2)})
+_steps = st.lists(st.tuples(_offsets, st.integers(0, 22)), max_size=4)
+
+
+def times_below(rows: Rows, offsets: dict[int, int]) -> list[int]:
+    """Return the times of the rows below some offsets."""
+    return [time for s, times in rows.items() for time in times[: offsets.get(s, 0)]]
+
+
+def marks_over(rows: Rows, steps: list[tuple[dict[int, int], int]]) -> list[Mark]:
+    """Return a chain whose uppers are bounds only if no row below the cut has a later time."""
+    marks, cut = list[Mark](), StreamCut({})
+    for seq, (offsets, upper) in enumerate(steps, 1):
+        cut = cut.join(StreamCut(offsets))
+        is_bound = all(time <= upper for time in times_below(rows, dict(cut.offsets)))
+        marks.append(Mark(seq, seq, upper, cut, upper_is_bound=is_bound))
+    return marks
+
+
+@given(rows=_rows, steps=_steps, begins=_offsets)
+def test_no_row_at_or_above_the_time_was_deleted(
+    rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
+) -> None:
+    """Whatever the marks are, as long as bounds are bounds."""
+    found = WholeFrom(begins).after(MarkHistory(marks_over(rows, steps)))
+
+    deleted = times_below(rows, begins)
+    assert found.time is None or [time for time in deleted if time >= found.time] == []
+
+
+@given(rows=_rows, steps=_steps, begins=_offsets)
+def test_the_first_mark_that_reaches_the_begins_decides(
+    rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
+) -> None:
+    """By a look at each; before it all is pending, and without a bound it is unknown."""
+    marks = marks_over(rows, steps)
+    found = WholeFrom(begins).after(MarkHistory(marks))
+
+    reaching = [mark for mark in marks if mark.cut.reaches(StreamCut(begins))]
+    first = reaching[0] if reaching else None
+    known = first.upper + 1 if first is not None and first.upper_is_bound else None
+    time = known if any(begins.values()) else MIN_INT64
+    is_unknown = time is None and first is not None
+    assert (found.time, bool(found.unknown), found.is_pending) == (
+        time,
+        is_unknown,
+        time is None and first is None,
+    )
+
+
+@given(rows=_rows, steps=_steps, begins=_offsets, known=st.integers(0, 4))
+def test_what_is_known_stays(
+    rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int], known: int
+) -> None:
+    """Marks that come later, or that are looked at after a restart, change nothing."""
+    marks = marks_over(rows, steps)
+    early = WholeFrom(begins).after(MarkHistory(marks[:known]))
+    later = early.after(MarkHistory(marks[known:]))
+
+    assert later == (WholeFrom(begins).after(MarkHistory(marks)))
+
+
+def test_an_upper_of_other_times_bounds_nothing() -> None:
+    """As that of a mark of ingestion, for event times."""
+    marks = MarkHistory([Mark(1, 10, 14, StreamCut({0: 20}), upper_is_bound=True)])
+
+    assert WholeFrom({0: 15}).after(marks, bounded=False).sentence == (
+        "it is not known from when on no row is missing: mark 1, the first whose cut reaches them, "
+        "does not bound the times of their rows"
+    )

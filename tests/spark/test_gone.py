@@ -1,0 +1,198 @@
+"""Queries that begin where a topic does whose first rows were deleted, on a real broker."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from examples.trials.kafka import Broker
+from noted_time import Rejected
+from noted_time.reading import NoClaim, TableClaim
+from noted_time.reading.claims import NOT_SINCE
+from noted_time.tables import standing
+from spark_integration import NotedTable, TableClaims
+from tests.support.clock import START_MS, Clock
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
+
+FROM_FOURTH = START_MS + 3401
+"""Above all rows of the seconds 0 to 3, which the second mark covers."""
+
+
+@pytest.fixture
+def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
+    """Return a topic of six seconds under three marks, the first three gone in partition 0."""
+    clock = Clock(spark, broker, controller, output)
+    for second in (0, 2, 4):
+        clock.write(second, second + 1)
+        clock.note_all(second + 2)
+    broker.truncate(clock.name, {0: 6})
+    return clock
+
+
+def test_by_default_partial_windows_are_given_and_the_offset_log_says_until_when(
+    clock: Clock,
+) -> None:
+    """The first mark whose cut reaches the begins bounds the times of all that was deleted."""
+    clock.run()
+
+    assert clock.counts == [(0, 2), (1, 2), (2, 2), (3, 4), (4, 4), (5, 4)]
+    assert clock.whole == {"time": FROM_FOURTH}
+
+
+def test_what_is_known_stays_over_restarts(clock: Clock) -> None:
+    """Though more rows are deleted, which the query has read."""
+    clock.run()
+    clock.broker.truncate(clock.name, {0: 10, 1: 10})
+    clock.write(6)
+    clock.note_all(7)
+    clock.run()
+
+    assert (clock.counts[-1], clock.whole) == ((6, 4), {"time": FROM_FOURTH})
+
+
+def test_skip_leaves_out_what_may_lack_rows(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """Also in a run that continues; the call says so, once."""
+    clock.run(first_windows="skip")
+    clock.write(2, 6)
+    clock.note_all(7)
+    clock.run(first_windows="skip")
+
+    said = [each.getMessage() for each in caplog.records if "deleted" in each.getMessage()]
+    lost = f"Kafka topic '{clock.name}': rows before offsets {{0: 6}} were deleted before the query"
+    assert said == [
+        f"{lost} began; windows that begin before 2013-01-01T00:26:43.401Z may lack rows"
+    ]
+    assert (clock.counts, clock.whole) == ([(4, 4), (5, 4), (6, 4)], {"time": FROM_FOURTH})
+
+
+def test_while_no_mark_reaches_the_begins_it_is_pending(clock: Clock) -> None:
+    """A later run, which has the begins from the offset log, decides."""
+    clock.write(6, 7)
+    clock.broker.truncate(clock.name, {0: 14})
+    clock.run()
+    pending = clock.whole
+    clock.note_all(8)
+    clock.run()
+
+    assert (pending, clock.whole) == ({"begins": {"0": 14, "1": 0}}, {"time": START_MS + 7401})
+
+
+def test_skip_begins_once_it_is_known(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """Rows that were read before would be in windows, out of which Spark takes none."""
+    clock.write(6, 7, 8)
+    clock.broker.truncate(clock.name, {0: 14})
+    found: list[DataFrame] = []
+    call = threading.Thread(target=lambda: found.append(clock.read(first_windows="skip")))
+    call.start()
+    assert eventually(
+        lambda: "no mark's cut reaches these offsets yet" in caplog.text, expected=True
+    )
+    began = bool(found)
+    clock.note_all(9)
+    call.join()
+    clock.run(first_windows="skip")
+
+    assert (began, clock.counts, clock.whole) == (False, [], {"time": START_MS + 8401})
+
+
+def test_an_emptied_topic_is_said(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """An hour of which all rows were deleted passes without one."""
+    clock.broker.truncate(clock.name, {0: 12, 1: 12})
+    clock.read(first_windows="skip")
+    clock.run()
+
+    assert "no row is left in partitions [0, 1]; windows that begin before" in caplog.text
+    assert (clock.counts, clock.whole) == ([], {"time": START_MS + 5401})
+
+
+def test_a_mark_without_a_bound_tells_nothing(
+    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
+) -> None:
+    """Its writers did not say what the largest time is that they wrote."""
+    clock = Clock(spark, broker, controller, output)
+    clock.write(0, 1)
+    clock.note(2)
+    broker.truncate(clock.name, {0: 1})
+    clock.run()
+
+    why = "mark 1, the first whose cut reaches them, does not bound the times of their rows"
+    assert clock.whole == {"unknown": why}
+    with pytest.raises(Rejected, match=why):
+        clock.read(first_windows="skip")
+
+
+def test_of_a_compacted_topic_nothing_is_known(clock: Clock) -> None:
+    """Rows are missing anywhere in it."""
+    clock.broker.create(clock.name, settings={"cleanup.policy": "compact"})
+    clock.broker.send(clock.name, [(0, "a", START_MS)], key="k")
+    clock.marks.calls.ask("DELETE", f"/streams/{clock.name}")
+    clock.marks.calls.stream(clock.name).note("w", START_MS + 1000, {0: 1})
+    clock.run()
+
+    assert clock.whole == {
+        "unknown": "it is compacted, so rows are missing wherever their key came again"
+    }
+    with pytest.raises(Rejected, match="it is compacted"):
+        clock.read(first_windows="skip")
+
+
+@pytest.mark.parametrize("start", ["latest", '{"clock": {"0": 6, "1": -2}}'])
+def test_a_start_that_the_user_chose_is_not_judged(clock: Clock, start: str) -> None:
+    """It is theirs to know what lies before it."""
+    clock.run(options={"startingOffsets": start.replace("clock", clock.name)})
+
+    assert clock.whole is None
+
+
+def test_of_a_whole_topic_nothing_is_kept(
+    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
+) -> None:
+    """Under skip either."""
+    clock = Clock(spark, broker, controller, output)
+    clock.write(0, 1)
+    clock.note(2)
+    clock.run(first_windows="skip")
+
+    assert (clock.counts, clock.whole) == ([(0, 4), (1, 4)], None)
+
+
+def test_a_claim_says_from_when_on_no_row_is_missing(clock: Clock, tmp_path: Path) -> None:
+    """While that is pending nothing is claimed, with the reason; once it is known it stays."""
+    table = f"delta:{tmp_path / 'table'}"
+    clock.write(6, 7)
+    clock.broker.truncate(clock.name, {0: 14})
+
+    def run() -> TableClaim | NoClaim:
+        claims = TableClaims(str(clock.output.checkpoint), "clock", "timestamp")
+        clock.output._take = NotedTable(table, claims)  # type: ignore[assignment, method-assign]
+        clock.output.catch_up(clock.read(batch_after_mark=True))
+        return standing(table)
+
+    pending = run()
+    clock.note_all(8)
+    known = run()
+    clock.broker.truncate(clock.name, {0: 16})
+    clock.write(8)
+    clock.note_all(9)
+    later = run()
+
+    assert isinstance(known, TableClaim)
+    assert isinstance(later, TableClaim)
+    assert pending == NoClaim(f"clock: {NOT_SINCE}")
+    assert [(each.complete_to, each.since) for each in (known, later)] == [
+        (START_MS + 8000, START_MS + 7401),
+        (START_MS + 9000, START_MS + 7401),
+    ]
+
+
+def test_skip_is_refused_where_nothing_looks_for_deleted_rows(clock: Clock) -> None:
+    """As no planner does for marks that are a topic."""
+    with pytest.raises(Rejected, match=r"does not look for rows that were deleted"):
+        clock.read(marks="topic", first_windows="skip")
