@@ -96,8 +96,8 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 
     A new query that begins at the earliest offsets may lack rows that were deleted before: windows
     without them are given, with one warning that says until when, and `TableClaims` say so too. By
-    a policy with ``first_windows="skip"`` rows below that time are left out; the call waits until a
-    mark tells it.
+    a policy with ``first_windows="skip"`` rows below that time are left out. The call waits until a
+    mark tells it, and raises `Rejected` if none will.
 
     With ``marks="topic"`` Spark reads the marks as well, from the topic `TOPIC.noted` of a relay.
     It needs no `checkpoint_location`, and no `client` of the records; stream and domain are looked
@@ -112,8 +112,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     has the other limit, in place of `maxOffsetsPerTrigger`. Spark takes that limit at the start of
     a run and keeps it.
 
-    Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, for
-    ``first_windows="skip"`` where no mark tells from when on no row is missing, an
+    Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, an
     unknown topic, no right to describe it, an event time that is no timestamp, and a session
     without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
     `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers; `AnotherLog` if
@@ -275,10 +274,7 @@ def _planner(
 ) -> MarksPlanner:
     """Return the planner of a query, to ask it before the query starts; `asked` says for what."""
     if _is_remote(spark):
-        raise Rejected(
-            f"{asked} is decided by the checkpoint, which the server has with Spark Connect: leave "
-            "it out"
-        )
+        raise Rejected(f"{asked} needs the checkpoint, which Connect's server has: leave it out")
     from spark_integration.beside.planner import planner_of  # noqa: PLC0415 - not in every PySpark
 
     return planner_of(query, *secrets)

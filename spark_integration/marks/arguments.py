@@ -98,13 +98,10 @@ class WatermarkPolicy:
         check_one_of("first_windows", self.first_windows, FirstWindows)
 
     def check_partial(self, reader: str) -> None:
-        """Raise `Rejected` for `first_windows="skip"` of a reader that cannot tell what to skip."""
+        """Raise `Rejected` for "skip" of a reader that does not know what to leave out."""
         if self.first_windows == "skip":
-            raise Rejected(
-                f"{reader} does not look for rows that were deleted before its query, so "
-                'first_windows="skip" has no effect: leave it out, or use read_noted_kafka with '
-                'marks="ahead" or marks="committed"'
-            )
+            remedy = 'leave first_windows="skip" out, or use read_noted_kafka(marks="ahead")'
+            raise Rejected(f"{reader} does not look for rows deleted before its query: {remedy}")
 
 
 SAFE = WatermarkPolicy()

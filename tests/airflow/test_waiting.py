@@ -283,6 +283,15 @@ def test_a_writer_that_is_missing_later_is_not_missing_now(tmp_path: Path) -> No
     assert looked_at_table(Wanted(TEN, table=orders.url), None).status == "complete"
 
 
+def test_a_time_below_which_nothing_is_claimed_fails_the_wait(tmp_path: Path) -> None:
+    """More of the table does not bring back what was deleted before its query began."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN + 1, 0, since=TEN)
+
+    with pytest.raises(Rejected, match="says nothing: rows before 2013-01-01T10:00:00Z may be"):
+        looked_at_table(Wanted(TEN, table=orders.url), None)
+
+
 NOT = "who is missing is not known, as the query asked no controller"
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
+from noted_time.reading import WholeFrom
 from spark_integration.beside import planner
 from spark_integration.beside.admitted import Admitted, MarksOffset
 from spark_integration.beside.planner import NO_IDS, MarksPlanner, Watched
@@ -34,6 +35,7 @@ class GivenTopic:
     id: str | None = "a"
     looks: int = 0
     name = "flights"
+    first: dict[int, int] = field(default_factory=dict)
     lower: list[dict[int, int]] = field(default_factory=list)
     """What the next looks find, as right after a broker was killed."""
 
@@ -46,7 +48,7 @@ class GivenTopic:
 
     def begins(self) -> dict[int, int]:
         """Return where the partitions begin that have a leader."""
-        return {p: 0 for p in self.ends if p not in self.leaderless}
+        return {p: self.first.get(p, 0) for p in self.ends if p not in self.leaderless}
 
     def settings(self) -> dict[str, str]:
         """Return none but Kafka's own."""
@@ -80,8 +82,8 @@ class Query:
     `late` are the rows that were judged by a mark whose cut covers them.
     """
 
-    def __init__(self, topic: GivenTopic, checkpoint: str) -> None:
-        self.topic, self._checkpoint = topic, checkpoint
+    def __init__(self, topic: GivenTopic, checkpoint: str, whole: WholeFrom | None = None) -> None:
+        self.topic, self._checkpoint, self._whole = topic, checkpoint, whole
         self.marks: list[Mark] = []
         self.batches: list[tuple[MarksOffset, dict[int, int]]] = []
         self.late: list[str] = []
@@ -140,7 +142,9 @@ class Query:
         between the two looks.
         """
         begun, read = (
-            self.batches[-1] if self.batches else (MarksOffset({"flights": Admitted()}, "t"), {})
+            self.batches[-1]
+            if self.batches
+            else (MarksOffset({"flights": Admitted(whole=self._whole)}, "t"), {})
         )
         there = dict(self.topic.ends)
         if last:
@@ -257,7 +261,7 @@ def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
     The last mark is in the watermark of a batch if the query feeds claims. Batches end either way.
     """
     with TemporaryDirectory() as checkpoint:
-        query = Query(GivenTopic(), checkpoint)
+        query = Query(GivenTopic(), checkpoint, WholeFrom())
         for step in steps:
             try:
                 take(query, step)
@@ -360,3 +364,26 @@ def test_the_broker_is_asked_only_where_a_mark_waits(query: Query) -> None:
     query.plan({}, set())
 
     assert (without, query.topic.looks) == (1, 2)
+
+
+def test_what_was_deleted_before_the_query_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The offset log has it, also for runs to come; it is no reason for a batch."""
+    query = Query(GivenTopic({0: 3, 1: 3}, first={0: 3, 1: 1}), str(tmp_path), WholeFrom())
+    query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))
+    for _ in range(3):
+        query.plan({}, set())
+    query.topic.first = {0: 3, 1: 3}
+    query.restart()
+    query.plan({1: 1}, set())
+
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == (
+        "Kafka topic 'flights': rows before offsets {0: 3, 1: 1} were deleted before the query "
+        "began; no row is left in partitions [0]; windows that begin before 30 may lack rows"
+    )
+    assert [ended.streams["flights"].whole for ended, _ in query.batches] == [
+        WholeFrom(),
+        *[WholeFrom(time=30)] * (len(query.batches) - 1),
+    ]

@@ -100,6 +100,8 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
     """Look once at the claims of a table; raises as `noted_time.tables.standing`.
 
+    And `Rejected` for a time below which the claims say nothing (`TableClaim.since`).
+
     Those are missing that the first version which is complete was claimed without; one is back
     once a later claim is not without it. Where claims do not say who is missing, the streams are
     asked, if it `asks` a controller.
@@ -112,6 +114,7 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
         so_far = f"{table} is complete to {shown_time(claim.complete_to)}"
         return Verdict("waiting", f"{so_far}, not yet to {shown_time(time)}")
     first = first_complete(table, claim, time, ())
+    first.check_since(time)
     missing = sorted({name for each in first.claims.values() for name in each.missing or ()})
     found = Verdict(
         "complete",
