@@ -5,6 +5,4 @@ Needs numpy, which comes with the extra `analyse`.
 
 from __future__ import annotations
 
-from noted_time.analysis.curves import Analysis, Behind, Curve, WindowWaits, analyse, rows_of_each
-
-__all__ = ["Analysis", "Behind", "Curve", "WindowWaits", "analyse", "rows_of_each"]
+from noted_time.analysis.curves import *

@@ -88,7 +88,7 @@ class Curve:
 
 
 class Behind(NamedTuple):
-    """The rows of one partition, key or writer that are behind: how many, and by how many ms."""
+    """The rows of one partition, key or writer that are behind, or ahead: how many, how many ms."""
 
     name: str
     rows: int
@@ -104,7 +104,8 @@ class Analysis:
     and no other that loses none is above it. No window has its result before its end.
 
     `late` are the numbers of the rows with a smaller event time than one before them, and `late_by`
-    by how many ms.
+    by how many ms. `owed_to` is the number of the row whose time made the least delay without loss
+    as long as it is, `None` if that is 0.
     """
 
     spark: Curve
@@ -112,6 +113,7 @@ class Analysis:
     perfect: WindowWaits
     late: NDArray[np.int64]
     late_by: Times
+    owed_to: int | None
 
     def behind(self, names: ArrayLike, most: int = 10) -> list[Behind]:
         """Return whose rows are behind the largest event time before them, the worst first.
@@ -121,13 +123,30 @@ class Analysis:
         >>> analyse([0, 1, 2], [5, 3, 6]).behind(["a", "b", "a"])
         [Behind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
         """
-        whose = np.asarray(names)[self.late]
-        found = []
-        for rows in rows_of_each(whose) if len(whose) else ():
-            ms = self.late_by[rows]
-            median, worst = float(np.median(ms)), int(ms.max())
-            found.append(Behind(str(whose[rows[0]]), len(ms), median, worst))
-        return sorted(found, key=lambda each: (-each.worst_ms, each.name))[:most]
+        return by_name(np.asarray(names)[self.late], self.late_by, most)
+
+
+def by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[Behind]:
+    """Return whose rows are behind, or ahead, by how many ms, the worst first."""
+    found = []
+    for rows in rows_of_each(names) if len(names) else ():
+        median, worst = float(np.median(ms[rows])), int(ms[rows].max())
+        found.append(Behind(str(names[rows[0]]), len(rows), median, worst))
+    return sorted(found, key=lambda each: (-each.worst_ms, each.name))[:most]
+
+
+def rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
+    """Return the numbers of the rows whose time is more than `ahead_ms` beyond their arrival.
+
+    There are none if most rows are: they have times in the future, such as planned departures, or
+    arrivals by another clock.
+
+    >>> rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist(), rows_ahead([0, 1], [9, 9], 5).tolist()
+    ([1], [])
+    """
+    came, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    ahead = np.flatnonzero(of_event - came > ahead_ms)
+    return ahead if 2 * len(ahead) <= len(came) else ahead[:0]
 
 
 def analyse(
@@ -166,12 +185,18 @@ def analyse(
 
     largest = np.maximum.accumulate(of_event)
     spark, late = curve(largest), np.flatnonzero(of_event < largest)
+    owed_to = None
+    if len(spark.needed):  # to the first row with the time that the worst row is behind
+        worst = np.argmax(largest[:-1] - ends[1:])
+        owed_to = int(np.searchsorted(largest, largest[worst]))
+        owed_to = owed_to if order is None else int(order[owed_to])
     return Analysis(
         spark,
         spark if np.all(parts == parts[0]) else curve(_least_of_largest(of_event, parts)),
         _perfect(of_event, came, windows, beyond=int(window_ms == 0)),
         late if order is None else order[late],
         (largest - of_event)[late],
+        owed_to,
     )
 
 

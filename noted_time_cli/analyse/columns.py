@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import typer
+from typing import Annotated
 
 from noted_time_cli.terminal.options import option
 
@@ -19,4 +17,3 @@ class FileColumns:
         str | None, option("COLUMN", "The column with the time at which each row came in.")
     ] = None
     who: Annotated[str | None, option("COLUMN", "Show whose rows are late, by this column.")] = None
-    unit: Annotated[Literal["ms", "s"], typer.Option(help="That of times as integers.")] = "ms"

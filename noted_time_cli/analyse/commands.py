@@ -21,7 +21,7 @@ from noted_time_cli.terminal.brokers import (
     kafka_config,
 )
 from noted_time_cli.terminal.flags import command_of
-from noted_time_cli.terminal.options import AsJson, Stream, duration, option
+from noted_time_cli.terminal.options import AsJson, Stream, WrittenTimes, duration, option
 from noted_time_cli.terminal.output import echo, say
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class Judging:
         list[int] | None,
         duration("A delay to show beside the least ones; may be given several times."),
     ] = None
+    ahead: Annotated[
+        int, duration("Leave out rows that are further ahead of their arrival.", default="5m")
+    ] = 300_000
     records: Annotated[int, typer.Option(min=1, help="Judge the last rows, so many at most.")] = (
         10_000_000
     )
@@ -66,7 +69,9 @@ class Judging:
         """Judge rows and print the costs; `observe` is an observer's command, without a delay."""
         from noted_time_cli.analyse.costs import costs_of, print_costs
 
-        costs, found = costs_of(rows, self.window, self.delay or [], as_replay=self.as_replay)
+        costs, found = costs_of(
+            rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
+        )
         if self.picture is not None:
             from noted_time_cli.analyse.drawing import draw
 
@@ -80,21 +85,22 @@ class Judging:
 
 @command_of(app)
 def files(
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Parquet or CSV, quoted.")],
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="The files, quoted.")],
     columns: FileColumns,
+    written: WrittenTimes,
     how: Judging,
     *,
     partition: Annotated[
         str | None, option("COLUMN", "The column of the partition; without it there is one.")
     ] = None,
 ) -> None:
-    """Judge files of Parquet or CSV, in the order of their names.
+    """Judge files of Parquet, CSV or lines of JSON, in the order of their names.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
     with _extra("files", "analyse"):
         from noted_time_cli.analyse.in_files import of_files
-    rows = of_files(pattern, columns, partition, how.records)
+    rows = of_files(pattern, columns, written.form, partition, how.records)
     how.show(rows, "noted-time observe kafka …")
 
 
@@ -103,6 +109,7 @@ def log(
     root: Annotated[Path, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
     stream: Stream,
     columns: FileColumns,
+    written: WrittenTimes,
     how: Judging,
 ) -> None:
     """Judge a file log, each segment in the order of its offsets.
@@ -111,7 +118,7 @@ def log(
     """
     with _extra("log", "analyse"):
         from noted_time_cli.analyse.in_files import of_log
-    rows = of_log(root, stream, columns, how.records)
+    rows = of_log(root, stream, columns, written.form, how.records)
     how.show(rows, f"noted-time observe log event-time {root} {stream} --field {columns.time}")
 
 
@@ -121,6 +128,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     topic: TopicArgument,
     how: Judging,
     described: Described,
+    written: WrittenTimes,
     *,
     field: Annotated[
         str | None,
@@ -150,10 +158,10 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     """
     with _extra("kafka", "analyse,kafka"):
         from noted_time_cli.analyse.in_topic import of_topic
-    settings = kafka_config(bootstrap, config)
+    settings, form = kafka_config(bootstrap, config), written.form
     time = None if field is None else described.time_in(field)
     rows = of_topic(
-        settings, topic, field, time, who=who, since_ms=since, most=how.records, live_ms=live
+        settings, topic, field, time, form, who=who, since_ms=since, most=how.records, live_ms=live
     )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
     how.show(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}")

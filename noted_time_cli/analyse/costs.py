@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noted_time.analysis import Analysis, Behind, analyse
+from noted_time.analysis import Analysis, Behind, analyse, by_name, rows_ahead
 from noted_time.values import UNITS_MS, counted, shown_duration, shown_time
 from noted_time_cli.analyse.rows import AS_REPLAY, ASSUMED, Rows
 from noted_time_cli.terminal.output import print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from noted_time.analysis import WindowWaits
     from noted_time_cli.terminal.output import Columns
@@ -44,7 +46,12 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What was found; `assumed` says what was taken for granted about arrivals, if anything."""
+    """What was found; `assumed` says what was taken for granted about arrivals, if anything.
+
+    `owed_to` says to whose rows the least delay is owed, `with_them_ms`, and how far ahead of their
+    arrival they are; they are in no other figure. Where arrivals are assumed it is the row that set
+    the time, and the delay that it costs: it is in all figures, as those behind it may be late.
+    """
 
     event_time: str
     rows: int
@@ -57,6 +64,9 @@ class Costs:
     said: list[str]
     least_delay_without_loss_ms: int
     least_delay_without_loss_by_flink_ms: int
+    least_delay_with_them_ms: int
+    least_delay_without_them_ms: int
+    owed_to: list[Behind]
     delays: list[Figures]
     perfect: Figures | None
     behind_by_partition: list[Behind]
@@ -65,15 +75,21 @@ class Costs:
 
 
 def costs_of(
-    rows: Rows, window_ms: int, delays: Sequence[int], *, as_replay: bool
+    rows: Rows, window_ms: int, delays: Sequence[int], *, ahead_ms: int, as_replay: bool
 ) -> tuple[Costs, Analysis]:
-    """Judge rows, at least one; `delays` are in the table beside the least ones."""
+    """Judge rows, at least one; `delays` are in the table beside the least ones.
+
+    Rows that are more than `ahead_ms` ahead of their arrival are left out.
+    """
+    every, left_out = rows, np.empty(0, np.int64)
     if as_replay:
         arrivals, assumed = rows.replayed(), AS_REPLAY
     elif rows.arrivals is None:
         arrivals, assumed = rows.assumed_arrivals(), ASSUMED
     else:
-        arrivals, assumed = rows.arrivals, None
+        left_out = rows_ahead(rows.arrivals, rows.times, ahead_ms)
+        arrivals, assumed = np.delete(rows.arrivals, left_out), None
+        rows = rows.without(left_out)
     found = analyse(arrivals, rows.times, rows.partitions, window_ms)
     spark, total = found.spark, len(rows.times)
 
@@ -97,6 +113,7 @@ def costs_of(
         rows.said,
         spark.least_delay_ms(),
         found.flink.least_delay_ms(),
+        *_owed(every, left_out, found, window_ms, ahead_ms),
         [figures(d, spark.lost(d), found.flink.lost(d), spark.waits(d)) for d in shown],
         None if assumed else figures(None, 0, 0, found.perfect),
         found.behind(rows.partitions),
@@ -104,6 +121,25 @@ def costs_of(
         [] if rows.whose is None else found.behind(rows.whose),
     )
     return costs, found
+
+
+def _owed(
+    rows: Rows, left_out: NDArray[np.int64], found: Analysis, window_ms: int, ahead_ms: int
+) -> tuple[int, int, list[Behind]]:
+    """Return the least delay with and without the rows that it is owed to, and whose these are."""
+    least = found.spark.least_delay_ms()
+    if rows.arrivals is not None and len(left_out):
+        every = analyse(rows.arrivals, rows.times, window_ms=window_ms).spark.least_delay_ms()
+        by_ms = (rows.times - rows.arrivals)[left_out]
+        return every, least, by_name(rows.names[left_out], by_ms)
+    if rows.arrivals is None and found.owed_to is not None:
+        row = np.array([found.owed_to])
+        others = rows.without(row)
+        found = analyse(others.assumed_arrivals(), others.times, window_ms=window_ms)
+        owed = least - found.spark.least_delay_ms()
+        if owed > ahead_ms:
+            return least, least - owed, by_name(rows.names[row], np.array([owed]))
+    return least, least, []
 
 
 def print_costs(costs: Costs, observe: str) -> None:
@@ -119,10 +155,16 @@ def print_costs(costs: Costs, observe: str) -> None:
         say(f"{counted(costs.without_time, 'row')} without {costs.event_time} passed over.")
     print_table(_columns(costs), (_row(each) for each in _figures(costs)))
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
-    for title, found in (("partition", by_partition), (costs.who or "", costs.behind_by_who)):
+    ahead = [] if costs.assumed else costs.owed_to
+    late, by = "behind the largest time so far", costs.who or "partition"
+    for which, title, found in (
+        (late, "partition", by_partition),
+        (late, by, costs.behind_by_who),
+        ("ahead of their arrival", by, ahead),
+    ):
         if found:
-            say(f"Rows behind the largest time so far, by {title}:")
-            print_table(_behind(title), (each._asdict() for each in found))
+            say(f"Rows {which}, by {title}:")
+            print_table(_whose(title), (each._asdict() for each in found))
     for sentence in _next(costs, observe):
         say(sentence)
 
@@ -182,7 +224,7 @@ def _columns(costs: Costs) -> Columns:
     return {**lost, **by_flink, **({} if costs.assumed else waits)}
 
 
-def _behind(title: str) -> Columns:
+def _whose(title: str) -> Columns:
     return {
         title: "name",
         "rows": lambda row: f"{row['rows']:,}",
@@ -191,19 +233,39 @@ def _behind(title: str) -> Columns:
     }
 
 
+def _least(costs: Costs) -> str:
+    """Return the least delay; with what it is owed to, and what it is without that."""
+    with_ms, without_ms = costs.least_delay_with_them_ms, costs.least_delay_without_them_ms
+    if with_ms == without_ms:
+        return shown_delay(with_ms)
+    whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
+    more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
+    how = f", at most {shown_duration(whose.worst_ms)} ahead of their arrival; without them"
+    if rows == 1:
+        how = f", which is {shown_duration(whose.worst_ms)} ahead of its arrival; without it"
+    if costs.assumed:
+        how = ", or to those behind it: only arrivals tell which are wrong; without it"
+    return (
+        f"{shown_delay(with_ms)}. {shown_duration(with_ms - without_ms)} of this delay are owed to "
+        f"{counted(rows, 'row')} of {whose.name}{more}{how} {shown_delay(without_ms)}"
+    )
+
+
 def _next(costs: Costs, observe: str) -> Iterator[str]:
     least = costs.least_delay_without_loss_ms
     if costs.assumed == AS_REPLAY:
         return
-    delay, name = shown_delay(least), costs.event_time
+    name = costs.event_time
     seconds = -(-least // SECOND_MS)
     days, rest = divmod(seconds, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    yield f"The least delay that would have lost no row is {delay}. What to do with it:"
+    yield f"The least delay that would have lost no row is {_least(costs)}. What to do with it:"
     yield f"  Spark           .withWatermark({name!r}, '{seconds} seconds')"
     yield (
         f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "
         "DAY TO SECOND"
     )
     yield f"  Observers       {observe} --delay {seconds}s"
+    if costs.owed_to and not costs.assumed:
+        yield "  Rows ahead      leave them out of the query, too, as observers do (--ahead)"
     yield '  Neither guess nor loss: producers that note time, see "Kafka: note time for a topic"'

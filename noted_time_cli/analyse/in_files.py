@@ -1,8 +1,9 @@
-"""Rows of Parquet or CSV files, and of a file log."""
+"""Rows of files of Parquet, CSV or JSON, and of a file log."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,38 +12,42 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow.json import ParseOptions, read_json
 
 from noted_time.filelog import LogDirectories
-from noted_time.values import UNIX_MS, Rejected, counted
+from noted_time.observing import FIRST_TIMES
+from noted_time.values import Rejected, counted
 from noted_time_cli.analyse.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from noted_time.observing import TimeForm
     from noted_time_cli.analyse.columns import FileColumns
 
-FORMATS = ("parquet", "csv")
-TO_MS = {"s": 1000, "ms": 1}
-"""The units of times that are integers."""
+FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
+"""By how the names of files end; `.gz` may follow."""
 
 
-def of_files(pattern: str, columns: FileColumns, partition: str | None, most: int) -> Rows:
+def of_files(
+    pattern: str, columns: FileColumns, form: TimeForm, partition: str | None, most: int
+) -> Rows:
     """Read what matches a pattern; raises `Rejected` for columns and files that cannot be used."""
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
     files = sorted(Path(each) for each in named if Path(each).is_file())
     if not files:
         raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
-    return _rows([(0, file) for file in files], columns, partition, most)
+    return _rows([(0, file) for file in files], columns, form, partition, most)
 
 
-def of_log(root: Path, stream: str, columns: FileColumns, most: int) -> Rows:
+def of_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
     """Read a file log, each segment in the order of its offsets; raises as `of_files`."""
     files = [*_files(root, stream)]
     if not files:
         raise Rejected(f"the file log {root} has no rows of {stream!r}: check both names")
-    return _rows(files, columns, None, most)
+    return _rows(files, columns, form, None, most)
 
 
 def _files(root: Path, stream: str) -> Iterator[tuple[int, Path]]:
@@ -51,41 +56,60 @@ def _files(root: Path, stream: str) -> Iterator[tuple[int, Path]]:
             yield from ((number, segment.path / name) for name in new)
 
 
-def _table(file: Path, columns: Iterable[str]) -> pa.Table:
-    kind = file.suffix.lstrip(".").lower()
-    if kind not in FORMATS:
-        raise Rejected(
-            f"{file} is neither Parquet nor CSV: its name has to end in .parquet or .csv"
-        )
+def _table(file: Path, columns: Sequence[str]) -> pa.Table:
+    kind = FORMATS.get(file.name.lower().removesuffix(".gz").rpartition(".")[2])
+    if kind is None:
+        raise Rejected(f"{file} is of no known format: its name has to end in {', '.join(FORMATS)}")
     try:
-        found = ds.dataset(file, format=kind, partitioning=None)
+        is_json = kind == "json"
+        found = _of_json(file) if is_json else ds.dataset(file, format=kind, partitioning=None)
         for each in columns:
             if each not in found.schema.names:
                 there = ", ".join(found.schema.names)
                 raise Rejected(f"{file} has no column {each!r}; it has {there}")
-        return found.to_table(columns=list(dict.fromkeys(columns)))
+        table = found.select(columns) if is_json else found.to_table(columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise Rejected(f"{file} cannot be read: {error}") from error
+    return _as_text(table) if kind == "csv" else table
+
+
+def _of_json(file: Path) -> pa.Table:
+    """Return lines of JSON; pyarrow takes all text with a date for UTC, so that stays text."""
+    found = read_json(file)
+    dates = [(each.name, pa.string()) for each in found.schema if pa.types.is_temporal(each.type)]
+    return read_json(file, parse_options=ParseOptions(explicit_schema=pa.schema(dates)))
+
+
+def _as_text(table: pa.Table) -> pa.Table:
+    """Return dates without a zone as the text that they were."""
+    for n, each in enumerate(table.schema):
+        if pa.types.is_temporal(each.type) and getattr(each.type, "tz", None) is None:
+            table = table.set_column(n, each.name, pc.cast(table.column(n), pa.string()))
+    return table
 
 
 def _rows(
-    files: Sequence[tuple[int, Path]], columns: FileColumns, partition: str | None, most: int
+    files: Sequence[tuple[int, Path]],
+    columns: FileColumns,
+    form: TimeForm,
+    partition: str | None,
+    most: int,
 ) -> Rows:
     """Return the rows of files, each of a partition or with one in a column."""
     given = (columns.time, columns.arrival, partition, columns.who)
-    wanted = [each for each in given if each is not None]
+    wanted = [*dict.fromkeys(each for each in given if each is not None)]
     tables = [_table(file, wanted) for _, file in files]
     numbers = np.repeat([number for number, _ in files], [len(table) for table in tables])
     table = pa.concat_tables(tables, promote_options="permissive")
-    times = _times(table, columns.time, columns.unit)
+    times = _times(table, columns.time, form)
     kept = np.flatnonzero(pc.is_valid(times).to_numpy())
     without = len(table) - len(kept)
     if not len(kept):
         raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
-    said = [*_doubts(int(pc.min(times).as_py()), columns)]
+    said = []
     came = None
     if columns.arrival is not None:
-        came = _times(table, columns.arrival, columns.unit)
+        came = _times(table, columns.arrival, form)
         if came.null_count:
             raise Rejected(f"{came.null_count:,} rows have no {columns.arrival}: leave it out")
         said.append(f"Rows came in as {columns.arrival} says.")
@@ -106,29 +130,25 @@ def _rows(
     )
 
 
-def _doubts(least: int, columns: FileColumns) -> Iterator[str]:
-    """Yield what is odd about times that are taken as Unix ms."""
-    if least not in UNIX_MS and columns.unit == "ms":
-        shown = np.datetime64(least, "ms")
-        yield (
-            f"{columns.time} begins at {least}, in Unix ms {shown}Z: if it is in seconds, add "
-            "--unit s."
-        )
-
-
-def _times(table: pa.Table, column: str, unit: str) -> pa.ChunkedArray:
+def _times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedArray:
     """Return the times of a column in Unix ms, rounded down."""
     values = table.column(column)
-    if pa.types.is_string(values.type):
-        try:
-            values = pc.cast(values, pa.timestamp("us", "UTC"))
-        except pa.ArrowException:
-            raise Rejected(f"{column!r} is text that is no time: {values[0].as_py()!r}") from None
-    if pa.types.is_timestamp(values.type):
-        return pc.cast(pc.cast(values, pa.timestamp("ms", values.type.tz), safe=False), pa.int64())
-    if not pa.types.is_integer(values.type):
-        raise Rejected(f"{column!r} is {values.type}: times are timestamps, or integers (--unit)")
-    return pc.multiply_checked(pc.cast(values, pa.int64()), TO_MS[unit])
+    kind = values.type
+    if not pa.types.is_timestamp(kind):
+        form = form.judged(column, pc.drop_null(values)[:FIRST_TIMES].to_pylist())
+    if pa.types.is_timestamp(kind):
+        return pc.cast(pc.cast(values, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
+    if kind == pa.int64() and form.unit == "ms":
+        return values
+    if pa.types.is_string(kind):
+        with suppress(pa.ArrowException):  # fast, if it is ISO 8601 and all have a zone
+            with_zone = pc.cast(values, pa.timestamp("us", "UTC"))
+            return pc.cast(pc.cast(with_zone, pa.timestamp("ms"), safe=False), pa.int64())
+    try:
+        found = [None if each is None else form.ms_of(each) for each in values.to_pylist()]
+    except Rejected as error:
+        raise Rejected(f"{column!r}: {error}") from error
+    return pa.chunked_array([pa.array(found, pa.int64())])
 
 
 def _names(table: pa.Table, column: str) -> NDArray[Any]:

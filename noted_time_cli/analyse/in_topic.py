@@ -16,17 +16,18 @@ from rich.progress import Progress
 
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
+from noted_time.observing import FIRST_TIMES
 from noted_time.values import Rejected, Unreachable, counted, shown_time
 from noted_time_cli.analyse.rows import Rows
 from noted_time_cli.terminal.output import say
-from writer_client.kafka.fields import time_in, timestamp
+from writer_client.kafka.event_times import time_in, timestamp, values_in
 
 if TYPE_CHECKING:
     from noted_time.kafka.topic import TopicLook
-    from writer_client.kafka.fields import TimeOf
+    from noted_time.observing import TimeForm
+    from writer_client.kafka.event_times import TimeOf
 
 READ_S = 0.5
-SHOWN_FIELDS = 10
 
 Who = Callable[[Message], str]
 
@@ -36,6 +37,7 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
     name: str,
     field: str | None,
     time: str | TimeOf | None,
+    form: TimeForm,
     *,
     who: str | None,
     since_ms: int | None,
@@ -54,7 +56,7 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
     with suppress(Rejected):  # without the right to read settings, it is judged all the same
         if "compact" in topic.settings().get("cleanup.policy", ""):
             said.append(f"{name} is compacted: what was replaced in it is not judged.")
-    reading = _Reading(field, time, who)
+    reading = _Reading(field, timestamp if time is None else time, form, who)
     with closing(TopicReader(topic)) as reader:
         if live_ms is not None:
             reader.begin(look.ends)
@@ -131,41 +133,51 @@ def _ends(topic: Topic, reader: TopicReader) -> Mapping[int, int]:
 class _Reading:
     """What was read so far, in columns."""
 
-    def __init__(self, field: str | None, time: str | TimeOf | None, who: str | None) -> None:
+    def __init__(
+        self, field: str | None, time: str | TimeOf, form: TimeForm, who: str | None
+    ) -> None:
         self._field = field
-        self._time_of = timestamp if time is None else time_in(time)
+        self._time_of, self._values_of = time_in(time, form), values_in(time)
+        self._form, self._first = form, list[object]()
         self._named, self._who = who, None if who is None else _who(who)
         self._times, self._came = array("q"), array("q")
         self._partitions, self._whose = array("i"), array("i")
         self._names: dict[str, int] = {}
-        self._without, self._appended = 0, 0
-        self._fields: set[str] = set()
+        self._without, self._without_value, self._appended = 0, 0, 0
+        self._refused: Exception | None = None
 
     def take(self, partition: int, message: Message, now: int | None = None) -> None:
         """Take a record, which came in `now` or when its timestamp says."""
         try:
-            time = self._time_of(message)
+            found = self._time_of(message)
+            if len(self._first) < FIRST_TIMES:
+                self._first += self._values_of(message)
         except Unreachable:
             raise
-        except Exception:  # noqa: BLE001 - whatever a function of the user's raises
-            time = None
-        if time is None:
+        except Exception as refused:  # noqa: BLE001 - whatever a function of the user's raises
+            if message.value() is None:
+                self._without_value += 1
+                return
+            self._refused = self._refused or refused
             self._without += 1
-            self._see_fields(message)
             return
+        times = [found] if isinstance(found, int) else found or ()
         kind, stamp = message.timestamp()
-        self._appended += kind == TIMESTAMP_LOG_APPEND_TIME
-        self._times.append(time)
-        self._came.append(stamp if now is None else now)
-        self._partitions.append(partition)
-        if self._who is not None:
-            name = self._who(message)
-            self._whose.append(self._names.setdefault(name, len(self._names)))
+        who = None if self._who is None else self._who(message)
+        for time in times:  # of each event
+            self._appended += kind == TIMESTAMP_LOG_APPEND_TIME
+            self._times.append(time)
+            self._came.append(stamp if now is None else now)
+            self._partitions.append(partition)
+            if who is not None:
+                self._whose.append(self._names.setdefault(who, len(self._names)))
 
     def rows(self, topic: str, said: list[str], *, is_live: bool) -> Rows:
         """Return them; raises `Rejected` if there are none, or their timestamps tell nothing."""
         if not self._times:
             raise Rejected(self._nothing(topic))
+        event_time = self._field or "timestamp"
+        self._form.judged(event_time, self._first)
         is_appended = self._appended == len(self._times)
         knows = is_live or self._field is not None
         if self._field is None and is_appended:
@@ -176,9 +188,13 @@ class _Reading:
         if knows and not is_live:
             clock = "their brokers'" if is_appended else "their producers', by their clocks"
             said = [f"Records came in at their timestamps, which are {clock}.", *said]
+        if self._without_value:
+            said.append(f"{counted(self._without_value, 'record')} without a value passed over.")
+        if self._refused is not None:
+            said.append(f"The first record without {event_time}: {self._refused}.")
         whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
         return Rows(
-            "timestamp" if self._field is None else self._field.rpartition(".")[2],
+            event_time.rpartition(".")[2],
             np.asarray(self._times),
             np.asarray(self._partitions),
             np.asarray(self._came) if knows else None,
@@ -191,19 +207,7 @@ class _Reading:
     def _nothing(self, topic: str) -> str:
         if not self._without:
             return f"{topic} has no records to judge: is it the right topic, and was it written to?"
-        there = ", ".join(sorted(self._fields)[:SHOWN_FIELDS]) or "no JSON object"
-        return (
-            f"none of {counted(self._without, 'record')} has a time in {self._field!r}: Unix ms or "
-            f"ISO 8601 with a zone; the records have {there}"
-        )
-
-    def _see_fields(self, message: Message) -> None:
-        if self._without > SHOWN_FIELDS:
-            return
-        try:
-            self._fields.update(map(str, msgspec.json.decode(message.value() or b"", type=dict)))
-        except msgspec.DecodeError:
-            return
+        return f"none of {counted(self._without, 'record')} has a time: {self._refused}"
 
 
 def _who(named: str) -> Who:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +43,19 @@ class Rows:
     whose: NDArray[Any] | None = None
     without_time: int = 0
     said: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> NDArray[Any]:
+        """Whose each row is, by what was asked for; the partition, if nothing was."""
+        return self.partitions if self.whose is None else self.whose
+
+    def without(self, rows: NDArray[np.int64]) -> Rows:
+        """Return the other rows."""
+        kept: dict[str, Any] = {}
+        for name in ("times", "partitions", "arrivals", "whose"):
+            column = getattr(self, name)
+            kept[name] = None if column is None else np.delete(column, rows)
+        return replace(self, **kept)
 
     def assumed_arrivals(self) -> Times:
         """Return the largest time so far in the partition of each row."""

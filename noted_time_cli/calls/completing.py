@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
-from zoneinfo import ZoneInfo
 
 import typer
 
@@ -26,6 +25,7 @@ from noted_time_cli.terminal.options import (
     Stream,
     StreamOrNone,
     duration,
+    zone_option,
 )
 from noted_time_cli.terminal.output import echo, fail, say
 from reader_client.asking.answers import cut_answer
@@ -37,16 +37,6 @@ if TYPE_CHECKING:
 
 CUT_SHORT = 3
 """The exit status if there are more windows than were asked for."""
-
-
-def _zone(name: str | tzinfo) -> tzinfo:
-    """Return a zone of the time zone database, `UTC` itself for UTC."""
-    if isinstance(name, tzinfo):
-        return name
-    try:
-        return UTC if name == "UTC" else ZoneInfo(name)
-    except (OSError, KeyError, ValueError) as error:
-        raise typer.BadParameter(f"there is no zone {name[:40]!r} here") from error
 
 
 @calls
@@ -62,11 +52,9 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     ] = 1,
     zone: Annotated[
         tzinfo,
-        typer.Option(
-            metavar="ZONE",
-            parser=_zone,
-            show_default="UTC",
-            help="On whose clock, for example Europe/Berlin; the time is shown with its offset.",
+        zone_option(
+            "On whose clock, for example Europe/Berlin; the time is shown with its offset.",
+            default="UTC",
         ),
     ] = UTC,
     require: Require = NONE,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import writer_client
+from noted_time.observing import IN_MS, TimeForm
 from noted_time.values import Unreachable
 from noted_time_cli.observers.noting import (
     IDLE_MS,
@@ -31,11 +32,11 @@ from noted_time_cli.terminal.brokers import (
     kafka_config,
 )
 from noted_time_cli.terminal.flags import command_of
-from noted_time_cli.terminal.options import duration, option
+from noted_time_cli.terminal.options import WrittenTimes, duration, option
 from noted_time_cli.terminal.output import say
 
 if TYPE_CHECKING:
-    from writer_client.kafka.fields import TimeOf
+    from writer_client.kafka.event_times import TimeOf
 
 app = typer.Typer(
     name="kafka",
@@ -152,7 +153,10 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka read-timestamp 127.0.0.1:9092 flights --delay 5m
     """
-    of.observe(noting, _reading("", start, ahead), noting.event_time(delay, idle))
+    from writer_client.kafka.event_times import timestamp
+
+    look = _reading(timestamp, start, ahead, lambda _: IN_MS)
+    of.observe(noting, look, noting.event_time(delay, idle))
 
 
 @command_of(app)
@@ -165,19 +169,22 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     ],
     delay: Delay,
     described: Described,
+    written: WrittenTimes,
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
 ) -> None:
     """Note the newest time in the records of each partition less the delay; all are read.
 
-    The time is a field of a JSON object, or a dotted path for one within another: in Unix ms, or
-    ISO 8601 with a zone. Or it is what a function of the confluent_kafka.Message returns. With
+    The time is a field of a JSON object, or a dotted path for one within another, also in arrays: a
+    number, or ISO 8601. Or it is what a function of the confluent_kafka.Message returns. With
     --schema-registry the values are Avro, JSON Schema or Protobuf.
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """
-    look = _reading(described.time_in(field), start, ahead)
+    look = _reading(
+        described.time_in(field), start, ahead, lambda client: noting.form(client, written.form)
+    )
     of.observe(noting, look, noting.event_time(delay, idle))
 
 
@@ -228,21 +235,23 @@ def resolved(of: Observed, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> 
 
 
 def _reading(
-    field: str | TimeOf, start: Literal["earliest", "latest"], ahead_ms: int | None
+    field: str | TimeOf,
+    start: Literal["earliest", "latest"],
+    ahead_ms: int | None,
+    form: Callable[[writer_client.WriterClient], TimeForm],
 ) -> Look:
     """Return what makes a look that reads a field of the records, or their timestamps."""
 
     def look(config: Mapping[str, Any], topic: str, client: writer_client.WriterClient) -> Looks:
-        from writer_client.kafka.fields import timestamp as timestamp_of
-
         return writer_client.KafkaFields(
             config,
             topic,
-            field or timestamp_of,
+            field,
             start=start,
             known=lambda: client.position,
             ahead_ms=ahead_ms,
             client=client,
+            form=form(client),
         )
 
     return look

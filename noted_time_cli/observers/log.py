@@ -18,7 +18,7 @@ from noted_time_cli.observers.noting import (
     Skew,
 )
 from noted_time_cli.terminal.flags import command_of
-from noted_time_cli.terminal.options import Stream, option
+from noted_time_cli.terminal.options import Stream, WrittenTimes, option
 
 Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")]
 
@@ -64,6 +64,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     *,
     field: Annotated[str, option("COLUMN", "The column of the event time.", "--field")],
     delay: Delay,
+    written: WrittenTimes,
     idle: Idle = IDLE_MS,
 ) -> None:
     """Note the newest time of each segment less the delay; the slowest segment counts.
@@ -72,6 +73,8 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     """
     noting.observe(
         stream,
-        lambda _: writer_client.LogTimes(root, stream, field),
+        lambda client: writer_client.LogTimes(
+            root, stream, field, form=noting.form(client, written.form)
+        ),
         noting.event_time(delay, idle),
     )

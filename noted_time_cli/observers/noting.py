@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
-from noted_time.observing import INGESTION, Seen, passed_over
-from noted_time.values import InvalidNote, Rejected, Unreachable
+from noted_time.client import Question, stream_path
+from noted_time.client.transport import Transport
+from noted_time.observing import INGESTION, Seen, TimeForm, passed_over
+from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, counted
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
 from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import Lasting, run_for
@@ -68,6 +71,9 @@ class Noting:
             self._begin(client)
             echo(f"{client.writer} observes {client.stream}")
             run_for(observer, self.lasting)
+        without = getattr(looks, "without_value", 0)
+        if without:
+            say(f"{counted(without, 'record')} without a value passed over.")
         _check_passed_over(looks)
 
     def _begin(self, client: WriterClient) -> None:
@@ -84,6 +90,14 @@ class Noting:
             say(f"noted-time: {error}; {remedy}")
             say(f"  noted-time stream create {client.stream} {domains}")
             raise typer.Exit(1) from error
+
+    def form(self, client: WriterClient, given: TimeForm) -> TimeForm:
+        """Return how times are written; those of a stream with another clock are not doubted."""
+        with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
+            settings = transport.ask(Question("GET", stream_path(client.stream)))
+            if given.unit is None and settings.get("max_time_ahead_ms", 0) is None:
+                return replace(given, unit="ms")
+        return given
 
     def ingestion(self, skew_ms: int, max_lag_ms: int) -> Noter:
         """Return what notes the clock."""

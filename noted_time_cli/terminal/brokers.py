@@ -14,7 +14,7 @@ from noted_time.values import Rejected
 from noted_time_cli.terminal.options import option
 
 if TYPE_CHECKING:
-    from writer_client.kafka.fields import TimeOf
+    from writer_client.kafka.event_times import TimeOf
 
 Bootstrap = Annotated[
     str, typer.Argument(metavar="BOOTSTRAP", help="The brokers, as `host:port,host:port`.")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from string import ascii_uppercase
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
 from noted_time.client import VARIABLE as TOKEN_VARIABLE
+from noted_time.observing import TimeForm, Unit
 from noted_time.values import Unreadable, duration_ms
 
 DEFAULT_PORT = 7464
@@ -34,6 +38,38 @@ def _milliseconds(given: str | int) -> int:
         return given if isinstance(given, int) else duration_ms(given)
     except Unreadable as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def zone_named(name: str | tzinfo) -> tzinfo:
+    """Return a zone of the time zone database, `UTC` itself for UTC."""
+    if isinstance(name, tzinfo):
+        return name
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (OSError, KeyError, ValueError) as error:
+        raise typer.BadParameter(f"there is no zone {name[:40]!r} here") from error
+
+
+def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
+    """Return an option whose value is a time zone."""
+    return typer.Option(metavar="ZONE", parser=zone_named, show_default=default, help=text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTimes:
+    """How event times are written."""
+
+    unit: Annotated[
+        Unit | None, typer.Option(help="That of numbers: ms, unless the first look like another.")
+    ] = None
+    zone: Annotated[
+        tzinfo | None, zone_option("That of text without one, for example Europe/Berlin.")
+    ] = None
+
+    @property
+    def form(self) -> TimeForm:
+        """What reads them."""
+        return TimeForm(self.unit, self.zone)
 
 
 Url = Annotated[

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.analysis import Analysis, analyse
+from noted_time.analysis import Analysis, analyse, rows_ahead
 
 MANY = 17 * settings().max_examples
 """A thousand histories, and a hundred thousand with the deep profile."""
@@ -153,6 +153,43 @@ def test_whose_rows_are_behind(log: Log) -> None:
     assert [each.worst_ms for each in found] == sorted(
         (max(m) for m in late.values()), reverse=True
     )
+
+
+@settings(max_examples=MANY // 4)
+@given(logs(), st.integers(0, 40))
+def test_the_least_delay_without_rows_ahead_is_that_of_the_others(log: Log, ahead: int) -> None:
+    """A row is ahead by its own arrival alone; if most are, none is."""
+    found = [
+        n for n, (arrival, at) in enumerate(zip(*log[:2], strict=True)) if at - arrival > ahead
+    ]
+    expected = found if 2 * len(found) <= len(log.times) else []
+    left_out = rows_ahead(log.arrivals, log.times, ahead)
+    came, times, partitions = (
+        np.delete(each, left_out) for each in (log.arrivals, log.times, log.partitions)
+    )
+    others = analyse(came, times, partitions, log.window)
+
+    needed, largest = [0], -(10**6)
+    for n, time in enumerate(log.times):
+        if n not in expected:
+            needed.append(max(0, largest - log.end(time) + 1))
+            largest = max(largest, time)
+    assert (left_out.tolist(), others.spark.least_delay_ms()) == (expected, max(needed))
+
+
+@settings(max_examples=MANY // 4)
+@given(logs())
+def test_the_least_delay_is_owed_to_the_row_that_set_the_time(log: Log) -> None:
+    """The first with the time that the row with the greatest need is behind."""
+    owed, least, setter = None, 0, 0
+    for n, time in enumerate(log.times):
+        need = log.times[setter] - log.end(time) + 1
+        if n and need > least:
+            least, owed = need, setter
+        if time > log.times[setter]:
+            setter = n
+
+    assert (log.analysis.owed_to, log.analysis.spark.least_delay_ms()) == (owed, least)
 
 
 def test_slow_windows_that_are_still_open_leave_no_p99() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import gzip
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -126,6 +128,67 @@ def test_a_replay_is_ordered_by_shares_of_the_partitions(analyse: Analyse) -> No
     assert ("withWatermark" in replayed.err, replayed.table[1][0]) == (False, "22h 1s")
 
 
+LEAST = "The least delay that would have lost no row is"
+
+
+def twenty_devices(path: str) -> None:
+    """Write rows of twenty devices, one device 11 s late, and one of d07 a day ahead."""
+    came = [TEN + n * 1000 for n in range(400)]
+    at = [each - 11_000 * (n % 20 == 13) for n, each in enumerate(came)]
+    at[47] = came[47] + 24 * HOUR_MS
+    devices = [f"d{n % 20:02}" for n in range(400)]
+    pq.write_table(pa.table({"ts": at, "came": came, "device": devices}), path)
+
+
+def test_a_row_ahead_of_its_arrival_is_named_and_left_out(analyse: Analyse) -> None:
+    """Honest devices are not late by it; both delays are printed, and the shorter is advised."""
+    twenty_devices("f.parquet")
+    words = ("files", "f.parquet", "--time", "ts", "--arrival", "came", "--who", "device")
+    said, found = (analyse(*words, "--window", "0s", *more) for more in ((), ("--json",)))
+
+    assert said.table[-2:] == [["device", "rows", "median", "worst"], ["d07", "1", "1d", "1d"]]
+    owed = "23h 59m of this delay are owed to 1 row of d07, which is 1d ahead of its arrival"
+    assert said.err.splitlines()[-7:-4] == [
+        "Rows ahead of their arrival, by device:",
+        f"{LEAST} 1d 6s. {owed}; without it 11s. What to do with it:",
+        "  Spark           .withWatermark('ts', '11 seconds')",
+    ]
+    assert (found.json["rows"], found.json["least_delay_without_loss_ms"]) == (399, 10_001)
+    assert found.json["owed_to"] == [["d07", 1, 24.0 * HOUR_MS, 24 * HOUR_MS]]
+    assert found.json["least_delay_with_them_ms"] == 24 * HOUR_MS + 5001
+
+
+def test_a_row_ahead_is_judged_as_told(analyse: Analyse) -> None:
+    """`--ahead` says from where on a row is left out."""
+    twenty_devices("f.parquet")
+    words = ("files", "f.parquet", "--time", "ts", "--arrival", "came", "--ahead", "2d", "--json")
+    found = analyse(*words).json
+
+    assert (found["rows"], found["owed_to"]) == (400, [])
+
+
+def test_without_arrivals_the_row_that_set_the_time_is_named(analyse: Analyse) -> None:
+    """It is advised to nobody to leave it out: those behind it may be late."""
+    twenty_devices("f.parquet")
+    words = ("files", "f.parquet", "--time", "ts", "--who", "device", "--window", "0s")
+    said = analyse(*words)
+
+    owed = "23h 59m of this delay are owed to 1 row of d07, or to those behind it: only arrivals"
+    assert said.err.splitlines()[-5:-3] == [
+        f"{LEAST} 1d 6s. {owed} tell which are wrong; without it 11s. What to do with it:",
+        "  Spark           .withWatermark('ts', '86406 seconds')",
+    ]
+
+
+def test_times_in_the_future_are_not_left_out(analyse: Analyse) -> None:
+    """Where most rows are ahead, as planned departures are, it is no clock that is wrong."""
+    planned = [TEN + HOUR_MS, TEN + 2 * HOUR_MS, TEN]
+    pq.write_table(pa.table({"at": planned, "came": [TEN, TEN, TEN]}), "f.parquet")
+    found = analyse("files", "f.parquet", "--time", "at", "--arrival", "came", "--json").json
+
+    assert (found["rows"], found["owed_to"]) == (3, [])
+
+
 def test_rows_are_judged_by_themselves(analyse: Analyse) -> None:
     """Without windows: a row at the watermark is lost, as a join of Spark would lose it."""
     pq.write_table(rows(), "f.parquet")
@@ -184,14 +247,38 @@ def test_one_row_and_equal_times_are_late_for_nobody(analyse: Analyse, times: li
     assert "The least delay that would have lost no row is 0s." in said.err
 
 
-def test_times_in_seconds_are_said_and_taken_as_told(analyse: Analyse) -> None:
-    """Nothing is guessed."""
-    pq.write_table(pa.table({"at": [TEN // 1000, TEN // 1000 + 60]}), "f.parquet")
-    words = ("files", "f.parquet", "--time", "at")
-    as_ms, as_s = analyse(*words), analyse(*words, "--unit", "s", "--json")
+UNITS = [
+    (TEN // 1000, "seconds", "1970-01-16", "s"),
+    (TEN / 1000, "seconds", "1970-01-16", "s"),
+    (TEN * 1000, "microseconds", "no date", "us"),
+    (TEN * 10**6, "nanoseconds", "no date", "ns"),
+]
 
-    assert "at begins at 1357034400, in Unix ms 1970-01-16T16:57:14.400Z: if it is in" in as_ms.err
-    assert as_s.json["first_ms"] == TEN
+
+@pytest.mark.parametrize(("ten", "in_words", "as_ms", "unit"), UNITS)
+def test_files_in_another_unit_are_judged_only_as_told(
+    analyse: Analyse, ten: float, in_words: str, as_ms: str, unit: str
+) -> None:
+    """Until then no figure is printed, and no delay is recommended."""
+    pq.write_table(pa.table({"at": [ten, ten]}), "f.parquet")
+    words = ("files", "f.parquet", "--time", "at")
+    refused, judged = analyse(*words), analyse(*words, "--unit", unit, "--json")
+
+    assert refused == Said(
+        1,
+        "",
+        f"noted-time: the times of `at` look like Unix {in_words} (2013-01-01 as {in_words}, "
+        f"{as_ms} as ms): pass --unit {unit}\n",
+    )
+    assert (judged.json["first_ms"], judged.json["last_ms"]) == (TEN, TEN)
+
+
+def test_times_of_another_clock_are_judged_as_told(analyse: Analyse) -> None:
+    """They are ms then, of whatever year."""
+    pq.write_table(pa.table({"at": [40, 42]}), "f.parquet")
+    found = analyse("files", "f.parquet", "--time", "at", "--unit", "ms", "--json").json
+
+    assert (found["first_ms"], found["last_ms"]) == (40, 42)
 
 
 NO_TIMES = pa.table({"at": pa.array([None, None], pa.int64())})
@@ -203,11 +290,15 @@ NO_TIMES = pa.table({"at": pa.array([None, None], pa.int64())})
         (rows(), "files f.parquet --time dep", "f.parquet has no column 'dep'; it has landing, de"),
         (rows(), "files nothing*.parquet --time at", "no file matches 'nothing*.parquet': quote"),
         (rows(), "files f.parquet --time landing --who x", "f.parquet has no column 'x'"),
-        (pa.table({"at": [1.5]}), "files f.parquet --time at", "'at' is double: times are timesta"),
-        (pa.table({"at": ["noon"]}), "files f.parquet --time at", "'at' is text that is no time: "),
+        (pa.table({"at": [1.5]}), "files f.parquet --time at",
+         "the times of `at`, for example 1.5, are Unix time in no unit: pass --unit ms to take"),
+        (pa.table({"at": [True]}), "files f.parquet --time at", "'at': True is no time: it has to"),
+        (pa.table({"at": ["noon"]}), "files f.parquet --time at", "'at': 'noon' is no time: it h"),
+        (pa.table({"at": ["2013-01-01 10:00"]}), "files f.parquet --time at",
+         "'at': '2013-01-01 10:00' has no zone: pass --zone, for example --zone UTC"),
         (NO_TIMES, "files f.parquet --time at", "no row has a value in 'at': name another column"),
         (rows(), "log . nothing --time at", "the file log . has no rows of 'nothing': check both"),
-        (NO_TIMES.append_column("of", pa.array([1, 2])), "files f.parquet --time of --arrival at",
+        (NO_TIMES.append_column("of", pa.array([TEN, 2])), "files f.parquet --time of --arrival at",
          "2 rows have no at: leave it out"),
     ],
 )  # fmt: skip
@@ -222,13 +313,56 @@ def test_what_cannot_be_judged_is_refused(
     assert said.err.startswith(f"noted-time: {says}")
 
 
-@pytest.mark.parametrize("name", ["f.json", "f.parquet"])
-def test_other_files_are_named(analyse: Analyse, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "says"), [("f.orc", "is of no known"), ("f.json", "has no col")])
+def test_other_files_are_named(analyse: Analyse, tmp_path: Path, name: str, says: str) -> None:
     """By what they should be."""
     (tmp_path / name).write_text("{}")
     said = analyse("files", name, "--time", "at")
 
-    assert said.err.startswith(f"noted-time: {name} ")
+    assert said.err.startswith(f"noted-time: {name} {says}")
+
+
+ISO, BARE = "2013-01-01T10:00:00Z", "2013-01-01 11:00:00"
+
+
+@pytest.mark.parametrize("value", [str(TEN), ISO, ISO.replace("Z", ".0Z"), "2013-01-01 10:00 UTC"])
+@pytest.mark.parametrize("name", ["f.csv", "f.csv.gz", "f.jsonl", "f.jsonl.gz", "f.json"])
+def test_text_files_have_times_of_many_forms(
+    analyse: Analyse, tmp_path: Path, name: str, value: str
+) -> None:
+    """Of JSON numbers, too."""
+    write_text(tmp_path / name, [value, value])
+
+    assert analyse("files", name, "--time", "at", "--json").json["first_ms"] == TEN
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.jsonl"])
+def test_text_without_a_zone_needs_one(analyse: Analyse, tmp_path: Path, name: str) -> None:
+    """It is refused with one value and the remedy, as in topics; nothing is taken for UTC."""
+    write_text(tmp_path / name, [BARE, BARE])
+    words = ("files", name, "--time", "at")
+    refused, told = analyse(*words), analyse(*words, "--zone", "Europe/Berlin", "--json")
+
+    needs = f"noted-time: 'at': '{BARE}' has no zone: pass --zone, for example --zone UTC\n"
+    assert (refused, told.json["first_ms"]) == (Said(1, "", needs), TEN)
+
+
+def test_one_value_without_a_zone_among_others_is_refused(analyse: Analyse, tmp_path: Path) -> None:
+    """In JSON, too, where pyarrow would take it for UTC."""
+    write_text(tmp_path / "f.jsonl", [ISO, BARE])
+
+    assert f"'{BARE}' has no zone" in analyse("files", "f.jsonl", "--time", "at").err
+
+
+def write_text(file: Path, values: list[str]) -> None:
+    """Write a column in the format of the file's name."""
+    lines = ["at,n", *(f"{value},1" for value in values)]
+    if ".json" in file.name:
+        lines = [
+            f'{{"at": {value if value.isdecimal() else json.dumps(value)}}}' for value in values
+        ]
+    text = "\n".join(lines).encode()
+    file.write_bytes(gzip.compress(text) if file.name.endswith(".gz") else text)
 
 
 def test_without_its_extra_it_says_what_to_install(

@@ -98,6 +98,49 @@ def test_the_last_records_are_judged(broker: Broker, analyse: Analyse) -> None:
     assert (older.json["rows"], older.json["said"][-1][:20]) == (4, "The log begins after")
 
 
+@pytest.mark.parametrize(
+    ("digits", "unit", "doubt"),
+    [
+        (10, "s", "Unix seconds (2013-01-01 as seconds, 1970-01-16 as ms): pass --unit s"),
+        (16, "us", "Unix microseconds (2013-01-01 as microseconds, no date as ms): pass --unit us"),
+    ],
+)
+def test_a_topic_in_another_unit_is_judged_only_as_told(
+    broker: Broker, analyse: Analyse, digits: int, unit: str, doubt: str
+) -> None:
+    """Each tenth record is an hour late: no delay is advised until the unit is named."""
+    topic = "test_a_topic_in_another_unit_is_judged_only_as_told"
+    broker.create(topic, 1)
+    late = [(n, TEN + n * 1000 - (n % 10 == 9) * HOUR_MS) for n in range(200)]
+    values = [(TEN + n * 1000, f'{{"ts": {f"{at}000"[:digits]}}}') for n, at in late]
+    broker.send(topic, [(0, value, came) for came, value in values])
+    refused = analyse("--field", "ts")
+    judged = analyse("--field", "ts", "--unit", unit, "--window", "0s", "--json")
+
+    said = f"noted-time: the times of `ts` look like {doubt}"
+    assert (refused.status, refused.out, refused.err.splitlines()[1:]) == (1, "", [said])
+    assert judged.json["least_delay_without_loss_ms"] == HOUR_MS - 1000 + 1
+
+
+def test_a_device_with_a_fast_clock_is_named_and_makes_nobody_late(
+    broker: Broker, analyse: Analyse
+) -> None:
+    """Both delays are in the answer; the table and what is advised are those without its row."""
+    topic = "test_a_device_with_a_fast_clock_is_named_and_makes_nobody_late"
+    broker.create(topic, 1)
+    for n in range(60):
+        at = TEN + n * 1000 + (n == 27) * 24 * HOUR_MS
+        broker.send(topic, [(0, json.dumps({"ts": at}), TEN + n * 1000)], key=f"d{n % 20:02}")
+    words = ("--field", "ts", "--who", "key", "--window", "0s")
+    found, said = analyse(*words, "--json").json, analyse(*words)
+
+    assert found["owed_to"] == [["d07", 1, 24.0 * HOUR_MS, 24 * HOUR_MS]]
+    assert found["least_delay_with_them_ms"] == 24 * HOUR_MS - 1000 + 1
+    assert (found["least_delay_without_loss_ms"], found["behind_by_who"]) == (0, [])
+    owed = "23h 59m of this delay are owed to 1 row of d07, which is 1d ahead of its arrival"
+    assert f"is 1d. {owed}; without it 0s. What to do with it:\n" in said.err
+
+
 def test_what_was_aborted_is_not_judged(broker: Broker, analyse: Analyse) -> None:
     """Nor does it keep the command from ending."""
     topic = "test_what_was_aborted_is_not_judged"
@@ -121,8 +164,58 @@ def test_records_without_the_field_are_counted_or_named(broker: Broker, analyse:
 
     assert (some.status, "1 row without at passed over." in some.err) == (0, True)
     assert (all_.status, all_.out) == (1, "")
-    assert "none of 5 records has a time in 'of.departure'" in all_.err
-    assert "the records have carrier, of" in all_.err
+    assert all_.err.endswith("none of 5 records has a time: there is no 'departure' among at\n")
+
+
+def test_records_without_a_value_are_counted_by_themselves(
+    broker: Broker, analyse: Analyse
+) -> None:
+    """They are not records whose time cannot be read."""
+    topic = "test_records_without_a_value_are_counted_by_themselves"
+    send(broker, topic, *ROWS)
+    broker.send(topic, [(0, None, TEN), (1, None, TEN), (1, "no JSON", TEN)], key="k")
+    found = analyse("--field", "of.at", "--json").json
+
+    assert (found["rows"], found["without_time"]) == (4, 1)
+    assert found["said"][1] == "2 records without a value passed over."
+
+
+def test_text_without_a_zone_needs_one(broker: Broker, analyse: Analyse) -> None:
+    """As in files: the error shows one value, and what to pass."""
+    topic = "test_text_without_a_zone_needs_one"
+    broker.create(topic, 1)
+    broker.send(topic, [(0, '{"at": "2013-01-01 11:00:00"}', TEN)])
+    refused = analyse("--field", "at")
+    told = analyse("--field", "at", "--zone", "Europe/Berlin", "--json")
+
+    needs = "'2013-01-01 11:00:00' has no zone: pass --zone, for example --zone UTC"
+    assert f"none of 1 record has a time: {needs}\n" in refused.err
+    assert told.json["first_ms"] == TEN
+
+
+def test_each_event_of_a_record_is_a_row(broker: Broker, analyse: Analyse) -> None:
+    """A path leads through arrays; a function returns several."""
+    topic = "test_each_event_of_a_record_is_a_row"
+    broker.create(topic, 1)
+    for spans in ([TEN, TEN + HOUR_MS], [TEN + 1, TEN + 2 * HOUR_MS], []):
+        value = json.dumps({"spans": [{"at": at} for at in spans]})
+        broker.send(topic, [(0, value, TEN)], key="k")
+    by_path, by_function = (
+        analyse("--field", field, "--who", "key", "--window", "0s", "--json", "--ahead", "9h").json
+        for field in ("spans.at", "tests.cli.test_analyse_kafka:times_of")
+    )
+
+    assert (by_path["rows"], by_path["without_time"], by_path["behind_by_who"]) == (
+        4,
+        0,
+        [["k", 1, HOUR_MS - 1.0, HOUR_MS - 1]],
+    )
+    assert by_function | {"event_time": "at"} == by_path
+
+
+def times_of(message: Message) -> list[int]:
+    """Return the event times of a record."""
+    return [span["at"] for span in json.loads(message.value() or b"")["spans"]]
 
 
 def test_a_function_finds_the_time(broker: Broker, analyse: Analyse, tmp_path: Path) -> None:

@@ -62,6 +62,23 @@ def test_one_look_by_event_time_makes_a_mark(served: Served, stream: str, root: 
     assert marks(served, stream, "ingestion") == []
 
 
+def test_a_column_in_seconds_is_noted_only_as_told(served: Served, tmp_path: Path) -> None:
+    """No note has a time before the unit is named."""
+    name, at = uuid4().hex, 1_357_034_400
+    served.create(name)
+    log = SegmentLogWriter(tmp_path, name, event_time="departure")
+    log.append([{"departure": at}])
+    options = [tmp_path, name, "--field", "departure", "--delay", "5m", "--for", "0s"]
+    refused = observe(served, "event-time", *options)
+    before = marks(served, name, "default")
+    told = observe(served, "event-time", *options, "--unit", "s")
+
+    doubt = "look like Unix seconds (2013-01-01 as seconds, 1970-01-16 as ms): pass --unit s"
+    assert (refused.status, refused.err) == (1, f"noted-time: the times of `departure` {doubt}\n")
+    assert (before, told.status) == ([], 0)
+    assert marks(served, name, "default") == [((at - 300) * 1000, {"0": 1})]
+
+
 def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path) -> None:
     """By a signal, as a command of `noted-time`; its last note is durable."""
     words = ["observe", "log", "ingestion"]

@@ -66,6 +66,75 @@ def test_one_look_makes_a_mark(
     ] == [({"0": 2, "1": 1}, True)]
 
 
+def test_records_without_a_value_are_counted_and_no_reason_to_fail(
+    observe: Observe, served: Served, broker: Broker, topic: str
+) -> None:
+    """A tombstone has no event; what was read reaches beyond it."""
+    broker.send(topic, [(1, None, LATE), (1, None, LATE)], key="k")
+    said = observe("field --field at --delay 50ms --from earliest")
+
+    assert (said.status, said.err) == (0, "2 records without a value passed over.\n")
+    assert [mark["cut"] for mark in served.all_marks(topic)] == [{"0": 2, "1": 3}]
+
+
+@pytest.fixture
+def in_seconds(broker: Broker, served: Served, topic: str) -> str:
+    """Write more times to the topic, most of them in seconds; its stream is in Unix ms."""
+    served.call("PUT", f"/{topic}", {"max_time_ahead_ms": 3_600_000})
+    values = [f'{{"at": {LATE // 1000 + n}}}' for n in range(10)]
+    broker.send(topic, [(n % 2, value, LATE) for n, value in enumerate(values)])
+    return topic
+
+
+FIELD = "field --field at --delay 5s --from earliest"
+
+
+def test_a_field_in_seconds_is_not_noted(observe: Observe, served: Served, in_seconds: str) -> None:
+    """The sentence says what to add; nothing is reported as late."""
+    said = observe(FIELD)
+
+    assert said == Said(
+        1,
+        f"observer observes {in_seconds}\n",
+        "noted-time: the times of `at` look like Unix seconds (2013-01-01 as seconds, 1970-01-16 "
+        "as ms): pass --unit s\n",
+    )
+    writer = served.get(f"{in_seconds}/writers/observer")
+    assert (served.all_marks(in_seconds), writer["times"], writer["late"]) == ([], {}, {})
+
+
+def test_a_unit_that_is_given_ends_the_doubt(
+    observe: Observe, served: Served, in_seconds: str
+) -> None:
+    """Then seconds are taken for what they are not, as told."""
+    observe(FIELD + " --unit ms")
+
+    assert served.get(f"{in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
+
+
+def test_a_stream_of_another_clock_ends_the_doubt(
+    observe: Observe, served: Served, in_seconds: str
+) -> None:
+    """Its times are not Unix ms."""
+    served.call("PUT", f"/{in_seconds}", {"max_time_ahead_ms": None})
+    said = observe(FIELD)
+
+    assert (said.status, said.err) == (0, "")
+
+
+def test_a_unit_that_is_not_doubted_leaves_no_record_out(
+    observe: Observe, served: Served, broker: Broker, topic: str
+) -> None:
+    """The thousand by which it is judged are read again."""
+    served.call("PUT", f"/{topic}", {"max_time_ahead_ms": 3_600_000})
+    values = [f'{{"at": {LATE + n}}}' for n in range(1500)]
+    broker.send(topic, [(n % 2, value, LATE) for n, value in enumerate(values)])
+    observe(FIELD)
+
+    marks = [(mark["cut"], mark["lower"]) for mark in served.all_marks(topic)]
+    assert marks == [({"0": 752, "1": 751}, LATE + 1498 - 5000)]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

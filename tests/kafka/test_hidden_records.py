@@ -12,7 +12,7 @@ from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 from writer_client import EventTimeNoter, KafkaFields, KafkaTimes, Seen, WriterClient
-from writer_client.kafka.fields import timestamp
+from writer_client.kafka.event_times import timestamp
 
 pytestmark = pytest.mark.acceptance
 

@@ -30,7 +30,7 @@ from writer_client import (
     Seen,
     WriterClient,
 )
-from writer_client.kafka.fields import timestamp
+from writer_client.kafka.event_times import timestamp
 from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
@@ -364,7 +364,7 @@ def in_minutes(message: Message) -> int | None:
     return None if message.value() == b"none" else int(message.value() or b"") * 60_000
 
 
-UNUSABLE = ["no JSON", "[]", "{}", '{"at": 1.5}', '{"at": "noon"}', '{"at": null}']
+UNUSABLE = ["no JSON", "[1]", "{}", '{"at": true}', '{"at": "noon"}', '{"at": null}']
 UNUSABLE += [f'{{"at": {AHEAD}}}']
 UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at": 1}}']
 
@@ -375,6 +375,8 @@ UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at
         ("at", [*UNUSABLE, '{"at": 7}', '{"at": 5}'], 7, len(UNUSABLE)),
         ("at", ['{"at": "1970-01-01T01:00:00+01:00"}'], 0, 0),
         ("a.from", ['{"a": {"from": 3}, "from": 8}', '{"a": 9}'], 3, 1),
+        ("a.at", ['{"a": [{"at": 3}, {"at": [8, 5]}, {}]}', '{"a": []}', '{"a": [{}]}'], 8, 1),
+        ("at", ['[{"at": 3}, {"at": 8}]', '[{"at": 5}, {"at": "noon"}]', "[]"], 8, 1),
         ("tests.kafka.test_looks:in_minutes", ["none", "two", "2"], 120_000, 2),
     ],
 )
@@ -423,6 +425,30 @@ def test_records_below_what_was_noted_are_reported_as_late(
     assert observe(6) == {"default": {"rows": 2, "least": 1003, "most": 1004}}
     broker.send(topic, [(1, "1002", 0)])
     assert observe(7) == {"default": {"rows": 3, "least": 1002, "most": 1004}}
+
+
+def test_of_several_events_the_largest_counts_and_the_least_may_be_late(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """A record is late once."""
+    broker.send(topic, [(0, "[1005]", 0), (1, "[1001, 1007]", 0)])
+    with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
+        times = KafkaFields(
+            *(broker.config, topic, in_array), start="earliest", ahead_ms=None, client=client
+        )
+        noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
+        look_until(noter, served, 1005)
+        broker.send(topic, [(0, "[1003, 1009, 1002]", 0), (1, "[1008]", 0)])
+        look_until(noter, served, 1008)
+        client.flush()
+
+    late = reported(served, f"{topic}/writers/observer")
+    assert late == {"default": {"rows": 1, "least": 1002, "most": 1002}}
+
+
+def in_array(message: Message) -> list[int]:
+    """Return the times in the value of a record."""
+    return [int(time) for time in (message.value() or b"").decode().strip("[]").split(",")]
 
 
 def reported(served: Served, writer: str) -> object:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from noted_time import InvalidName, Rejected, Unreachable
 from noted_time.filelog import file_name, segment_directory
+from noted_time.observing import TimeForm
 from tests.support.properties import costly
 from writer_client import LogEnds, LogTimes, Seen, SegmentLogWriter
 
@@ -197,9 +198,27 @@ def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> No
     assert times() == Seen({0: 1, 1: 2}, {0: 5, 1: 2}, 5)
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1_795_651_200, 1_795_651_205], pa.int32()),
+        pa.array([1_795_651_205]),
+        pa.array([None, 1_795_651_205.0]),
+        pa.array(["1795651205"]),
+    ],
+)
+def test_times_are_taken_in_the_unit_that_is_given(tmp_path: Path, column: pa.Array) -> None:
+    """Numbers of any type, and integers as text."""
+    pq.write_table(pa.table({"time": column}), write(tmp_path, 0, 0, 1))
+
+    assert LogTimes(tmp_path, "flights", "time", form=TimeForm("s"))().newest == {
+        0: 1_795_651_205_000
+    }
+
+
 def test_a_column_without_times_is_refused(tmp_path: Path) -> None:
     """Text holds none."""
     pq.write_table(pa.table({"time": ["noon"]}), write(tmp_path, 0, 0, 1))
 
-    with pytest.raises(Rejected, match="'time' is string"):
+    with pytest.raises(Rejected, match="'noon' is no time: it has to be a number"):
         LogTimes(tmp_path, "flights", "time")()

@@ -11,8 +11,10 @@ from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
+import pyarrow as pa
+
 from noted_time.filelog import LogDirectories, SegmentDirectory
-from noted_time.observing import Seen
+from noted_time.observing import IN_MS, Seen, TimeForm
 from noted_time.values import Rejected, Unreachable, checked_name
 from writer_client.files.arrow_rows import largest_time, opened
 
@@ -66,20 +68,25 @@ class LogEnds:
 class LogTimes(LogEnds):
     """What a look finds in a file log: its ends, and the newest event time of each segment.
 
-    `field` is the column with the event times: int64 ms, or a timestamp of any unit. The largest
-    time comes from the statistics in a file's footer, or from its rows if it has none. Each file is
-    read once; the first look reads the footers of all existing files.
+    `field` is the column with the event times: a timestamp of any unit, or numbers or text of the
+    `form` that is given, by default Unix ms and with a zone. The largest time of a timestamp or an
+    int64 comes from the statistics in a file's footer; from its rows if it has none, and of other
+    columns. Each file is read once; the first look reads the footers of all existing files.
+    `TimeForm()` has the unit judged by the first look that finds times.
     """
 
-    def __init__(self, root: str | PathLike[str], stream: str, field: str) -> None:
+    def __init__(
+        self, root: str | PathLike[str], stream: str, field: str, *, form: TimeForm = IN_MS
+    ) -> None:
         super().__init__(root, stream)
-        self._field = field
+        self._field, self._form = field, form
+        self._values: list[object] = []
 
     def __call__(self) -> Seen:
         """Return the ends of the segments, and the newest time (ms) in the new files of each.
 
         Raises as `LogEnds`, and `Rejected` naming a file without such a column; the next call reads
-        what was not read.
+        what was not read. Raises `NotObservable` if the unit is doubted.
         """
         self._look()
         newest: dict[int, int] = {}
@@ -87,6 +94,9 @@ class LogTimes(LogEnds):
             time = self._largest_in(path)
             if time is not None:
                 newest[segment] = max(time, newest.get(segment, time))
+        if newest:
+            self._form = self._form.judged(self._field, self._values)
+            self._values.clear()
         self._new.clear()
         return Seen(self.ends, newest, max(newest.values(), default=None))
 
@@ -94,7 +104,14 @@ class LogTimes(LogEnds):
         with suppress(FileNotFoundError), opened(path, may_be_gone=True) as parquet:
             if self._field not in parquet.schema_arrow.names:
                 raise Rejected(f"{path} has no column {self._field}")
-            return largest_time(parquet, self._field)
+            kind = parquet.schema_arrow.field(self._field).type
+            if pa.types.is_timestamp(kind):
+                return largest_time(parquet, self._field)
+            found = [largest_time(parquet, self._field)] if kind == pa.int64() else None
+            values = found or parquet.read([self._field]).column(0).to_pylist()
+            self._values += values if self._form.unit is None else []
+            times = (self._form.ms_of(value) for value in values if value is not None)
+            return max(times, default=None)
         return None  # removed meanwhile, with its rows
 
 

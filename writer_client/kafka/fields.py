@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
-from operator import attrgetter
-from typing import Annotated, Any, Literal
+from itertools import islice
+from typing import Any, Literal
 
-import msgspec
 from confluent_kafka import Message
 
-from noted_time.extras import function_named
 from noted_time.kafka import TopicLook
 from noted_time.kafka.records import TopicReader
-from noted_time.observing import Seen
+from noted_time.observing import FIRST_TIMES, IN_MS, Seen, TimeForm
 from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
@@ -24,14 +21,13 @@ from noted_time.values import (
     Unreachable,
     one_line,
     shown_time,
-    unix_ms_of,
 )
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import CLOCK_AHEAD_MS, LookAtTopic, SameTopic
+from writer_client.kafka.event_times import EventTime, TimeOf, time_in, values_in
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.vouched import LateHours
 
-TimeOf = Callable[[Message], int | datetime | None]
 Start = Literal["earliest", "latest"]
 
 AHEAD_MS = 300_000
@@ -41,11 +37,12 @@ AHEAD_MS = 300_000
 class RecordTimes(LookAtTopic):
     """What observers share that read each record of a topic once, from what was noted.
 
-    `_time_of` returns the time of a record, `None` if it has none, and raises if it cannot be read.
-    The arguments are those of `KafkaFields`; with `partitions`, the others are left out.
+    `_time_of` returns the time of a record or those of its events, nothing if it has none, and
+    raises if it cannot be read. The arguments are those of `KafkaFields`; with `partitions`, the
+    others are left out.
     """
 
-    _time_of: Callable[[Message], int | None]
+    _time_of: Callable[[Message], EventTime]
     _start: Start = "earliest"
     _client: WriterClient | None = None
 
@@ -69,6 +66,7 @@ class RecordTimes(LookAtTopic):
         self._reached: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
+        self.without_value = 0
         self._late = LateHours()
 
     @property
@@ -87,17 +85,14 @@ class RecordTimes(LookAtTopic):
             now = self._clock()
             latest, named_from = now + self._ahead_ms, now + CLOCK_AHEAD_MS
         late_below = self._late_below()
-        time_of, times, reached = self._time_of, self._times, self._reached
+        find_times, times, reached = self._find_times, self._times, self._reached
         for partition, offset, message in self._reader.read(look.ends):
-            try:
-                time = time_of(message)
-            except Unreachable:  # what describes it: it is read again
-                self._reader.return_to_position()
-                raise
-            except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
-                self._reader.pass_over(partition, offset, unreadable)
-                continue
-            if time is None:
+            found = find_times(partition, offset, message)
+            if isinstance(found, int):
+                least = time = found
+            elif found:
+                least, time = min(found), max(found)
+            else:
                 continue
             if time > latest:
                 self._largest = max(time, self._largest)
@@ -109,8 +104,8 @@ class RecordTimes(LookAtTopic):
                 times[partition] = time
                 if time > named_from:
                     self._name_moved(partition, offset, time, message)
-            if time < late_below:
-                self._late.add(LateRows(1, time, time))
+            if least < late_below:
+                self._late.add(LateRows(1, least, least))
         self._report_late()
         return look
 
@@ -126,6 +121,20 @@ class RecordTimes(LookAtTopic):
         now = self._clock()
         self._moved_by = {n: fact for n, fact in self._moved_by.items() if fact.time > now}
         return (*self._open_transactions(look), *self._moved_by.values())
+
+    def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
+        """Return the times of a record; one that cannot be read is counted, and has none."""
+        try:
+            return self._time_of(message)
+        except Unreachable:  # what describes it: it is read again
+            self._reader.return_to_position()
+            raise
+        except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
+            if message.value() is None:  # a tombstone, which has no event
+                self.without_value += 1
+            else:
+                self._reader.pass_over(partition, offset, unreadable)
+            return ()
 
     def _late_below(self) -> int:
         """Return the time below which the next records are late.
@@ -158,13 +167,19 @@ class KafkaFields(RecordTimes):
     """How far a topic was read, and how far the times in its records have come; for an observer.
 
     `field` is that of a JSON object: ``"departure"``, or ``"flight.departure"`` for one within
-    another. Its values are integers (Unix ms) or ISO 8601 with a zone. Or it is a function of the
-    `Message`, or ``"module:function"`` naming one, that returns an integer, an aware `datetime`, or
-    `None` for a record without a time; if it raises `Unreachable`, so does the call, and the record
-    is read again. Other records whose time cannot be read, also because the function
-    raises, are passed over: `unusable` counts them, and a warning names one at most once a minute.
-    So are those whose time is more than `ahead_ms` ahead of `clock` (Unix ms), unless that is
-    `None`: one of them would move its partition's time there for good.
+    another, also through arrays. Its values are numbers or ISO 8601, of the `form` that is given:
+    by default Unix ms, and with a zone. `TimeForm()` has the unit judged by the first records: a
+    call raises `NotObservable` if it is doubted.
+
+    Or it is a function of the `Message`, or ``"module:function"`` naming one. It returns such a
+    value or a `datetime`, a list for several events, or `None` for a record without a time. If it
+    raises `Unreachable`, so does the call, and the record is read again.
+
+    Of several events the largest time counts, and the least is what may be late. Records whose time
+    cannot be read, also because the function raises, are passed over: `unusable` counts them, and a
+    warning names one at most once a minute. Those without a value are counted by `without_value`
+    alone. Passed over, too, are those whose time is more than `ahead_ms` ahead of `clock` (Unix
+    ms), unless that is `None`: one of them would move its partition's time there for good.
 
     It begins at `known`, the position that the controller has of the writer when it is first
     called; if that has none, at the topic's `start`: its ends or its first records. Partitions that
@@ -187,8 +202,11 @@ class KafkaFields(RecordTimes):
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
         client: WriterClient | None = None,
+        form: TimeForm = IN_MS,
     ) -> None:
-        self._time_of = time_in(field)
+        self._time_of = time_in(field, form)
+        self._unjudged = values_in(field) if form.unit is None else None
+        self._name_of_time = field if isinstance(field, str) else "the function"
         super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock)
         self._start, self._client = start, client
 
@@ -210,21 +228,31 @@ class KafkaFields(RecordTimes):
         position = dict(self._reader.position)
         return Seen(position, {**active, **newest}, bound, self._facts(look))
 
+    def _begin(self) -> TopicLook:
+        look = super()._begin()
+        if self._unjudged is not None and self._reader.behind(look.ends):
+            self._judge_unit(look.ends, self._unjudged)
+        return look
 
-def time_in(field: str | TimeOf) -> Callable[[Message], int]:
-    """Return what finds the time in a record: a field of JSON, or a function, perhaps of a module.
-
-    Raises `Rejected` for a function that cannot be imported.
-    """
-    if isinstance(field, str) and ":" not in field:
-        return _of_json(field)
-    return _checked(function_named(field) if isinstance(field, str) else field)
-
-
-def timestamp(message: Message) -> int | None:
-    """Return the timestamp of a record, which Kafka gives to each unless it is very old."""
-    kind, time = message.timestamp()
-    return time if kind else None
+    def _judge_unit(
+        self, ends: Mapping[int, int], values_of: Callable[[Message], Sequence[object]]
+    ) -> None:
+        """Raise `NotObservable` if the first times are doubted; what was read is read again."""
+        begin, values = dict(self._reader.position), list[object]()
+        try:
+            for _, _, message in islice(self._reader.read(ends), FIRST_TIMES):
+                try:
+                    values += values_of(message)
+                except Unreachable:
+                    raise
+                except Exception:  # noqa: BLE001, S112 - it is named when it is read again
+                    continue
+        finally:
+            self._reader.position.update(begin)
+            self._reader.return_to_position()
+        TimeForm().judged(self._name_of_time, values)
+        if values:
+            self._unjudged = None
 
 
 def _as_text(key: bytes | str | None) -> str | None:
@@ -235,36 +263,3 @@ def _as_text(key: bytes | str | None) -> str | None:
         except UnicodeDecodeError:
             return None
     return one_line(key, LABEL_LENGTH) if key and key.isprintable() else None
-
-
-def _of_json(field: str) -> Callable[[Message], int]:
-    kind: Any = (
-        Annotated[int, msgspec.Meta(ge=LEAST_TIME, le=LARGEST_TIME)]
-        | Annotated[datetime, msgspec.Meta(tz=True)]
-    )
-    names = field.split(".")
-    for name in reversed(names):
-        kind = msgspec.defstruct("Object", [("it", kind)], rename={"it": name}, gc=False)
-    decode = msgspec.json.Decoder(kind).decode
-    inside = attrgetter(".".join("it" for _ in names))
-
-    def time_of(message: Message) -> int:
-        time = inside(decode(message.value() or b""))
-        return time if type(time) is int else unix_ms_of(time)
-
-    return time_of
-
-
-def _checked(function: TimeOf) -> Callable[[Message], int]:
-    """Return a function that raises for what is no time."""
-
-    def time_of(message: Message) -> int:
-        given = function(message)
-        if given is None:
-            raise Rejected("the function found none")
-        time = unix_ms_of(given)
-        if not LEAST_TIME <= time <= LARGEST_TIME:
-            raise Rejected(f"{time} is outside int64")
-        return time
-
-    return time_of

@@ -7,12 +7,11 @@ in the record's headers or first bytes, and the registry is asked once for each 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 from weakref import finalize
 
 import httpx2
-import msgspec
 from confluent_kafka import Message
 from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer
@@ -24,7 +23,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext, Se
 
 from noted_time.extras import function_named
 from noted_time.values import Rejected, Unreachable
-from writer_client.kafka.fields import TimeOf
+from writer_client.kafka.event_times import TimeOf, values_at
 
 UNKNOWN = 404
 """The registry's answer for an id that it does not have: a matter of the record alone."""
@@ -38,7 +37,7 @@ def registered_time(
     """Return what finds the time in a record of Avro, JSON Schema or Protobuf, for `KafkaFields`.
 
     `field` is ``"departure"``, or ``"flight.departure"`` for one within another. Its values are
-    integers (Unix ms), ISO 8601 with a zone, Avro's timestamps, or Protobuf's `Timestamp`.
+    numbers, ISO 8601, Avro's timestamps, or Protobuf's `Timestamp`, also several in an array.
     `registry` is a URL, or settings of confluent-kafka's `SchemaRegistryClient`. Protobuf needs the
     class of its `message`, ``"module:Class"``.
 
@@ -49,11 +48,8 @@ def registered_time(
     records = _Records(registry, message)
     names = field.split(".")
 
-    def time_of(record: Message) -> int | datetime:
-        found = records.value(record)
-        for name in names:
-            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
-        return _time(found, field)
+    def time_of(record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
+        return [_plain(each) for each in values_at(records.value(record), names)]
 
     finalize(time_of, records.close)
     return time_of
@@ -113,11 +109,5 @@ class _Records:
         return Unreachable(f"the schema registry at {self._url} does not answer: {error}")
 
 
-def _time(found: Any, field: str) -> int | datetime:  # noqa: ANN401 - whatever a schema describes
-    if hasattr(found, "ToDatetime"):
-        found = found.ToDatetime(tzinfo=UTC)
-    try:
-        time: int | datetime = msgspec.convert(found, int | datetime)
-    except msgspec.ValidationError:
-        raise Rejected(f"{field} is {found!r:.60}, which is no time") from None
-    return time
+def _plain(found: Any) -> Any:  # noqa: ANN401 - whatever a schema describes
+    return found.ToDatetime(tzinfo=UTC) if hasattr(found, "ToDatetime") else found

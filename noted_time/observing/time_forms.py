@@ -1,0 +1,150 @@
+"""How times are written in rows and records, and when their unit is doubted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+from itertools import islice
+from math import floor, isfinite
+from operator import index
+from typing import Any, Literal
+
+from noted_time.values import (
+    EPOCH,
+    INTEGER,
+    LARGEST_TIME,
+    LEAST_TIME,
+    UNIX_MS,
+    NotObservable,
+    Rejected,
+    unix_ms_of,
+)
+
+Unit = Literal["s", "ms", "us", "ns"]
+
+UNIT_SIZES: dict[Unit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+"""The ns of each unit."""
+
+UNIT_NAMES = dict(zip(UNIT_SIZES, ("seconds", "ms", "microseconds", "nanoseconds"), strict=True))
+
+FIRST_TIMES = 1000
+"""The number of times by which a unit is judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeForm:
+    """The unit of times that are numbers, and the zone of those that are text without one.
+
+    Without a unit they are Unix ms, unless the first ones are no such times: `doubt_of` them. Text
+    without a zone is refused unless there is a `zone`; its hour that comes twice is the first one.
+    """
+
+    unit: Unit | None = None
+    zone: tzinfo | None = None
+
+    def ms_of(self, value: object) -> int:
+        """Return a time in Unix ms, rounded down: a number, an integer as text, ISO 8601.
+
+        >>> TimeForm("s").ms_of(1357034400.25), TimeForm("ns").ms_of("1357034400250000000")
+        (1357034400250, 1357034400250)
+        >>> TimeForm().ms_of("2013-01-01 10:00 UTC"), TimeForm().ms_of("2013-01-01T11:00+01:00")
+        (1357034400000, 1357034400000)
+        >>> TimeForm().ms_of("2013-01-01 10:00")
+        Traceback (most recent call last):
+            ...
+        noted_time.Rejected: '2013-01-01 10:00' has no zone: pass --zone, for example --zone UTC
+
+        Raises `Rejected` for everything else, with the value.
+        """
+        number = _number(value)
+        time = unix_ms_of(self._moment(value)) if number is None else self.scaled(number)
+        if not LEAST_TIME <= time <= LARGEST_TIME:
+            raise Rejected(f"{value} is outside int64")
+        return time
+
+    def scaled(self, number: float) -> int:
+        """Return a number of units in ms; the digits of a float count to the microsecond."""
+        size = UNIT_SIZES[self.unit or "ms"]
+        if isinstance(number, int):
+            return number * size // UNIT_SIZES["ms"]
+        return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
+
+    def judged(self, name: str, values: Iterable[object]) -> TimeForm:
+        """Return the form with its unit, by the first times as a field has them.
+
+        Raises `NotObservable` if they are doubted.
+        """
+        doubt = doubt_of(name, values) if self.unit is None else None
+        if doubt is not None:
+            raise NotObservable(doubt)
+        return replace(self, unit=self.unit or "ms")
+
+    def _moment(self, value: object) -> datetime:
+        moment = value
+        if isinstance(value, str):
+            with suppress(ValueError):
+                moment = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
+        if not isinstance(moment, datetime):
+            forms = "a number (--unit s, ms, us or ns), or ISO 8601 with a zone"
+            raise Rejected(f"{value!r:.60} is no time: it has to be {forms}")
+        if moment.utcoffset() is not None:
+            return moment
+        if self.zone is None:
+            remedy = "pass --zone, for example --zone UTC"
+            raise Rejected(f"{str(value)[:40]!r} has no zone: {remedy}")
+        return moment.replace(tzinfo=self.zone)
+
+
+IN_MS = TimeForm("ms")
+"""Unix ms, or those of another clock: they are not doubted."""
+
+
+def doubt_of(name: str, values: Iterable[object]) -> str | None:
+    """Return why the first times of a field are not taken as Unix ms, `None` if they are.
+
+    They are doubted if most of the numbers are outside 1971 to 2199; text tells its time itself.
+
+    >>> doubt_of("ts", [1795651200, "1795651201", 1795651202000])
+    'the times of `ts` look like Unix seconds (2026-11-26 as seconds, 1970-01-21 as ms): pass --unit s'
+    >>> doubt_of("ts", [1795651200000, 1795651200, "1969-12-31T10:00Z"])
+    >>> doubt_of("n", [42])
+    'the times of `n`, for example 42, are Unix time in no unit: pass --unit ms to take them as they are'
+    """  # noqa: E501 - sentences as they are printed
+    first = sorted(n for n in map(_number, islice(values, FIRST_TIMES)) if n is not None)
+    fits = [unit for unit in UNIT_NAMES if 2 * _count_unix(unit, first) >= len(first)]
+    if "ms" in fits:
+        return None
+    shown, of = first[len(first) // 2], f"the times of `{name}`"
+    for unit in fits:
+        day, as_ms = (_shown_day(TimeForm(each).scaled(shown)) for each in (unit, None))
+        in_words = UNIT_NAMES[unit]
+        days = f"{day} as {in_words}, {as_ms} as ms"
+        return f"{of} look like Unix {in_words} ({days}): pass --unit {unit}"
+    take = "pass --unit ms to take them as they are"
+    return f"{of}, for example {shown}, are Unix time in no unit: {take}"
+
+
+def _count_unix(unit: Unit, numbers: Sequence[float]) -> int:
+    return sum(TimeForm(unit).scaled(number) in UNIX_MS for number in numbers)
+
+
+def _number(value: Any) -> float | None:  # noqa: ANN401 - whatever a row has
+    if isinstance(value, str):
+        return int(value) if INTEGER.fullmatch(value.strip()) else None
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
+
+
+def _shown_day(ms: int) -> str:
+    """Return the day of a time.
+
+    >>> _shown_day(1795651200000), _shown_day(1795651200000000)
+    ('2026-11-26', 'no date')
+    """
+    try:
+        return str((EPOCH + timedelta(milliseconds=ms)).date())
+    except OverflowError:
+        return "no date"

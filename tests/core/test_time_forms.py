@@ -1,0 +1,125 @@
+"""The laws of times as rows have them, and of the doubt of their unit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from noted_time import Rejected
+from noted_time.observing import TimeForm, Unit, doubt_of
+from noted_time.values import UNIX_MS
+
+PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
+NOON_MS = 1_795_694_400_000
+
+units = st.sampled_from([*PER_SECOND])
+modern = st.integers(UNIX_MS.start + 10**9, UNIX_MS.stop - 10**9)
+
+
+@given(modern, units)
+def test_a_number_is_the_time_in_its_unit(ms: int, unit: Unit) -> None:
+    """Rounded down, as a number and as text."""
+    number = ms * PER_SECOND[unit] // 1000
+    expected = number * 1000 // PER_SECOND[unit]
+
+    assert [TimeForm(unit).ms_of(each) for each in (number, str(number))] == [expected] * 2
+
+
+@given(modern)
+def test_a_float_of_seconds_keeps_its_milliseconds(ms: int) -> None:
+    """Though no float is exactly most of them."""
+    assert TimeForm("s").ms_of(ms / 1000) == ms
+
+
+@given(st.lists(modern, min_size=1), units)
+def test_the_unit_of_times_is_found(times: list[int], unit: Unit) -> None:
+    """Only milliseconds are not doubted."""
+    numbers = [ms * PER_SECOND[unit] // 1000 for ms in times]
+    doubt = doubt_of("ts", numbers)
+
+    remedy = doubt and doubt.rpartition(": ")[2]
+    assert remedy == (None if unit == "ms" else f"pass --unit {unit}")
+
+
+@given(st.lists(st.integers(-(2**63), 2**63), min_size=1, max_size=30))
+def test_a_unit_is_doubted_if_most_times_are_of_no_year_from_1971_to_2199(
+    numbers: list[int],
+) -> None:
+    """Half of them are not most."""
+    outside = sum(not UNIX_MS.start <= number < UNIX_MS.stop for number in numbers)
+
+    assert (doubt_of("ts", numbers) is not None) == (2 * outside > len(numbers))
+
+
+def test_the_first_thousand_times_judge() -> None:
+    """Whatever comes later."""
+    assert doubt_of("ts", [NOON_MS] * 1000 + [42] * 5000) is None
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        NOON_MS,
+        NOON_MS + 0.5,
+        f" {NOON_MS}",
+        NOON,
+        "2026-11-26T12:00:00Z",
+        "2026-11-26T12:00:00.000000Z",
+        "2026-11-26 12:00:00+00:00",
+        "2026-11-26T13:00:00+01:00",
+        "2026-11-26T13:00:00+0100",
+        "2026-11-26 12:00:00 UTC",
+        " 2026-11-26 12:00 UTC ",
+        "20261126T120000Z",
+        "2026-11-26T12:00:00",
+        "2026-11-26 12:00:00",
+        datetime(2026, 11, 26, 12),  # noqa: DTZ001 - without a zone, as Avro's local timestamps
+    ],
+)
+def test_noon_may_be_spelled_in_many_ways(spelling: object) -> None:
+    """Those without a zone with one that is given."""
+    assert TimeForm(zone=UTC).ms_of(spelling) == NOON_MS
+
+
+@pytest.mark.parametrize(
+    ("spelling", "says"),
+    [
+        ("2026-11-26 12:00", "'2026-11-26 12:00' has no zone: pass --zone, for example --zone UTC"),
+        ("26/11/2026", "'26/11/2026' is no time: it has to be a number (--unit s, ms, us or ns),"),
+        (True, "True is no time"),
+        (None, "None is no time"),
+        (float("nan"), "nan is no time"),
+        ({"at": 1}, "{'at': 1} is no time"),
+        (2**63, "9223372036854775808 is outside int64"),
+    ],
+)
+def test_what_is_no_time_is_shown(spelling: object, says: str) -> None:
+    """With what it has to be."""
+    with pytest.raises(Rejected) as refused:
+        TimeForm().ms_of(spelling)
+
+    assert str(refused.value).startswith(says)
+
+
+@given(st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1)))  # noqa: DTZ001 - without a zone
+def test_text_without_a_zone_is_of_the_zone_that_is_given(at: datetime) -> None:
+    """And text with one is not."""
+    zone = ZoneInfo("Europe/Berlin")
+    local = at.replace(tzinfo=zone)
+    assume(local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == at)
+    expected = (local - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+    form = TimeForm(zone=zone)
+    assert [form.ms_of(each.isoformat()) for each in (at, local.astimezone(UTC))] == [expected] * 2
+
+
+def test_only_numbers_have_a_unit() -> None:
+    """Text with a date tells its time itself."""
+    values = ["1960-01-01T12:00:00Z", NOON, None, True, float("inf"), NOON_MS]
+
+    assert doubt_of("ts", values) is None
