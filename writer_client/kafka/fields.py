@@ -134,7 +134,7 @@ class RecordTimes(LookAtTopic):
                 self.without_value += 1
             else:
                 self._reader.pass_over(partition, offset, unreadable)
-            return ()
+            return None
 
     def _late_below(self) -> int:
         """Return the time below which the next records are late.
