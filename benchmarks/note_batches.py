@@ -9,12 +9,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target
+from benchmarks.load import drive
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import rows_as_of, sqlite_url
 from benchmarks.writers import Writers
 from controller.store.schema import member
-from noted_time_cli.bench.load import drive
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.sql import SQL, Identifier
 
 from benchmarks.figures import Figure, Run, Samples, Target
+from benchmarks.load import drive
 from benchmarks.note_batches import CONNECTIONS, FLOOR, NOTES, STREAM, WRITERS
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
@@ -16,7 +17,6 @@ from benchmarks.single_notes import create_stream
 from benchmarks.stored import rows_as_of
 from benchmarks.writers import Writers
 from controller.store.schema import member
-from noted_time_cli.bench.load import drive
 
 if TYPE_CHECKING:
     from psycopg import Connection

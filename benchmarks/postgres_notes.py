@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchmarks.load import drive
 from benchmarks.postgres_server import postgres, slow_down_syncs
 from benchmarks.processes import bare_server, controller
 from benchmarks.single_notes import Aim, Taken, create_stream, figures
 from benchmarks.writers import Writers
-from noted_time_cli.bench.load import drive
 
 if TYPE_CHECKING:
     from benchmarks.figures import Figure, Run

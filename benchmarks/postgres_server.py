@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import WrongResult
-from noted_time_cli.bench.load import percentile
+from benchmarks.load import percentile
 from tests.support.postgres import Server as Postgres
 from tests.support.postgres import binaries
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import bare
 from controller.store.migrate import migrate
 from examples.ports import free_port
-from noted_time_cli.bench import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.load import LoadConnection, LoadResult, drive, put
 from benchmarks.processes import Server, bare_server, controller
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-from noted_time_cli.bench.load import LoadConnection, LoadResult, drive, put
 
 if TYPE_CHECKING:
     from benchmarks.processes import Server

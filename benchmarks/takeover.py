@@ -17,11 +17,11 @@ from signal import SIGKILL, SIGSTOP, Signals
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.load import ACCEPTED, LoadConnection, get
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.visible_marks import Turns
-from noted_time_cli.bench.load import ACCEPTED, LoadConnection, get
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.load import LoadConnection, get, percentile, post
 from benchmarks.processes import bare_server, controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
-from noted_time_cli.bench.load import LoadConnection, get, percentile, post
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

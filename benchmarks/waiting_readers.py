@@ -10,11 +10,11 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target
+from benchmarks.load import LoadConnection, get
 from benchmarks.processes import bare_server, controller
 from benchmarks.single_notes import BARE, create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.visible_marks import STREAM, Reader, Turns
-from noted_time_cli.bench.load import LoadConnection, get
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,11 +6,11 @@ import random
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import WrongResult
+from benchmarks.load import post
 from benchmarks.stored import marks_stored, offsets_stored
-from noted_time_cli.bench.load import post
 
 if TYPE_CHECKING:
-    from noted_time_cli.bench.load import LoadResult
+    from benchmarks.load import LoadResult
 
 BASE_MS = 1_700_000_000_000
 STEP_MS = 1_000

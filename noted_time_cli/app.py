@@ -9,7 +9,6 @@ import typer
 
 from noted_time_cli import demos, relay, spark
 from noted_time_cli.analyse import commands as analyse
-from noted_time_cli.bench.measuring import bench
 from noted_time_cli.calls import (
     completing,
     explaining,
@@ -40,7 +39,7 @@ observe.add_typer(log.app)
 RUN, CALL, LOOK = "Run a controller", "Call a controller", "Look at examples"
 WRITE, READ = "Write to a stream", "Read a stream"
 for panel, commands in {
-    RUN: (serving.serve, serving.migrate, bench),
+    RUN: (serving.serve, serving.migrate),
     CALL: (
         doctor,
         explaining.explain,

@@ -18,11 +18,11 @@ from benchmarks import (
     waiting_readers,
 )
 from benchmarks.figures import Figure, Run, WrongResult
+from benchmarks.load import drive
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
-from noted_time_cli.bench.load import drive
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 
 from benchmarks import postgres_batches, postgres_notes, takeover
 from benchmarks.figures import Run, WrongResult
+from benchmarks.load import drive
 from benchmarks.note_batches import FLOOR
 from benchmarks.postgres_batches import floor_rows, merge
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import offsets_stored
 from benchmarks.writers import Writers
-from noted_time_cli.bench.load import drive
 from tests.support.postgres import Server, binaries
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
