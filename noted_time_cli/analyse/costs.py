@@ -239,6 +239,7 @@ def _least(costs: Costs) -> str:
     if with_ms == without_ms:
         return shown_delay(with_ms)
     whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
+    name = whose.name if costs.who else f"partition {whose.name}"
     more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
     how = f", at most {shown_duration(whose.worst_ms)} ahead of their arrival; without them"
     if rows == 1:
@@ -247,7 +248,7 @@ def _least(costs: Costs) -> str:
         how = ", or to those behind it: only arrivals tell which are wrong; without it"
     return (
         f"{shown_delay(with_ms)}. {shown_duration(with_ms - without_ms)} of this delay are owed to "
-        f"{counted(rows, 'row')} of {whose.name}{more}{how} {shown_delay(without_ms)}"
+        f"{counted(rows, 'row')} of {name}{more}{how} {shown_delay(without_ms)}"
     )
 
 

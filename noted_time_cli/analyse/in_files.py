@@ -141,9 +141,13 @@ def _times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedArray:
     if kind == pa.int64() and form.unit == "ms":
         return values
     if pa.types.is_string(kind):
-        with suppress(pa.ArrowException):  # fast, if it is ISO 8601 and all have a zone
-            with_zone = pc.cast(values, pa.timestamp("us", "UTC"))
-            return pc.cast(pc.cast(with_zone, pa.timestamp("ms"), safe=False), pa.int64())
+        with suppress(pa.ArrowException):  # fast, if it is ISO 8601 and all or none have a zone
+            if form.zone is None:
+                moments = pc.cast(values, pa.timestamp("us", "UTC"))
+            else:
+                naive, zone = pc.cast(values, pa.timestamp("us")), str(form.zone)
+                moments = pc.assume_timezone(naive, zone, ambiguous="earliest")
+            return pc.cast(pc.cast(moments, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
     try:
         found = [None if each is None else form.ms_of(each) for each in values.to_pylist()]
     except Rejected as error:

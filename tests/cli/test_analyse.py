@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -156,6 +157,19 @@ def test_a_row_ahead_of_its_arrival_is_named_and_left_out(analyse: Analyse) -> N
     assert (found.json["rows"], found.json["least_delay_without_loss_ms"]) == (399, 10_001)
     assert found.json["owed_to"] == [["d07", 1, 24.0 * HOUR_MS, 24 * HOUR_MS]]
     assert found.json["least_delay_with_them_ms"] == 24 * HOUR_MS + 5001
+
+
+def test_rows_ahead_of_several_are_counted(analyse: Analyse) -> None:
+    """The worst is named; without `--who` it is a partition."""
+    came = [TEN + n * 1000 for n in range(40)]
+    at = [each + (n in (3, 4, 5)) * n * HOUR_MS for n, each in enumerate(came)]
+    parts = [n % 3 for n in range(40)]
+    pq.write_table(pa.table({"ts": at, "came": came, "p": parts}), "f.parquet")
+    words = ("--time", "ts", "--arrival", "came", "--partition", "p", "--window", "0s")
+    said = analyse("files", "f.parquet", *words)
+
+    owed = "of this delay are owed to 3 rows of partition 2 and 2 more, at most 5h ahead of their"
+    assert f"{LEAST} 5h. 4h 59m {owed} arrival; without them 0s." in said.err
 
 
 def test_a_row_ahead_is_judged_as_told(analyse: Analyse) -> None:
@@ -345,6 +359,18 @@ def test_text_without_a_zone_needs_one(analyse: Analyse, tmp_path: Path, name: s
 
     needs = f"noted-time: 'at': '{BARE}' has no zone: pass --zone, for example --zone UTC\n"
     assert (refused, told.json["first_ms"]) == (Said(1, "", needs), TEN)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_zones_are_those_of_each_day(analyse: Analyse, tmp_path: Path, zone: str) -> None:
+    """The hour that comes twice in autumn is the first one; one that never is, is no error."""
+    local = ["2012-10-28 02:30:00", "2012-11-04 01:30:00", "2013-07-01 12:00:00"]
+    times = [datetime.fromisoformat(each).replace(tzinfo=ZoneInfo(zone)) for each in local]
+    for name, more in (("f.csv", []), ("g.csv", ["2013-03-31 02:30:00", "2013-07-01T12:00Z"])):
+        write_text(tmp_path / name, [*local, *more])
+        words = ("files", name, "--time", "at", "--zone", zone, "--json")
+
+        assert analyse(*words).json["first_ms"] == times[0].timestamp() * 1000
 
 
 def test_one_value_without_a_zone_among_others_is_refused(analyse: Analyse, tmp_path: Path) -> None:
