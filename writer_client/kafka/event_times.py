@@ -16,8 +16,8 @@ from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, unix_ms_of
 
 SHOWN_NAMES = 10
 
-Moment = int | float | str | datetime
-TimeOf = Callable[[Message], Moment | Sequence[Moment] | None]
+WrittenTime = int | float | str | datetime
+TimeOf = Callable[[Message], WrittenTime | Sequence[WrittenTime] | None]
 """Finds the times of a record: of one event, or of several."""
 
 EventTime = int | list[int] | None
