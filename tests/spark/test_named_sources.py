@@ -1,0 +1,160 @@
+"""Queries whose sources have names, under which Spark keeps their offsets and in no order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from examples.trials.kafka import Broker
+from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
+from spark_integration.checkpoint.committed import committed_offsets
+from spark_integration.session.names import EVOLUTION
+from tests.cli.conftest import Commands
+from tests.spark.conftest import Reads
+from tests.spark.test_any_source import Ticks
+from tests.spark.test_topic_marks import NotedClock
+from tests.support.clock import Clock
+from tests.support.noted_stream import NotedStream
+from tests.support.queries import per_second, within_a_second
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
+
+BY_NAME = "spark.sql.streaming.offsetLog.formatVersion"
+"""What has Spark 4.2 keep offsets by name, too; 4.3 does so by itself for sources with names."""
+
+EXACT = WatermarkPolicy(strict=False)
+
+
+@pytest.fixture
+def by_name(spark: SparkSession) -> Iterator[SparkSession]:
+    """Return a session that keeps offsets by name, of sources that need none."""
+    spark.conf.set(BY_NAME, "2")
+    yield spark
+    spark.conf.unset(BY_NAME)
+
+
+@pytest.fixture
+def evolving(by_name: SparkSession) -> Iterator[SparkSession]:
+    """Return a session whose queries may change their sources, so that each needs a name."""
+    by_name.conf.set(EVOLUTION, "true")
+    yield by_name
+    by_name.conf.unset(EVOLUTION)
+
+
+def names_in(checkpoint: Path) -> list[str]:
+    """Return what the first offsets are called, which Spark wrote by name."""
+    version, _, *lines = (checkpoint / "offsets" / "0").read_text().split("\n")
+    assert version == "v2"
+    return sorted(line.partition(":")[0] for line in lines)
+
+
+@pytest.mark.usefixtures("evolving")
+def test_logs_of_similar_names_are_sources_of_their_own(
+    read: Reads, controller: Served, tmp_path: Path, output: QueryOutput
+) -> None:
+    """Their names follow from what they read, so a restart continues where each ended."""
+    dotted, lined = (NotedStream(tmp_path, name, controller).begun() for name in ("a.b", "a_b"))
+    joined = within_a_second(read(dotted), read(lined))
+    for time, name in ((1000, "early"), (9000, "late")):
+        for each in (dotted, lined):
+            each.append(0, (time, name))
+            each.note(time + 5000)
+        output.catch_up(joined)
+
+    assert output.rows == [("early",), ("late",)]
+    names = names_in(output.checkpoint)
+    assert [name.rpartition("_")[0] for name in names] == ["noted_time_log_a_b_default"] * 2
+
+
+def user_read(clock: Clock, source_name: str) -> DataFrame:
+    """Return the records of a topic under its marks, from a source that the user named."""
+    reader = clock.spark.readStream.format("kafka").name(source_name)
+    reader = reader.option("kafka.bootstrap.servers", clock.broker.address)
+    return with_noted_watermark(
+        reader.options(subscribe=clock.name, startingOffsets="earliest").load(),
+        "timestamp",
+        Noted(clock.url, clock.name),
+        checkpoint_location=str(clock.output.checkpoint),
+        policy=EXACT,
+    )
+
+
+@pytest.fixture
+def clocks(
+    evolving: SparkSession, broker: Broker, controller: Served, output: QueryOutput
+) -> list[Clock]:
+    """Return two topics for a query."""
+    return [Clock(evolving, broker, controller, output) for _ in range(2)]
+
+
+def test_marks_find_their_events_by_the_topic_whatever_its_source_is_called(
+    clocks: list[Clock], output: QueryOutput
+) -> None:
+    """Spark keeps four names in no order, and those of the user as they are."""
+    one, other = (user_read(*each) for each in zip(clocks, ("zulu", "alpha"), strict=True))
+    for second in (0, 1):
+        for clock in clocks:
+            clock.write(second)
+            clock.note(second + 1)
+        query = output.start(per_second(one.union(other), "timestamp"))
+        query.processAllAvailable()
+        query.stop()
+
+    assert clocks[0].counts == [(0, 8), (1, 8)]
+    assert {"alpha", "zulu"} < {*names_in(output.checkpoint)}
+
+
+def test_a_named_source_without_marks_is_refused_as_its_place_is_not_known(
+    clocks: list[Clock], output: QueryOutput
+) -> None:
+    """It may be in a union under the marks, and its rows would be dropped."""
+    reader = clocks[0].spark.readStream.format("rate").name("other")
+    timed = user_read(clocks[0], "zulu").select("timestamp")
+    query = output.start(reader.load().select("timestamp").union(timed))
+
+    with pytest.raises(PySparkException, match=r"cover one source, but 2 follow them: .* named"):
+        query.processAllAvailable()
+
+
+@pytest.mark.parametrize("kind", [Clock, NotedClock])
+def test_a_topic_continues_under_its_marks(
+    evolving: SparkSession,
+    broker: Broker,
+    controller: Served,
+    output: QueryOutput,
+    kind: type[Clock],
+) -> None:
+    """The marks are ahead, or in a topic; the tools that look at checkpoints read this one, too."""
+    clock = kind(evolving, broker, controller, output)
+    for second in (0, 1):
+        clock.write(second)
+        clock.note(second + 1)
+        clock.run()
+
+    place = str(output.checkpoint)
+    said = Commands(clock.url)("doctor", clock.name, "--checkpoint", place, "--json")
+    (found,) = (each for each in said.json["verdicts"] if each["check"] == "checkpoint")
+    assert clock.counts == [(0, 4), (1, 4)]
+    assert committed_offsets(place, clock.name).position == {0: 4, 1: 4}
+    assert (found["outcome"], len(names_in(output.checkpoint))) == ("ok", 2)
+
+
+@pytest.mark.usefixtures("by_name")
+def test_sources_without_a_name_have_their_place_in_the_plan_for_one(
+    spark: SparkSession, controller: Served, output: QueryOutput
+) -> None:
+    """Spark writes 1 before 0, and marks come before their events."""
+    ticks = Ticks(spark, controller, output.checkpoint)
+    ticks.marks.note("w", 3000, {0: 30})
+    query = output.start(per_second(ticks.watermarked(), "timestamp"))
+
+    assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
+    query.stop()
+    assert names_in(output.checkpoint) == ["0", "1"]
