@@ -370,6 +370,18 @@ def test_what_is_no_checkpoint_of_ours_is_wrong(
     assert (found["outcome"], fact in found["fact"]) == ("wrong", True), found
 
 
+def test_a_checkpoint_of_a_newer_spark_takes_a_newer_noted_time(
+    run: Commands, tmp_path: Path
+) -> None:
+    """And no other place."""
+    plan(tmp_path, 0, metadata=BEGUN, version="v7")
+
+    said = run("doctor", "--checkpoint", str(tmp_path), "--json")
+
+    (found,) = judged(said)["checkpoint"]
+    assert (found["remedy"], ": install one that knows the Spark" in found["fact"]) == ("", True)
+
+
 def test_what_is_not_installed_is_not_checked(
     run: Commands, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

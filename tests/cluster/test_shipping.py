@@ -127,6 +127,21 @@ def test_a_packed_environment_lies_in_the_drivers_directory_too(run: Runs, ways:
     assert run("stream", python="./environment/bin/python", settings=settings) == [2]
 
 
+def test_a_python_that_lacks_pyarrow_is_told_which_variable_names_another(
+    run: Runs, ways: Ways, tmp_path: Path
+) -> None:
+    """That of a driver started by its path is not the one that Spark finds on the PATH."""
+    venv.create(tmp_path / "bare", symlinks=True)
+    python = tmp_path / "bare" / "bin" / "python"
+    settings = {"spark.executorEnv.PYTHONPATH": str(ways.zipped)}
+
+    (said,) = run("stream", python=str(python), settings=settings)
+
+    assert f"{python} on " in str(said)
+    assert " has no module 'pyarrow', " in str(said)
+    assert f" {sys.executable} of the driver has: set PYSPARK_PYTHON to such a " in str(said)
+
+
 def of_source() -> object:
     """Return what Spark sends to the first process of a read."""
     return shipped(LogSource, "noted_log")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyspark
 import pytest
@@ -152,6 +153,24 @@ for jars in sys.argv[1:]:
         print(refused)
     session.stop()
 """
+
+
+def test_what_else_spark_fails_with_is_no_lack_of_a_connector(tmp_path: Path) -> None:
+    """Such as a jar of another source that does not load: Spark names it, with or without Kafka."""
+    broken = tmp_path / "broken.jar"
+    with ZipFile(broken, "w") as jar:
+        services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+        jar.writestr(services, "com.example.NoSource")
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKED, str(broken)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "Provider com.example.NoSource not found" in done.stderr
+    assert done.stdout == ""
 
 
 def test_a_session_without_a_connector_that_fits_is_refused_with_all_four_jars(

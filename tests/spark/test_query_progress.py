@@ -70,7 +70,11 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
         ),
         ([marks("a"), {"flights": {"0": 1}}, "-"], "v1", "cover one source, but 2 follow them"),
         ([marks("a")], "v1", "cover one source, but 0 follow them"),
-        ([marks("a"), {"flights": {"0": 1}}], "v7", "is 'v7', not 'v1'"),
+        (
+            [marks("a"), {"flights": {"0": 1}}],
+            "v7",
+            "is 'v7', and this noted-time reads 'v1' and 'v2': install one",
+        ),
     ],
 )
 def test_a_log_without_information_is_refused(
