@@ -11,7 +11,16 @@ from noted_time.values import LogFact
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.waiting import wait_until
-from writer_client import EventTimeNoter, KafkaFields, KafkaTimes, Seen, WriterClient
+from writer_client import (
+    EventTimeNoter,
+    KafkaBrokerTimes,
+    KafkaEnds,
+    KafkaFields,
+    KafkaResolved,
+    KafkaTimes,
+    Seen,
+    WriterClient,
+)
 from writer_client.kafka.event_times import timestamp
 
 pytestmark = pytest.mark.acceptance
@@ -98,6 +107,30 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
         ("open_transaction", 0, 1)
     ]
     assert judged(broker, topic, controller=served).violations == ()
+
+
+def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: str) -> None:
+    """By its first offset, as long as it is open."""
+    broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+    looks = [
+        KafkaEnds(broker.config, topic),
+        KafkaTimes(broker.config, topic),
+        KafkaFields(broker.config, topic, "at"),
+        KafkaBrokerTimes(broker.config, topic),
+        KafkaResolved(broker.config, topic),
+    ]
+    producer = Producer({**broker.config, "transactional.id": topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, **row(0, NINE))
+    assert producer.flush(60) == 0
+    while_open = [[(f.kind, f.segment, f.offset) for f in look().because] for look in looks]
+    producer.commit_transaction(60)
+    wait_until(lambda: looks[0]().ends == {0: 2})
+    afterwards = [list(look().because) for look in looks]
+
+    assert while_open == [[("open_transaction", 0, 0)]] * len(looks)
+    assert afterwards == [[]] * len(looks)
 
 
 def test_a_record_that_moves_time_ahead_of_the_clock_is_named(broker: Broker, topic: str) -> None:
