@@ -101,7 +101,8 @@ def _examine(
                 is_told = is_mistyped and not examined.topic  # it is the stream's name
                 report.add(_topic(examined, stream, seen, "not checked" if is_told else "wrong"))
         if examined.checkpoint:
-            with report.attempting("checkpoint", _unread):
+            remedy = "name the query's checkpointLocation, or install what it takes"
+            with report.attempting("checkpoint", remedy):
                 wanted = () if is_mistyped else (examined.stream, examined.topic)
                 report.add(_checkpoint(examined.checkpoint, call, wanted))
     with report.attempting("spark", "page 'Which Spark can do what'"):
@@ -220,10 +221,6 @@ def _checkpoint(place: str, call: Caller | None, wanted: Iterable[str | None]) -
     names = {stream for stream, _, own in found if own}
     ids = {name: _id_of(call, name) for name in names} if call else {}
     return list(spark_rules.checkpoint(place, found, ids, [each for each in wanted if each]))
-
-
-def _unread(error: NotedTimeError) -> str:
-    return "" if ": install " in str(error) else "name the query's checkpointLocation"
 
 
 def _id_of(call: Caller, stream: str) -> str | None:

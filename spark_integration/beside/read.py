@@ -26,7 +26,7 @@ from spark_integration.marks.watermark import (
     check_time,
     events_of_union,
 )
-from spark_integration.session.names import source_name, with_name
+from spark_integration.session.settings import source_name, with_name
 
 
 def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
@@ -93,9 +93,8 @@ def marks_of(
     from spark_integration.session.sources import reader_for, secrets_of  # noqa: PLC0415 - likewise
 
     place_of(query.checkpoint)
-    name = source_name("marks", query.streams, query.domain)
-    reader = with_name(spark, spark.readStream, name).options(**secrets_of(token, client))
-    return reader_for(spark, reader, MarksSource, query).load()
+    reader = with_name(spark, spark.readStream, source_name("marks", query.streams, query.domain))
+    return reader_for(spark, reader, MarksSource, query).options(**secrets_of(token, client)).load()
 
 
 def events_under(

@@ -13,18 +13,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, takewhile
 from typing import Any, TypeVar
 
 from noted_time import Rejected
 from noted_time.client import Json
 from spark_integration.checkpoint.files import Files, checkpoint_files, place_of
-from spark_integration.checkpoint.named_sources import covered_by, in_order
-from spark_integration.marks.released import is_of_marks
+from spark_integration.marks.released import is_of_log, is_of_marks
 from spark_integration.marks.watermark import MULTIPLE
+from spark_integration.session.settings import EVENTS_SUFFIX, OWN_PREFIX
 
-IN_ORDER, BY_NAME = "v1", "v2"
-"""The versions of Spark's offset log: offsets in the order of the plan, and by name."""
-
+IN_ORDER, BY_NAME = "v1", "v2"  # the versions of Spark's offset log, by how it has the sources
 NO_OFFSET = "-"
 
 K = TypeVar("K")
@@ -72,21 +71,14 @@ class QueryProgress:
     def position(self, token: str, position_of: Callable[[Any], Mapping[K, V]]) -> Mapping[K, V]:
         """Return the position of the events whose marks come from the source named by `token`.
 
-        Their source comes right after it in the offset log, as it does in the union, unless it is
-        named: see `covered_by`. Empty while that source has no offset; raises `Rejected` if this is
-        the log of another query, or if the marks may cover more sources than one.
+        Their source comes right after it in the offset log, as it does in the union, or by
+        `in_order`. Empty while that source has no offset; raises `Rejected` if this is the log of
+        another query, or if more sources follow the marks than the one that they cover.
         """
-
-        def accepts(offset: object) -> bool:
-            with suppress(Rejected):
-                return position_of(offset) is not None
-            return False
-
-        _, sources = self._newest()
-        for name, marks in sources.items():
+        _, offsets = self._newest(token, position_of)
+        for place, marks in enumerate(offsets, start=1):
             if is_of_marks(marks) and marks["token"] == token:
-                found = covered_by(sources, name, accepts)
-                events = _only_source(marks["noted_marks"], found)
+                events = _only_source(marks["noted_marks"], offsets[place:])
                 return {} if events is None else position_of(events)
         raise _not_ours(self.checkpoint, "was written by another query")
 
@@ -94,17 +86,15 @@ class QueryProgress:
         """Return the last offset of the marks of these streams, `None` if there is none yet."""
         if not self._files.names("offsets"):
             return None
-        _, sources = self._newest()
-        names, offsets = ",".join(sorted(streams)), sources.values()
+        _, offsets = self._newest()
+        names = ",".join(sorted(streams))
         return next((o for o in offsets if is_of_marks(o) and o["noted_marks"] == names), None)
 
     def query_id(self) -> str:
         """Return the id of the query, which stays the same across restarts."""
         text = self._files.read("metadata")
         if text is None:
-            raise Rejected(
-                f"{self.checkpoint} is no checkpoint of a query: it has no metadata file"
-            )
+            raise Rejected(f"{self.checkpoint} is no query's checkpoint: it has no metadata file")
         return str(json.loads(text)["id"])
 
     def has_state(self) -> bool:
@@ -120,8 +110,8 @@ class QueryProgress:
         text = self._files.read(f"offsets/{batch_id}")
         if text is None:
             raise _not_ours(self.checkpoint, f"does not have batch {batch_id}")
-        metadata, sources = self._entry(text)
-        policy, offsets = metadata.get("conf", {}).get(MULTIPLE, "min").lower(), in_order(sources)
+        metadata, offsets = self._entry(text)
+        policy = metadata.get("conf", {}).get(MULTIPLE, "min").lower()
         return Planned(self.query_id(), batch_id, _watermark_ms(metadata), policy, offsets)
 
     def watermark(self, batch_id: int) -> int | None:
@@ -136,8 +126,8 @@ class QueryProgress:
             raise _not_ours(self.checkpoint, reason)
         return _watermark_ms(metadata)
 
-    def _newest(self) -> tuple[Json, dict[str, Any]]:
-        """Return what Spark wrote of the last planned batch: its metadata, the offsets by name.
+    def _newest(self, *reader: Any) -> tuple[Json, tuple[Any, ...]]:  # noqa: ANN401 - see `in_order`
+        """Return what Spark wrote of the last planned batch: its metadata, then the offsets.
 
         The files are listed once. Then the file after the last one is asked for by its name: in the
         order of names, in which stores list, 10 comes before 9.
@@ -150,25 +140,50 @@ class QueryProgress:
             self.last, self._text, following = following, text, following + 1
         if self.last < 0:
             raise _not_ours(self.checkpoint, "has no batch yet")
-        return self._entry(self._text)
+        return self._entry(self._text, *reader)
 
-    def _entry(self, text: str) -> tuple[Json, dict[str, Any]]:
+    def _entry(self, text: str, *reader: Any) -> tuple[Json, tuple[Any, ...]]:  # noqa: ANN401 - likewise
         version, head, *lines = text.split("\n")
         if version not in (IN_ORDER, BY_NAME):
-            raise Rejected(
-                f"offset log of {self.checkpoint} is {version!r}, and this noted-time reads "
-                f"{IN_ORDER!r} and {BY_NAME!r}: install one that knows the Spark that wrote it"
-            )
+            raise Rejected(f"offset log {version!r} of {self.checkpoint} takes a newer noted-time")
         if version == IN_ORDER:
             lines = [f"{place}:{line}" for place, line in enumerate(lines)]
-        # in the order of names, and of numbers, which version 2 has for sources without a name
-        named = sorted((line.partition(":") for line in lines), key=lambda each: each[0].zfill(9))
-        metadata = _value(head) or {}
-        return metadata, {name: _value(offset) for name, _, offset in named}
+        named = (line.split(":", 1) for line in (f":{head}", *lines))
+        sources = {name: None if of == NO_OFFSET else json.loads(of) for name, of in named}
+        return sources.pop("") or {}, in_order(sources, *reader)
 
 
-def _value(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    return None if text == NO_OFFSET else json.loads(text)
+def in_order(
+    sources: Mapping[str, Any], token: str = "", position_of: Callable[[Any], object] | None = None
+) -> tuple[Any, ...]:
+    """Return the offsets in the order of the plan, or so that events follow their marks.
+
+    Spark keeps no order of sources with names; others have their places for names. Events that we
+    read are named after their marks. What others read may be under any marks that are left: of
+    several it is what the marks of `token` alone can read by `position_of`, and which ones the
+    other marks cover is not told. If not each has one, all follow the last marks.
+
+    >>> in_order({"b": {"b": {}}, "noted_time_m": {"noted_marks": "b", "token": "t"}})
+    ({'noted_marks': 'b', 'token': 't'}, {'b': {}})
+    """
+    names = sorted(sources, key=lambda name: name.zfill(9))  # as numbers, if they are
+    if all(map(str.isdigit, names)):
+        return tuple(sources[name] for name in names)
+    marks = [n for n in names if is_of_marks(sources[n]) and n + EVENTS_SUFFIX not in sources]
+    marks.sort(key=lambda name: sources[name]["token"] == token)
+    others = [name for name in names if not name.startswith(OWN_PREFIX)]
+    read = [name for name in others if position_of and _is_read(sources[name], position_of)]
+    others.sort(key=lambda name: (name in read, sources[name] is None))
+    own = [name for name in names if name not in {*marks, *others}]
+    is_clear = len(marks) == len(others) and not read[1:]
+    tail = [*chain(*zip(marks, others, strict=False))] if is_clear else [*marks, *others]
+    return tuple(sources[name] for name in ([*own, *tail] if marks else [*others, *own]))
+
+
+def _is_read(offset: Any, position_of: Callable[[Any], object]) -> bool:  # noqa: ANN401 - whatever JSON holds
+    with suppress(Rejected, LookupError, TypeError):
+        return position_of(offset) is not None
+    return False
 
 
 def _watermark_ms(metadata: Json) -> int | None:
@@ -179,17 +194,17 @@ def _not_ours(checkpoint: str, reason: str) -> Rejected:
     return Rejected(f"{checkpoint!r} is not the checkpoint of the query: it {reason}")
 
 
-def _only_source(stream: str, events: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return the offset of the one source that the marks cover.
+def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return the offset of the one source behind the marks, up to the next source of ours.
 
     A second source would be read under marks that say nothing of it, and its rows dropped as late.
     One that is merely joined cannot be distinguished from one that was put into a union.
     """
+    events = list(takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), behind))
     if len(events) != 1:
         raise Rejected(
             f"the marks of stream {stream!r} cover one source, but {len(events)} follow them: "
-            "call with_noted_watermark once for each source, then union or join the results; a "
-            "source that needs no marks comes before them, as in other.join(timed), and cannot be "
-            "in a query of named sources, whose order Spark does not keep"
+            "call with_noted_watermark once for each source, then union or join the results; one "
+            "that needs no marks comes before them, as in other.join(timed), and cannot be named"
         )
     return events[0]

@@ -20,7 +20,7 @@ from noted_time.values import MAX_INT64, checked_name, unnamed_domain
 from reader_client.asking.answers import StreamRead
 from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.beside.read import check_events, events_under, marks_of
-from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
 from spark_integration.kafka.client import CLIENT, client_config
 from spark_integration.kafka.records import KafkaRecords, checked_options, is_committed, timed
 from spark_integration.kafka.topic_marks import MarksWanted, check_exact
@@ -35,13 +35,11 @@ from spark_integration.marks.arguments import (
 )
 from spark_integration.marks.feed import check_known
 from spark_integration.session.jars import check_connector
-from spark_integration.session.names import EVENTS_SUFFIX, source_name, with_name
-from spark_integration.session.settings import setting
+from spark_integration.session.settings import EVENTS_SUFFIX, setting, source_name, with_name
 from spark_integration.session.versions import require
 
 if TYPE_CHECKING:
     from spark_integration.beside.planner import MarksPlanner
-    from spark_integration.checkpoint.source_positions import PositionOf
 
 log = logging.getLogger("noted_time.spark")
 
@@ -133,8 +131,9 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     chosen = checked_options(records.options, "read_noted_kafka")
     limit = _limit(spark, chosen)
     check_connector(spark)
+    name = source_name("kafka" if marks == "topic" else "marks", streams, domain) + EVENTS_SUFFIX
     if marks == "topic":
-        events = _events(spark, records, streams, chosen, (domain, event_time))
+        events = _events(spark, records, streams, chosen, (name, event_time))
         check_exact(spark, streams, limit)
         connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
         known = _known(spark, streams, (domain, event_time), noted)
@@ -169,7 +168,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     if policy.first_windows == "skip":
         begun, start = _skipping(spark, query, (noted.token, config))
         query, chosen = replace(query, kafka=replace(kafka, begun=begun)), {**chosen, **start}
-    events = _events(spark, records, streams, chosen, (domain, event_time))
+    events = _events(spark, records, streams, chosen, (name, event_time))
     since = whole_of_all(begun.values()).time
     if since not in (None, WHOLE.time):
         events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(since)))
@@ -303,18 +302,16 @@ def _events(
     records: KafkaRecords,
     streams: Mapping[str, str],
     options: Mapping[str, Any],
-    asked: tuple[str | None, str],
+    asked: tuple[str, str],
 ) -> DataFrame:
     """Return the events of the topics, of which one without an event time fails the query.
 
-    They are asked for by domain and column.
+    `asked` are the name of their source and the column of that time.
     """
-    domain, event_time = asked
-    name = source_name("marks", streams, domain) + EVENTS_SUFFIX
+    name, event_time = asked
     reader = with_name(spark, spark.readStream, name).format("kafka")
-    reader = reader.options(**{STARTING: "earliest", **options})
-    reader = reader.option("kafka.bootstrap.servers", records.bootstrap)
-    events = records.parsed(reader.option("subscribe", ",".join(streams.values())).load())
+    given = {STARTING: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
+    events = records.parsed(reader.options(**given, subscribe=",".join(streams.values())).load())
     check_events(events, event_time)
     return timed(events, event_time)
 

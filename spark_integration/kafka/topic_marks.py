@@ -20,8 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Rejected, StreamSettings
 from noted_time.kafka.noted_topic import noted_topic_of
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE, unmoved
-from spark_integration.session.names import source_name, with_name
-from spark_integration.session.settings import setting
+from spark_integration.session.settings import setting, source_name, with_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -88,7 +87,7 @@ class MarksWanted:
             relay = f"run `noted-time relay kafka {bootstrap} {topic}`, which writes the marks"
             last = next((row["lower"] for row in _rows(marks, one.topic, relay)), None)
             named = last is not None or self.domains[stream] is not None
-            name = source_name("topic", [stream], self.domains[stream])
+            name = source_name("kafka", [stream], self.domains[stream])
             marks = one.lowers(with_name(spark, coming, name).load(), last, named=named)
             found.append(marks.select(F.timestamp_millis("lower").alias("time")))
         return found

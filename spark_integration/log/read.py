@@ -18,7 +18,7 @@ from spark_integration.log.source import LogSource
 from spark_integration.marks.arguments import SAFE, Noted, WatermarkPolicy
 from spark_integration.marks.feed import check_known
 from spark_integration.marks.watermark import events_of_scan
-from spark_integration.session.names import source_name, with_name
+from spark_integration.session.settings import source_name, with_name
 from spark_integration.session.sources import parallelism, reader_for
 
 
@@ -62,9 +62,8 @@ def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
     query = LogQuery.asked(
         root, noted, options, event_time=event_time, domain=domain, policy=policy
     )
-    is_here = isinstance(
-        spark, SparkSession
-    )  # otherwise the Connect server looks for log and controller
+    # otherwise the Connect server looks for log and controller
+    is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:
             of = (query.stream, query.domain, query.event_time)

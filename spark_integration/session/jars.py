@@ -143,8 +143,7 @@ def spark_jars(directory: str | Path | None = None) -> str:
     default it is `noted-time/spark-jars` in the user's cache. Set it before the session starts:
     ``SparkSession.builder.config("spark.jars", spark_jars())``. Raises what `fetch` raises.
     """
-    found = fetch(CONNECTOR, Path(directory) if directory else default_directory())
-    return ",".join(map(str, found))
+    return ",".join(map(str, fetch(CONNECTOR, Path(directory or default_directory()))))
 
 
 def check_connector(spark: SparkSession) -> None:
@@ -271,8 +270,7 @@ def _keep(jars: Sequence[Jar], scratch: Path, directory: Path, printed: str) -> 
     if absent:
         more = f" and {len(absent) - JARS_NAMED} more" if len(absent) > JARS_NAMED else ""
         named = ", ".join(absent[:JARS_NAMED]) + more
-        cause = _cause(printed)
-        raise Unreachable(f"{named} could not be fetched ({cause}): {ELSEWHERE}")
+        raise Unreachable(f"{named} could not be fetched ({_cause(printed)}): {ELSEWHERE}")
     wrong = [jar.file for jar in jars if not jar.is_in(scratch)]
     if wrong:
         raise Rejected(

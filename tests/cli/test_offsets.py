@@ -158,4 +158,4 @@ def test_a_query_without_a_committed_batch_or_a_watermark_says_nothing(
     assert [each.status for each in (empty, without, other)] == [1, 1, 1]
     assert "has no committed micro-batch of a query" in empty.err
     assert "keeps state, and has no watermark yet" in without.err
-    assert f"{place} is no checkpoint of a query: it has no metadata file" in other.err
+    assert f"{place} is no query's checkpoint: it has no metadata file" in other.err

@@ -128,7 +128,7 @@ FIXES: Mapping[str, Reverted] = {
     "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),
     "a restored backup fences no living process": Reverted(Session, "admits", _admit, 54),
     "a successor implies its predecessors": Reverted(RunningCut, "complete", _nothing, 5),
-    "members that a mark reached hold": Reverted(Domain, "settle", lambda *_: True, 0),
+    "members that a mark reached hold": Reverted(Domain, "settle", lambda *_: True, 1),
     "sealed segments give room": Reverted(StreamState, "settle", _nothing, 8),
     "sealed segments that are empty give room": Reverted(KnownSegments, "settle", _settle, 14),
 }

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from examples.trials.kafka import Broker
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.committed import committed_offsets
-from spark_integration.session.names import EVOLUTION
+from spark_integration.session.settings import EVOLUTION
 from tests.cli.conftest import Commands
 from tests.spark.conftest import Reads
 from tests.spark.test_any_source import Ticks
@@ -119,7 +119,9 @@ def test_a_named_source_without_marks_is_refused_as_its_place_is_not_known(
     timed = user_read(clocks[0], "zulu").select("timestamp")
     query = output.start(reader.load().select("timestamp").union(timed))
 
-    with pytest.raises(PySparkException, match=r"cover one source, but 2 follow them: .* named"):
+    with pytest.raises(
+        PySparkException, match=r"cover one source, but 2 follow them: .* cannot be named"
+    ):
         query.processAllAvailable()
 
 
