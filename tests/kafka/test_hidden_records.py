@@ -112,7 +112,7 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
 def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: str) -> None:
     """By its first offset, as long as it is open."""
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
-    looks = [
+    looks: list[Callable[[], Seen]] = [
         KafkaEnds(broker.config, topic),
         KafkaTimes(broker.config, topic),
         KafkaFields(broker.config, topic, "at"),
