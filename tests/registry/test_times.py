@@ -106,7 +106,10 @@ def test_a_registry_that_is_away_holds_what_it_describes(
 
 @pytest.mark.parametrize(
     ("field", "writing", "says"),
-    [("nope", avro, "there is no 'nope' among at"), ("at", protobuf, "needs --message module:Class")],
+    [
+        ("nope", avro, "there is no 'nope' among at"),
+        ("at", protobuf, "needs --message module:Class"),
+    ],
 )
 def test_a_record_without_a_time_says_why(  # noqa: PLR0913 - fixtures and cases
     broker: Broker,
