@@ -156,7 +156,9 @@ class StreamState:
     def coverage(self, domain: str | None) -> Coverage:
         """Return what windows and cuts of `domain`, which `history` knows, may lack."""
         name = self.settings.domain_or_default(domain)
-        return Coverage(self.missing[name], self.late[name], self.record.first_lowers.get(name))
+        newcomers = tuple(self.aggregator.domains[name].not_counted_yet)
+        first = self.record.first_lowers.get(name)
+        return Coverage(self.missing[name], self.late[name], first, newcomers)
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
         """Return the time window of a reader's position; raises `UnknownDomain`."""
@@ -345,7 +347,7 @@ class StreamState:
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
         running = self.aggregator.domains[domain]
-        absences, returned = running.named, running.returned
+        absences, returned = running.named + running.joined, running.returned
         if not absences and not returned:
             return
         removed = (each.writer for each in absences if each.reason == "removed")

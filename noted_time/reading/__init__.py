@@ -19,6 +19,7 @@ from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.relaying import NEW_SEGMENT_MS, RelayQueue, difference
 from noted_time.reading.trend import Point
 from noted_time.reading.units import check_time, look_like_seconds, seconds_doubt
+from noted_time.reading.vouching import NOBODY, VouchingTally, required_seq
 from noted_time.reading.whole import WHOLE, WholeFrom, whole_of_all
 from noted_time.reading.windows import (
     CompleteWindow,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from noted_time.reading.late import LateReports
 from noted_time.reading.missing import MissingWriters
-from noted_time.values import MIN_INT64, Late, Mark, Missing
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Late, Mark, Missing, MissingWriter
 
 
 class Uncovered(NamedTuple):
@@ -25,11 +25,15 @@ class Uncovered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What is known of one domain; `first_lower` is that of the first mark there ever was."""
+    """What is known of one domain; `first_lower` is that of the first mark there ever was.
+
+    `newcomers` are the writers that no mark counts yet.
+    """
 
     missing: MissingWriters
     late: LateReports
     first_lower: int | None
+    newcomers: tuple[MissingWriter, ...] = ()
 
     def at_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
         """Return what the cut of a mark may lack of the times from `since` to `complete_to`.
@@ -48,6 +52,8 @@ class Coverage:
 
     def _of(self, start: int, missing: Missing, late: Late) -> Uncovered:
         is_before = self.first_lower is not None and start < self.first_lower
-        return Uncovered(
-            replace(missing, is_known=missing.is_known and not is_before), late, is_before
-        )
+        is_known = missing.is_known and not is_before
+        count = missing.count + len(self.newcomers)
+        writers = (*missing.writers, *self.newcomers)[:WRITERS_NAMED]
+        joined_later = missing.joined_later + len(self.newcomers)
+        return Uncovered(Missing(writers, count, is_known, joined_later), late, is_before)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 from noted_time.values import (
@@ -79,7 +80,11 @@ class MissingWriters:
         for name in returned:
             self._end(name, before, seq - 1)
         for absence in absences:
-            if absence.reason != "late_rows":
+            writer = _missing_writer(absence)
+            if writer.joined_later:
+                if before is not None:
+                    self._add(Interval(writer, MIN_INT64, 1, at, before, seq - 1))
+            elif absence.reason != "late_rows":
                 self.begin(absence, seq, at)
                 if absence.reason == "removed":
                     self._end(absence.writer, lower, seq)
@@ -87,10 +92,9 @@ class MissingWriters:
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         """Begin an interval with mark `seq`, unless the writer is missing already."""
         if absence.writer not in self.open:
-            reason = cast("MissingReason", absence.reason)
-            writer = MissingWriter(absence.writer, reason, absence.since, absence.time)
             start = MIN_INT64 if absence.missing_from is None else absence.missing_from
-            self.open[absence.writer] = Interval(writer, start, seq, at, start, seq)
+            opened = Interval(_missing_writer(absence), start, seq, at, start, seq)
+            self.open[absence.writer] = opened
 
     def _end(self, name: str, end: int | None, seq: int) -> None:
         interval = self.open.pop(name, None)
@@ -128,7 +132,17 @@ class MissingWriters:
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
         found = [each.writer for each in (*later, *self.open.values()) if each.first_seq <= seq]
-        return Missing(tuple(found[:WRITERS_NAMED]), len(found), mark.lower > self.known_from)
+        return missing_of(found, is_known=mark.lower > self.known_from)
+
+    def first_seq_without(self, seq: int) -> tuple[int, list[MissingWriter]]:
+        """Return the first mark from `seq` on at which no member is missing.
+
+        And the writers that are missing still, without which no mark was made since.
+        """
+        for each in self._ended[bisect_left(self._last_seqs, seq) :]:
+            if each.first_seq <= seq and not each.writer.joined_later:
+                seq = each.last_seq + 1
+        return seq, [each.writer for each in self.open.values() if each.first_seq <= seq]
 
     def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
         """Yield the writers missing in each of consecutive windows of one size.
@@ -154,13 +168,30 @@ class MissingWriters:
         self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]
     ) -> Iterator[Missing]:
         """Yield each window's missing writers, given the intervals that begin and end in it."""
-        missing: dict[str, list[Interval]] = {}
+        members: dict[str, list[Interval]] = {}
+        later: dict[str, list[Interval]] = {}
         for start, new, gone in zip(starts, begin, over, strict=False):
             for each in gone:
-                missing[each.writer.writer].remove(each)
-                if not missing[each.writer.writer]:
-                    del missing[each.writer.writer]
+                found = later if each.writer.joined_later else members
+                found[each.writer.writer].remove(each)
+                if not found[each.writer.writer]:
+                    del found[each.writer.writer]
             for each in new:
-                missing.setdefault(each.writer.writer, []).append(each)
-            named = tuple(each[0].writer for each in islice(missing.values(), WRITERS_NAMED))
-            yield Missing(named, len(missing), start >= self.known_from)
+                found = later if each.writer.joined_later else members
+                found.setdefault(each.writer.writer, []).append(each)
+            both = chain(members.values(), later.values())
+            named = tuple(each[0].writer for each in islice(both, WRITERS_NAMED))
+            count = len(members) + len(later)
+            yield Missing(named, count, start >= self.known_from, len(later))
+
+
+def missing_of(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:
+    """Return missing writers, first those that were members."""
+    writers = sorted(found, key=attrgetter("joined_later"))
+    later = sum(each.joined_later for each in writers)
+    return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), is_known, later)
+
+
+def _missing_writer(absence: Absence) -> MissingWriter:
+    reason = cast("MissingReason", absence.reason)
+    return MissingWriter(absence.writer, reason, absence.since, absence.time)

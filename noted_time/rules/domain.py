@@ -16,14 +16,26 @@ from noted_time.rules.member import BEFORE_ALL_TIME, Lead, Member, MemberRecord,
 from noted_time.rules.queues import BATCH, Absences, Ahead, Timeouts
 from noted_time.rules.running_cut import RunningCut
 from noted_time.rules.segments import Sharing
-from noted_time.values import Absence, Advance, ExcludedSince, Mark
+from noted_time.values import (
+    FROM_FIRST_MARK,
+    MAX_INT64,
+    Absence,
+    Advance,
+    ExcludedSince,
+    Mark,
+    MissingReason,
+    MissingWriter,
+    VouchingPeriod,
+    reaches,
+)
 
 
 class Domain:
     """The running state of one domain; times on the service clock are called `now`.
 
-    `named` is what the last mark reports of the members that it excluded, and `returned` has the
-    writers that are no longer missing since that mark. `late_rows` counts the rows below the lower
+    `named` is what the last mark reports of the members that it excluded, `returned` has the writers
+    that are no longer missing since that mark, and `joined` those that it was the first to count.
+    `newcomers` are the members that no mark counts yet, of a domain with marks. `late_rows` counts the rows below the lower
     that writers reported since the stream was loaded, and `undeclared` the members that wrote
     without declaring their event times. `tracks` yields the track of each member. `is_unbounded`: a
     member that wrote without declaring event times left, so no later upper is a bound. `is_sealed`:
@@ -53,6 +65,8 @@ class Domain:
         self.late_rows = 0
         self.named: tuple[Absence, ...] = ()
         self.returned: tuple[str, ...] = ()
+        self.joined: tuple[Absence, ...] = ()
+        self.newcomers: dict[str, Member] = {}
         self.absences = Absences()
         self.timeouts = Timeouts()
         self.cut = RunningCut(self.lower, last.cut if last else None)
@@ -136,8 +150,40 @@ class Domain:
                 track.began = max(now, self.moved_at)
                 (self.holders if role == "holds" else self.late)[member.writer] = track
                 self.timeouts.add(track, timeout_ms)
+            self.count(track)
         if self.absences.missing:
             self.absences.look(track, self.lower)
+
+    def count(self, track: Track) -> None:
+        """Begin or end the period in which marks count a member, if its standing has changed.
+
+        A member that is live is counted by the next mark, one that finished also by the last, if
+        the cut of that mark has all its rows.
+        """
+        periods, member, last = track.vouching, track.member, self.last
+        is_finished = member.state == "finished" and not member.excluded and track.vouched
+        if self.is_sealed or not (track.counts or is_finished):
+            if periods and periods[-1].is_open:
+                ended = (periods[-1]._replace(until=track.time),)
+                track.vouching = periods[:-1] + (() if track.noted is None else ended)
+        elif not periods or not periods[-1].is_open:
+            new = self._next_period
+            if is_finished and last and member.wrote and reaches(last.cut.offsets, member.position):
+                new = (VouchingPeriod(last.seq, MAX_INT64),)
+            track.vouching = periods[-1:] + new
+
+    @property
+    def _next_period(self) -> tuple[VouchingPeriod]:
+        """The period that begins with the next mark."""
+        return (VouchingPeriod(self.last.seq + 1, MAX_INT64),) if self.last else FROM_FIRST_MARK
+
+    @property
+    def not_counted_yet(self) -> Iterator[MissingWriter]:
+        """The members that joined, or were expected, since the last mark."""
+        for member in self.newcomers.values():
+            if member.vouches_for(self.name):
+                reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
+                yield MissingWriter(member.writer, reason, member.joined_at, None)
 
     def return_late(self, track: Track, unix_ms: int) -> None:
         """Exclude a member that returned below the last lower."""
@@ -272,6 +318,13 @@ class Domain:
         elif not is_removed:
             self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
 
+    def restore_vouching(self, track: Track, record: MemberRecord) -> None:
+        """Restore in which periods marks count a member, and whether it joined since the last."""
+        track.vouching = record.vouching.get(self.name, FROM_FIRST_MARK)
+        is_new = self.last is not None and track.vouching == self._next_period
+        if not is_new or record.joined_at is None:
+            self.newcomers.pop(record.writer, None)
+
     def restored(self, heard: int, timeout_ms: int) -> None:
         """Find out, once all members are restored, who was overtaken, and what is no bound.
 
@@ -363,6 +416,7 @@ class Domain:
         lower = step.lower
         self.returned = self.absences.returned(lower)
         self.named = self.absences.take(lower, self.last.lower if self.last else None)
+        self.joined = self._take_newcomers()
         cut = self.cut.at(lower)
         self.last = Mark(
             seq=self.last.seq + 1 if self.last else 1,
@@ -377,6 +431,13 @@ class Domain:
         self.moved_at = now
         self.settle(timeout_ms)
         return self.last
+
+    def _take_newcomers(self) -> tuple[Absence, ...]:
+        """Return the members that joined since the last mark, and count them from now on."""
+        found = self.not_counted_yet
+        joined = [Absence(each.writer, None, {}, each.reason, since=each.since) for each in found]
+        self.newcomers.clear()
+        return tuple(joined)
 
     @property
     def is_settled(self) -> bool:

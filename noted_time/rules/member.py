@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from noted_time.values import (
     MIN_INT64,
+    FROM_FIRST_MARK,
     NO_SESSION,
     NO_TERMS,
     ExcludedSince,
@@ -21,6 +22,7 @@ from noted_time.values import (
     Session,
     State,
     Terms,
+    VouchingPeriod,
 )
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
@@ -40,8 +42,8 @@ class Member:
 
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
     service clock. `heard_at` is the time of that note in Unix ms, `None` if it is expected and
-    never noted, and `expected_at` since when it is expected, in Unix ms. `counted_as` is how the
-    census counts it. `sequence` is the largest of its accepted requests, 0 if they had none. Its
+    never noted, and `expected_at` since when it is expected, in Unix ms. `joined_at` is when it
+    joined in Unix ms, `None` once it was removed. `counted_as` is how the census counts it. `sequence` is the largest of its accepted requests, 0 if they had none. Its
     tracks are kept as that of the first domain and the others: most streams have only one, and with
     100,000 members each further object costs a cache miss.
     """
@@ -52,6 +54,7 @@ class Member:
     noted_at: int = 0
     heard_at: int | None = None
     expected_at: int | None = None
+    joined_at: int | None = None
     since: int = 0
     sequence: int = 0
     session: Session = NO_SESSION
@@ -139,6 +142,7 @@ class Member:
         self.since = record.since
         self.heard_at = record.heard_at
         self.expected_at = record.expected_at
+        self.joined_at = record.joined_at
         self.sequence = record.sequence
         self.held = record.held
         self.session = record.session
@@ -163,8 +167,9 @@ class Track:
     `began` is the service time at which it last began to hold time back, or to be late. `lead` is
     when another member noted a later time (`None`: none did), or the `Lead` that has that for
     several; after a note of its own it may be too early. `exclusion` is why it is excluded;
-    `is_unrecorded`: no mark has named it yet. The last three say which of the domain's queues have
-    an entry for it, so that each has at most one.
+    `is_unrecorded`: no mark has named it yet. `vouching` has the last two periods in which marks
+    count it. The last three say which of the domain's queues have an entry for it, so that each has
+    at most one.
     """
 
     member: Member
@@ -178,6 +183,7 @@ class Track:
     began: int = 0
     role: Role = "rests"
     is_unrecorded: bool = False
+    vouching: tuple[VouchingPeriod, ...] = ()
     in_ahead: bool = False
     in_absences: bool = False
     timeout_queued: int | None = None
@@ -222,6 +228,11 @@ class Track:
         return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - asked for each note
 
     @property
+    def counts(self) -> bool:
+        """Whether no mark advances above its time."""
+        return self.role == "ahead" or self.role == "holds"  # noqa: PLR1714 - as above
+
+    @property
     def is_out(self) -> bool:
         """Whether time advances without the member."""
         return self.returned_late or self.member.excluded is not None
@@ -264,7 +275,9 @@ class MemberRecord(NamedTuple):
     note in Unix ms, `None` if it never noted. `exclusions` says by domain why and since when (Unix
     ms) it is excluded. `undeclared` are the domains in which it declared event times, but not those
     of its last rows. `held` is why it lives and does not note, as it said in its last note.
-    `expected_at` is since when the stream expects it, in Unix ms.
+    `expected_at` is since when the stream expects it, and `joined_at` when it joined, in Unix ms.
+    `vouching` has, by domain, the last two periods in which marks count it; a domain that is absent
+    has counted it from its first mark on.
     """
 
     writer: str
@@ -285,6 +298,8 @@ class MemberRecord(NamedTuple):
     undeclared: tuple[str, ...] = ()
     held: str | None = None
     expected_at: int | None = None
+    joined_at: int | None = None
+    vouching: Mapping[str, tuple[VouchingPeriod, ...]] = {}
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -299,6 +314,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     late: tuple[str, ...] = ()
     exclusions: dict[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
+    vouching: dict[str, tuple[VouchingPeriod, ...]] = {}
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -310,6 +326,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
             late += (name,)
         if track.exclusion is not None:
             exclusions[name] = track.exclusion
+        if track.vouching is not FROM_FIRST_MARK:
+            vouching[name] = track.vouching
     return MemberRecord(
         member.writer,
         member.state,
@@ -329,6 +347,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         undeclared,
         member.held,
         member.expected_at,
+        member.joined_at,
+        vouching,
     )
 
 

@@ -79,6 +79,10 @@ class Domains:
         """Count a new member and give it a track in each domain; returns it."""
         tracks = [each.enter(member) for each in self]
         member.first, member.others = tracks[0], tuple(tracks[1:])
+        member.joined_at = member.since + self.unix_ahead
+        for domain in self:
+            if domain.last:
+                domain.newcomers[member.writer] = member
         self.census.count(member)
         return member
 
@@ -134,6 +138,8 @@ class Domains:
             self._exclude_late(member, now)
         self._place(member, now)
         if member.state == "finished":
+            for domain, track in self.pairs(member):
+                domain.count(track)
             self._departures.add(member)
 
     def _gain(self, member: Member, number: int, note: Note, gained: Mapping[int, int]) -> None:
@@ -184,11 +190,14 @@ class Domains:
         member.state = state
         member.excluded = None
         if was == "removed":
+            member.joined_at = None
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
                 self._begin_again(member, number, max_time=None)
         if left and state != "finished":
             self.sharing.name(member, member.position, again=True)
+            for domain, track in self.pairs(member):
+                domain.count(track)
         for track in member.tracks:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
@@ -294,6 +303,7 @@ class Domains:
             is_passed = self.sharing.may_pass(member)
             for domain, track in self.pairs(member):
                 domain.forget(track, is_passed=is_passed)
+                domain.newcomers.pop(member.writer, None)
             # its tracks refer to it: in a circle they would stay until a full collection
             del member.first, member.others
         return gone
@@ -320,6 +330,8 @@ class Domains:
         for domain, track in self.pairs(member):
             domain.restore(track, record)
         self._place(member, record.since)
+        for domain, track in self.pairs(member):
+            domain.restore_vouching(track, record)
         if member.is_gone:
             self._departures.add(member)
 

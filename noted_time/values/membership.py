@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
-from noted_time.values.times import HOUR_MS, MAX_INT64
+from noted_time.values.times import HOUR_MS, MAX_INT64, shown_time
 
 Named = TypeVar("Named")
 LatePlace = tuple[str, int, int, int]
@@ -16,8 +16,9 @@ ExclusionReason = Literal["timed_out", "removed", "returned_late"]
 """Why a writer is excluded: it timed out, an operator removed it, or it returned below the last
 lower."""
 
-MissingReason = Literal[ExclusionReason, "sealed"]
-"""Why a writer is missing: it is excluded, or it was live when the stream was sealed."""
+MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
+"""Why a writer is missing: it is excluded, it was live when the stream was sealed, or it joined (or
+was expected) only later."""
 
 Reason = Literal[MissingReason, "late_rows"]
 """Why a mark names a writer: it is missing, or it reported rows written below the lower."""
@@ -42,6 +43,22 @@ class Terms:
 
 
 NO_TERMS = Terms()
+
+
+class VouchingPeriod(NamedTuple):
+    """Marks from `from_seq` on have all rows of a writer with times below `until`."""
+
+    from_seq: int
+    until: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still lasts: each further mark has all rows below its lower."""
+        return self.until == MAX_INT64
+
+
+FROM_FIRST_MARK: tuple[VouchingPeriod] = (VouchingPeriod(1, MAX_INT64),)
+"""The periods of a writer that every mark of a domain counts."""
 
 LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
 """For how long an operator can suspend a timeout at a time: 90 days."""
@@ -160,6 +177,11 @@ class MissingWriter:
     since: int | None
     time: int | None
 
+    @property
+    def joined_later(self) -> bool:
+        """Whether it was no member yet."""
+        return self.reason in {"not_joined", "not_expected"}
+
 
 @dataclass(frozen=True, slots=True)
 class LateWriter:
@@ -219,7 +241,13 @@ class Late(_Writers[LateWriter]):
 
 @dataclass(frozen=True, slots=True)
 class Missing(_Writers[MissingWriter]):
-    """The missing writers of a window."""
+    """The missing writers of a window; `joined_later` of them were no members yet."""
+
+    joined_later: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether rows of writers that were members may be missing."""
+        return self.count > self.joined_later or not self.is_known
 
     @property
     def sentence(self) -> str:
@@ -230,7 +258,7 @@ class Missing(_Writers[MissingWriter]):
         >>> Missing(is_known=False).sentence
         'but who is missing is not known: it is older than the ledger or the first mark'
         """
-        if not self:
+        if not self.count and self.is_known:
             return "with all writers"
         if not self.count:
             return "but who is missing is not known: it is older than the ledger or the first mark"
@@ -238,6 +266,88 @@ class Missing(_Writers[MissingWriter]):
         more = self.count - len(self.writers)
         return f"without {named}{f' and {more} more writers' if more else ''}"
 
+
+WriterStanding = Literal[
+    "live", "idle", "finished", "excluded", "joined_later", "unknown", "missing"
+]
+"""Why a writer does not vouch for a time at a mark: its state now, or that it was no member yet, is
+none now, or is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotVouching:
+    """A writer that does not vouch for a time; it vouches for times up to `until`, if for any."""
+
+    writer: str
+    reason: WriterStanding
+    until: int | None = None
+    is_expected: bool = False
+
+    @property
+    def may_come(self) -> bool:
+        """Whether a later mark counts it without its doing anything but noting time."""
+        return self.reason in {"live", "joined_later"}
+
+    @property
+    def sentence(self) -> str:
+        """The writer and why it does not vouch.
+
+        >>> NotVouching("delhi", "idle", 20).sentence
+        'delhi (idle, vouches to 20)'
+        """
+        until = "" if self.until is None else f", vouches to {shown_time(self.until)}"
+        return f"{self.writer} ({STANDING_WORDS.get(self.reason, self.reason)}{until})"
+
+
+STANDING_WORDS = {"live": "returned later", "joined_later": "joined later"}
+
+
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """Who vouches for a time at a mark: `count` writers, of which at most 100 are named.
+
+    The stream expects `expected` writers, of which `expected_vouching` vouch; if it expects none,
+    nobody knows who should be there. `not_vouching` has at most 100 of the `not_vouching_count`
+    members that do not vouch, those that are expected first. If `names_known` is false, members
+    that vouched are forgotten.
+    """
+
+    count: int
+    names: tuple[str, ...] = ()
+    expected: int = 0
+    expected_vouching: int = 0
+    not_vouching: tuple[NotVouching, ...] = ()
+    not_vouching_count: int = 0
+    names_known: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """By whom the time is vouched for, as a clause.
+
+        >>> Vouched(1, ("berlin",)).sentence
+        'by berlin (1 writer, none expected)'
+        >>> Vouched(0).sentence
+        'but nobody vouches for it'
+        """
+        writers = f"{self.count:,} writer{'' if self.count == 1 else 's'}"
+        if not self.expected:
+            if not self.count:
+                return "but nobody vouches for it"
+            named = ", ".join(self.names[:FEW_NAMES])
+            more = f" and {self.count - FEW_NAMES:,} more" if self.count > FEW_NAMES else ""
+            return f"by {named}{more} ({writers}, none expected)"
+        if self.expected_vouching == self.expected:
+            return f"by {writers}, all that are expected"
+        absent = [each for each in self.not_vouching if each.is_expected]
+        named = ", ".join(each.sentence for each in absent[:FEW_NAMES])
+        more = self.expected - self.expected_vouching - min(len(absent), FEW_NAMES)
+        also = f" and {more:,} more" if more else ""
+        of = f"{self.expected_vouching:,} of {self.expected:,} expected writers"
+        return f"by {of}, not by {named}{also}"
+
+
+FEW_NAMES = 5
+"""Maximum number of writers that a sentence names."""
 
 NOT_KNOWN = Missing(is_known=False)
 LATE_NOT_KNOWN = Late(is_known=False)
