@@ -73,5 +73,5 @@ def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:
         draft.forget(stream, names)
-        stream.keep_unbounded(draft)
+        stream.keep_forgotten(draft)
     return names

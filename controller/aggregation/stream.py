@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from controller.aggregation import missing
@@ -25,7 +26,16 @@ from noted_time import (
     TimeWindow,
 )
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MissingWriters
-from noted_time.values import LARGEST_TIME, MIN_INT64, Note, OtherLog, Session, UnknownDomain
+from noted_time.values import (
+    LARGEST_TIME,
+    MIN_INT64,
+    WRITERS_NAMED,
+    Missing,
+    Note,
+    OtherLog,
+    Session,
+    UnknownDomain,
+)
 
 CLOCKS_APART_MS = 100
 """How far the wall and the service clock may drift apart before moments are shifted."""
@@ -76,6 +86,7 @@ class StreamState:
             declared_at,
             sealed=record.seal,
             unbounded=record.unbounded,
+            forgotten_lowers=record.forgotten_lowers,
         )
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.missing = missing.read(record, store)
@@ -156,9 +167,13 @@ class StreamState:
     def coverage(self, domain: str | None) -> Coverage:
         """Return what windows and cuts of `domain`, which `history` knows, may lack."""
         name = self.settings.domain_or_default(domain)
-        newcomers = tuple(self.aggregator.domains[name].not_counted_yet)
+        running = self.aggregator.domains[name]
+        named = tuple(islice(running.not_counted_yet, WRITERS_NAMED))
+        count = len(named) if len(named) < WRITERS_NAMED else len(running.newcomers)
+        newcomers = Missing(named, count, joined_later=count)
         first = self.record.first_lowers.get(name)
-        return Coverage(self.missing[name], self.late[name], first, newcomers)
+        known_from = MIN_INT64 if running.forgotten_lower is None else running.forgotten_lower
+        return Coverage(self.missing[name], self.late[name], first, newcomers, known_from)
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
         """Return the time window of a reader's position; raises `UnknownDomain`."""
@@ -237,6 +252,13 @@ class StreamState:
         unbounded = self.aggregator.unbounded
         if unbounded != self.record.unbounded:
             self.rewrite(draft, unbounded=unbounded)
+
+    def keep_forgotten(self, draft: Draft) -> None:
+        """Write what later marks and answers need of members that were forgotten."""
+        self.keep_unbounded(draft)
+        lowers = self.aggregator.forgotten_lowers
+        if lowers != self.record.forgotten_lowers:
+            self.rewrite(draft, forgotten_lowers=lowers)
 
     def rewrite(self, draft: Draft, **changes: Any) -> None:  # noqa: ANN401 - fields of the record
         """Change the record of the stream and have it written."""

@@ -21,12 +21,13 @@ from controller.aggregation.shown.overview import (
     standing_of,
 )
 from controller.aggregation.shown.segments import SegmentRow, Segments, named_by
+from controller.aggregation.shown.vouching import Roster
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.store.port import Change, LedgerEntry, Reading
 from noted_time import Rejected
 from noted_time.reading import Point
-from noted_time.values import shown_time
+from noted_time.values import Vouched, shown_time
 
 T = TypeVar("T")
 
@@ -172,6 +173,16 @@ class Views:
         names = await asyncio.to_thread(self._reading.names)
         found = in_slices(names)
         return [name async for name in found if name not in streams and is_shown(name)]
+
+
+async def vouched(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[Vouched]:
+    """Return who vouches at each of several marks, given by seq and time in rising order."""
+    if not marks:
+        return []
+    tally = roster.tally(marks)
+    async for member in in_slices(roster.members):
+        roster.add(tally, member)
+    return roster.results(tally, marks[0][1])
 
 
 async def in_slices(things: Iterable[T]) -> AsyncIterator[T]:

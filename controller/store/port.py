@@ -42,7 +42,8 @@ class StreamRecord:
     `seal` is how the stream was sealed, if it was. In the domains that are `unbounded` no later
     upper is a bound. If entries of its ledger were forgotten, `ledger_from` has the time from which
     on a domain's ledger says who is missing; `late_from` is the same for late rows. `first_lowers`
-    has the lower of the first mark that there ever was of a domain. `logs` are the ids of the log
+    has the lower of the first mark that there ever was of a domain, and `forgotten_lowers`
+    the lower when members were last forgotten. `logs` are the ids of the log
     that positions are of, the last one being that of today, empty if no note named any.
     """
 
@@ -55,6 +56,7 @@ class StreamRecord:
     ledger_from: Mapping[str, int] = field(default_factory=dict)
     late_from: Mapping[str, int] = field(default_factory=dict)
     first_lowers: Mapping[str, int] = field(default_factory=dict)
+    forgotten_lowers: Mapping[str, int] = field(default_factory=dict)
     logs: tuple[str, ...] = ()
 
 

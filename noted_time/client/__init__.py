@@ -22,8 +22,10 @@ from noted_time.client.wire import (
     mark_from_wire,
     mark_to_wire,
     missing_from_wire,
+    not_vouching_from_wire,
     note_to_wire,
     position_from_wire,
     position_to_wire,
     text,
+    vouched_from_wire,
 )

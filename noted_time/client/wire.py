@@ -21,8 +21,10 @@ from noted_time.values import (
     Missing,
     MissingWriter,
     Note,
+    NotVouching,
     Rejected,
     StreamCut,
+    Vouched,
     reports_of,
 )
 
@@ -118,7 +120,8 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
             exact=wire["exact"],
             missing=missing_from_wire(wire),
             late=late_from_wire(wire),
-            before_first_mark=wire.get("before_first_mark", False),
+            before_first_mark=wire["before_first_mark"],
+            vouched=vouched_from_wire(wire),
         )
     except KeyError as missing:
         raise Rejected(f"a window without {missing}") from missing
@@ -126,7 +129,19 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
 
 def missing_from_wire(wire: Json) -> Missing:
     """Return the missing writers that an answer about a window or a cut names."""
-    return Missing(*_writers(wire, "missing", MissingWriter))
+    return Missing(*_writers(wire, "missing", MissingWriter), int64(wire["missing_joined_later"]))
+
+
+def vouched_from_wire(wire: Json) -> Vouched:
+    """Return who vouches for a window or a cut by an answer about it."""
+    found = wire["vouched"]
+    names = {"names": tuple(found["names"]), "not_vouching": not_vouching_from_wire(found)}
+    return Vouched(**found | names)
+
+
+def not_vouching_from_wire(wire: Json, name: str = "not_vouching") -> tuple[NotVouching, ...]:
+    """Return the writers of an answer that do not vouch."""
+    return tuple(NotVouching(**each) for each in wire[name])
 
 
 def late_from_wire(wire: Json) -> Late:

@@ -102,6 +102,11 @@ class TableClaim:
         return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
 
     @property
+    def missing_writers(self) -> list[str]:
+        """The writers that any of its claims names as missing."""
+        return sorted({name for each in self.claims.values() for name in each.missing or ()})
+
+    @property
     def gone(self) -> str:
         """What rows may be missing for that, as a sentence; empty if none."""
         if self.since is None:
@@ -111,7 +116,7 @@ class TableClaim:
     def check_since(self, time: int) -> None:
         """Raise `Rejected` if of the rows below a time (Unix ms) none is claimed."""
         if self.since is not None and time <= self.since:
-            raise Rejected(f"that it is complete to {shown_time(time)} says nothing: {self.gone}")
+            raise Rejected(f"nothing is claimed to {shown_time(time)}: {self.gone}")
 
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms), to read it by time travel.

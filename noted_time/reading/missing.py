@@ -83,7 +83,7 @@ class MissingWriters:
             writer = _missing_writer(absence)
             if writer.joined_later:
                 if before is not None:
-                    self._add(Interval(writer, MIN_INT64, 1, at, before, seq - 1))
+                    self._add(Interval(writer, _start_of(absence), 1, at, before, seq - 1))
             elif absence.reason != "late_rows":
                 self.begin(absence, seq, at)
                 if absence.reason == "removed":
@@ -92,7 +92,7 @@ class MissingWriters:
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         """Begin an interval with mark `seq`, unless the writer is missing already."""
         if absence.writer not in self.open:
-            start = MIN_INT64 if absence.missing_from is None else absence.missing_from
+            start = _start_of(absence)
             opened = Interval(_missing_writer(absence), start, seq, at, start, seq)
             self.open[absence.writer] = opened
 
@@ -131,7 +131,11 @@ class MissingWriters:
         """Return the writers missing at the cut of a mark."""
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
-        found = [each.writer for each in (*later, *self.open.values()) if each.first_seq <= seq]
+        found = [
+            each.writer
+            for each in (*later, *self.open.values())
+            if each.first_seq <= seq and not (each.writer.joined_later and mark.lower <= each.start)
+        ]
         return missing_of(found, is_known=mark.lower > self.known_from)
 
     def first_seq_without(self, seq: int) -> tuple[int, list[MissingWriter]]:
@@ -190,6 +194,10 @@ def missing_of(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:
     writers = sorted(found, key=attrgetter("joined_later"))
     later = sum(each.joined_later for each in writers)
     return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), is_known, later)
+
+
+def _start_of(absence: Absence) -> int:
+    return MIN_INT64 if absence.missing_from is None else absence.missing_from
 
 
 def _missing_writer(absence: Absence) -> MissingWriter:

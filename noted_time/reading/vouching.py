@@ -114,22 +114,21 @@ def required_seq(
     first: int,
     last: int,
     time: int,
-    required: Mapping[str, tuple[Periods, WriterStanding] | None],
+    required: Mapping[str, tuple[Periods, WriterStanding]],
     missing: MissingWriters | None,
 ) -> tuple[int, list[NotVouching]]:
     """Return the first mark from `first` to `last` that has what is required, and what none has.
 
     At that mark each of the `required` writers vouches for `time`, and no member of `missing` is
-    missing. A writer that nobody knows is mapped to `None`.
+    missing. A writer that nobody knows is mapped to `NOBODY`.
 
     >>> from noted_time.values import VouchingPeriod
     >>> later = (VouchingPeriod(3, 99),), "idle"
-    >>> required_seq(1, 5, 20, {"UA": later, "DL": None}, None)
+    >>> required_seq(1, 5, 20, {"UA": later, "DL": NOBODY}, None)
     (3, [NotVouching(writer='DL', reason='unknown', until=None, is_expected=False)])
     """
     seq, unmet = first, []
-    for writer, known in required.items():
-        periods, standing = known or NOBODY
+    for writer, (periods, standing) in required.items():
         vouching = [each.from_seq for each in periods if time <= each.until]
         if vouching and min(vouching) <= last:
             seq = max(seq, min(vouching))

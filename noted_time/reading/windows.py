@@ -22,11 +22,13 @@ from noted_time.values import (
     LEAST_TIME,
     MAX_INT64,
     NOT_KNOWN,
+    VOUCHED_NOT_KNOWN,
     Late,
     Mark,
     Missing,
     Rejected,
     StreamCut,
+    Vouched,
 )
 
 NOTHING = StreamCut({})
@@ -79,6 +81,7 @@ class CompleteWindow:
     when (Unix ms) and its last time. If `missing.is_known` is false there may be others. `late` has
     in the same way the writers that wrote rows of it below the watermark; it may still grow.
     `before_first_mark`: it begins below the first mark there ever was, so nobody vouches for it.
+    `vouched` says by whom it is complete, if a controller was asked.
     """
 
     start: int
@@ -92,6 +95,7 @@ class CompleteWindow:
     missing: Missing = NOT_KNOWN
     late: Late = LATE_NOT_KNOWN
     before_first_mark: bool = False
+    vouched: Vouched = VOUCHED_NOT_KNOWN
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:

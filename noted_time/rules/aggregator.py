@@ -77,11 +77,12 @@ class Aggregator:
         *,
         sealed: Seal | None = None,
         unbounded: Collection[str] = (),
+        forgotten_lowers: Mapping[str, int] | None = None,
     ) -> None:
         """Start without members, at each domain's last mark and the service time of its append.
 
         A domain without a mark starts when it was declared, by default at 0. `sealed` is the seal
-        of a sealed stream. `unbounded` is the last value of the property.
+        of a sealed stream. `unbounded` and `forgotten_lowers` are last values of the properties.
         """
         self.succession = succession or Succession()
         self.sealed = sealed
@@ -96,6 +97,7 @@ class Aggregator:
         for domain in domains:
             domain.is_sealed = sealed is not None
             domain.is_unbounded = domain.name in unbounded
+            domain.forgotten_lower = (forgotten_lowers or {}).get(domain.name)
         segments = KnownSegments(settings)
         segments.load(self.succession, cuts)
         self._members: dict[str, Member] = {}
@@ -112,6 +114,12 @@ class Aggregator:
     def unbounded(self) -> tuple[str, ...]:
         """The domains in which no later upper is a bound, see `Domain.is_unbounded`."""
         return tuple(domain.name for domain in self.domains if domain.is_unbounded)
+
+    @property
+    def forgotten_lowers(self) -> dict[str, int]:
+        """The lower of each domain when members were last forgotten."""
+        found = {domain.name: domain.forgotten_lower for domain in self.domains}
+        return {name: lower for name, lower in found.items() if lower is not None}
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
         """Accept the note, or return why it is refused; a refused note changes nothing.

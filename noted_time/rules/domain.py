@@ -33,13 +33,13 @@ from noted_time.values import (
 class Domain:
     """The running state of one domain; times on the service clock are called `now`.
 
-    `named` is what the last mark reports of the members that it excluded, `returned` has the writers
-    that are no longer missing since that mark, and `joined` those that it was the first to count.
-    `newcomers` are the members that no mark counts yet, of a domain with marks. `late_rows` counts the rows below the lower
-    that writers reported since the stream was loaded, and `undeclared` the members that wrote
-    without declaring their event times. `tracks` yields the track of each member. `is_unbounded`: a
-    member that wrote without declaring event times left, so no later upper is a bound. `is_sealed`:
-    no mark follows.
+    `named` is what the last mark reports of the members that it excluded, `returned` has the
+    writers that are no longer missing since that mark, and `joined` those that it was the first to
+    count. `newcomers` are the members that no mark counts yet, of a domain with marks. `late_rows`
+    counts the rows below the lower that writers reported since the stream was loaded, and
+    `undeclared` the members that wrote without declaring their event times. `tracks` yields the
+    track of each member. `is_unbounded`: a member that wrote without declaring event times left, so
+    no later upper is a bound. `is_sealed`: no mark follows.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Domain:
         self.returned: tuple[str, ...] = ()
         self.joined: tuple[Absence, ...] = ()
         self.newcomers: dict[str, Member] = {}
+        self.forgotten_lower: int | None = None
         self.absences = Absences()
         self.timeouts = Timeouts()
         self.cut = RunningCut(self.lower, last.cut if last else None)
@@ -217,6 +218,8 @@ class Domain:
         """
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
+        self.newcomers.pop(track.member.writer, None)
+        self.forgotten_lower = self.last.lower if self.last else None
 
     @property
     def highest(self) -> int:
@@ -435,9 +438,12 @@ class Domain:
     def _take_newcomers(self) -> tuple[Absence, ...]:
         """Return the members that joined since the last mark, and count them from now on."""
         found = self.not_counted_yet
-        joined = [Absence(each.writer, None, {}, each.reason, since=each.since) for each in found]
+        start = self.forgotten_lower  # before that, it may have been a member under its name
+        joined = tuple(
+            Absence(each.writer, None, {}, each.reason, None, each.since, start) for each in found
+        )
         self.newcomers.clear()
-        return tuple(joined)
+        return joined
 
     @property
     def is_settled(self) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from noted_time.values import (
-    MIN_INT64,
     FROM_FIRST_MARK,
+    MIN_INT64,
     NO_SESSION,
     NO_TERMS,
     ExcludedSince,
@@ -43,9 +43,10 @@ class Member:
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
     service clock. `heard_at` is the time of that note in Unix ms, `None` if it is expected and
     never noted, and `expected_at` since when it is expected, in Unix ms. `joined_at` is when it
-    joined in Unix ms, `None` once it was removed. `counted_as` is how the census counts it. `sequence` is the largest of its accepted requests, 0 if they had none. Its
-    tracks are kept as that of the first domain and the others: most streams have only one, and with
-    100,000 members each further object costs a cache miss.
+    joined in Unix ms, `None` once it was removed. `counted_as` is how the census counts it.
+    `sequence` is the largest of its accepted requests, 0 if they had none. Its tracks are kept as
+    that of the first domain and the others: most streams have only one, and with 100,000 members
+    each further object costs a cache miss.
     """
 
     writer: str

@@ -81,7 +81,7 @@ class Domains:
         member.first, member.others = tracks[0], tuple(tracks[1:])
         member.joined_at = member.since + self.unix_ahead
         for domain in self:
-            if domain.last:
+            if domain.last and member.writer not in domain.absences.missing:
                 domain.newcomers[member.writer] = member
         self.census.count(member)
         return member
@@ -303,7 +303,6 @@ class Domains:
             is_passed = self.sharing.may_pass(member)
             for domain, track in self.pairs(member):
                 domain.forget(track, is_passed=is_passed)
-                domain.newcomers.pop(member.writer, None)
             # its tracks refer to it: in a circle they would stay until a full collection
             del member.first, member.others
         return gone

@@ -10,7 +10,7 @@ from typing import Any
 
 from noted_time.values.errors import Rejected
 from noted_time.values.settings import NAME
-from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64
+from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, counted
 
 PREFIX = "noted-time."
 """What the keys of claims begin with, in the metadata of a commit; the name follows."""
@@ -51,7 +51,8 @@ class Claim:
     `after_id` the id of the record there. `names` are the other names ever found in the table, with
     their times at the commit `seen`, the last one then. `cut` is how far the query had read of
     `stream` and `domain`. `missing` names writers that the watermark went on without, `None` if
-    nobody was asked.
+    nobody was asked. `vouched` says then how many writers vouched (`count`), how many the stream
+    expected, and how many of these vouched (`expected_vouching`).
 
     `starts`: the first record of a query that took the name over. `merges`: the commit changes rows
     rather than appending them, in the name of this batch. `accepted` is the comment of the operator
@@ -79,6 +80,7 @@ class Claim:
     domain: str = field(default="", repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
     missing: tuple[str, ...] | None = field(default=None, repr=False)
+    vouched: Mapping[str, int] = field(default_factory=dict, repr=False)
     since: int | None = field(default=MIN_INT64, repr=False)
     starts: bool = field(default=False, repr=False)
     merges: bool = field(default=False, repr=False)
@@ -89,6 +91,20 @@ class Claim:
     def key(self) -> str:
         """The key of the record in the metadata of a commit."""
         return f"{PREFIX}{self.name}"
+
+    @property
+    def vouched_by(self) -> str:
+        """How many writers vouched, as the end of a sentence; empty if nobody was asked.
+
+        >>> Claim("till", 5, vouched={"count": 1, "expected": 2, "expected_vouching": 1}).vouched_by
+        ', by 1 of 2 expected writers'
+        """
+        if not self.vouched:
+            return ""
+        if self.vouched["expected"]:
+            of = f"{self.vouched['expected_vouching']:,} of {self.vouched['expected']:,}"
+            return f", by {of} expected writers"
+        return f", by {counted(self.vouched['count'], 'writer')}, none expected"
 
     def to_json(self) -> str:
         """Return the record as the commit has it."""
@@ -136,6 +152,16 @@ def _is_names(value: object) -> bool:
     return value is None or (isinstance(value, list) and all(map(_is_text, value)))
 
 
+def _is_vouched(value: object) -> bool:
+    return (
+        _is_map(value, len(VOUCHED), _is_int)
+        and isinstance(value, dict)
+        and value.keys() == {*VOUCHED}
+    )
+
+
+VOUCHED = ("count", "expected", "expected_vouching")
+
 FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("time_of", "part", "id", "table", "plan"), _is_text),
     "after": _is_time,
@@ -145,6 +171,7 @@ FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("stream", "domain"), _is_text),
     "cut": lambda value: _is_map(value, SEGMENTS_KEPT, _is_int),
     "missing": _is_names,
+    "vouched": lambda value: value == {} or _is_vouched(value),
     "since": _is_time,
     **dict.fromkeys(("starts", "merges"), lambda value: isinstance(value, bool)),
     "accepted": _is_text,

@@ -24,6 +24,7 @@
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownDomain   the stream does not declare that domain
     │   ├── UnknownWriter   the stream has no member of that name
+    │   ├── OpenStream      all writers are required of a stream that expects none
     │   ├── WritersMissing  a window is complete, but time passed it without some writers
     │   ├── RowsLate        a window is complete, but some rows of it were written too late
     │   └── UnknownReader   the group or its reader never reported
@@ -394,6 +395,20 @@ class UnknownWriter(Rejected):
 
 def _meant(alike: Sequence[str]) -> str:
     return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+
+
+class OpenStream(Rejected):
+    """All writers are required of a stream that expects none: who should be there is not known."""
+
+    kind = ProblemKind("open_stream", 422, {"stream": ""}, is_told=True)
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(
+            f"{stream} expects no writers, so who should be there is not known: declare them "
+            f"(`noted-time stream set {stream} --expected-writer …`), name them (`--require …`), "
+            "or accept those that ever joined (`--require-known`)"
+        )
+        self.stream = stream
 
 
 class WritersMissing(Rejected):

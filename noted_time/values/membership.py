@@ -340,8 +340,8 @@ class Vouched:
             return f"by {writers}, all that are expected"
         absent = [each for each in self.not_vouching if each.is_expected]
         named = ", ".join(each.sentence for each in absent[:FEW_NAMES])
-        more = self.expected - self.expected_vouching - min(len(absent), FEW_NAMES)
-        also = f" and {more:,} more" if more else ""
+        others = self.expected - self.expected_vouching - min(len(absent), FEW_NAMES)
+        also = f" and {others:,} more" if others else ""
         of = f"{self.expected_vouching:,} of {self.expected:,} expected writers"
         return f"by {of}, not by {named}{also}"
 
@@ -349,5 +349,6 @@ class Vouched:
 FEW_NAMES = 5
 """Maximum number of writers that a sentence names."""
 
+VOUCHED_NOT_KNOWN = Vouched(0, names_known=False)
 NOT_KNOWN = Missing(is_known=False)
 LATE_NOT_KNOWN = Late(is_known=False)

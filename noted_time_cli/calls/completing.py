@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Callable
 from datetime import UTC, tzinfo
 from functools import partial
@@ -10,14 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time import Unreachable
+from noted_time import OpenStream, Unreachable
 from noted_time.client import run, stream_path
+from noted_time.client.waiting import NotYet
 from noted_time.tables import TableClaim
 from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.offsets import ReadBy, performing
 from noted_time_cli.calls.tables import Names, TableOption, claimed, lacking_sentence, objected
-from noted_time_cli.calls.waiting import MISSING, UNANSWERED, Require, RequireAll, missing_shown
+from noted_time_cli.calls.waiting import (
+    MISSING,
+    UNANSWERED,
+    Require,
+    RequireAll,
+    RequireKnown,
+    complete_sentence,
+    requirement_of,
+)
 from noted_time_cli.terminal.options import (
     NONE,
     DomainOption,
@@ -29,7 +37,7 @@ from noted_time_cli.terminal.options import (
 )
 from noted_time_cli.terminal.output import echo, fail, say
 from reader_client.asking.answers import cut_answer
-from reader_client.asking.reached import last_reached, last_rounded
+from reader_client.asking.reached import asked_again, last_reached, last_rounded
 from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
 
 if TYPE_CHECKING:
@@ -59,6 +67,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     ] = UTC,
     require: Require = NONE,
     require_all: RequireAll = False,
+    require_known: RequireKnown = False,
     domain: DomainOption = None,
 ) -> None:
     """Print the time to which a stream or a table is complete: everything before it was written.
@@ -66,10 +75,10 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     Or to which it was read by whatever has offsets: everything before was written and read.
 
     Prints nothing else to standard output, and nothing at all if the status is not 0: it is 1 if
-    there is no mark yet or the question is refused, and 69 if no controller answered. Writers that
-    are missing at the mark of that time are named on standard error; with --require or
-    --require-all the status is 3 then. A table is judged by its claims, and where these do not say
-    who is missing, by the controller.
+    there is no mark yet or the question is refused, and 69 if no controller answered. Standard
+    error says by whom it is complete, and which writers are missing. --require, --require-all and
+    --require-known end with 3 as those of `noted-time wait` do. A table is judged by its claims,
+    and where these do not say who vouches, by the controller.
 
     Try it:  noted-time complete-to flights --floor 1h
     """
@@ -78,28 +87,32 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     if (stream is None) == (table is None):
         raise typer.BadParameter("name a stream, or a table with --table")
     read_by.check(table)
+    required = requirement_of(require, every=require_all, known=require_known)
     if table is not None:
         if domain is not None:
             raise typer.BadParameter("a table has no domain: leave --domain out")
-        judged = partial(objected, call, required=require, require_all=require_all)
+        judged = partial(objected, call, required=required)
         _of_table(call, table, name, floor, zone, judged)
         return
     stream = stream or ""
     source = read_by.source(stream) if read_by.is_named else None
     asked = last_rounded if source is None else last_reached
     question = asked(stream, domain, lambda lower: floored(lower, floor, zone))
+    perform, lacks = performing(call, source), []
     try:
-        time, mark, read = run(question, performing(call, source))
+        time, mark, read = run(question, perform)
+        if required:
+            mark = run(asked_again(stream, time, domain, required.query, read=source), perform)
+            lacks = objections(cut_answer(mark), required)
     except Unreachable as error:
         fail(str(error), status=UNANSWERED)
-    without = missing_shown(mark, int(clock.time() * 1000))
-    sentence = f"{stream} is complete to {shown_in(time, zone)}{without}"
-    sentence = "; ".join([sentence, *read.remarks])
-    required = objections(stream, cut_answer(mark), require, require_all=require_all)
-    if lacks := run(required, call.transport.ask):
-        fail("; ".join([sentence, *lacks]), status=MISSING)
-    if without or read.remarks:
-        say(f"noted-time: {sentence}")
+    except (OpenStream, NotYet) as error:
+        fail(str(error), status=MISSING)
+    sentence = complete_sentence(stream, shown_in(time, zone), mark)
+    sentence = "; ".join([sentence, *read.remarks, *lacks])
+    if lacks:
+        fail(sentence, status=MISSING)
+    say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time} | mark):
         echo(shown_in(time, zone))
 

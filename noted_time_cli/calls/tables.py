@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from noted_time import NotedTimeError, Rejected
+from noted_time import NotedTimeError, OpenStream, Rejected
 from noted_time.client import run
 from noted_time.client.waiting import NotYet
 from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
@@ -16,7 +16,7 @@ from noted_time_cli.calls.calling import Caller
 from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
 from noted_time_cli.terminal.output import echo, say
-from reader_client.asking.required import NOT_ASKED, table_objections
+from reader_client.asking.required import NOT_ASKED, Requirement, table_objections
 
 TableOption = Annotated[
     str | None,
@@ -52,20 +52,20 @@ def lacking_sentence(found: TableClaim) -> str:
     if found.missing is None:
         said = "; who is missing was not asked"
     else:
-        said = f", without {', '.join(found.missing)}" if found.missing else ""
+        by = "".join(dict.fromkeys(each.vouched_by for each in found.claims.values()))
+        said = by + (f", without {', '.join(found.missing)}" if found.missing else "")
     return f"{said}; {found.gone}" if found.gone else said
 
 
-def objected(
-    call: Caller, claim: TableClaim, time: int, required: list[str], *, require_all: bool
-) -> list[str]:
-    """Return why a table is not what is required, by its claims and what a controller answers.
+def objected(call: Caller, claim: TableClaim, time: int, required: Requirement) -> list[str]:
+    """Return what a table lacks of a requirement, by its claims and what a controller answers.
 
     That none is at the default URL means that none was named; raises as `Caller.ask` for others.
     """
-    asked = table_objections(claim, time, required, require_all=require_all)
     try:
-        return run(asked, call.transport.ask)
+        return run(table_objections(claim, time, required), call.transport.ask)
+    except OpenStream as error:
+        return [str(error)]
     except NotedTimeError:
         if call.transport.controllers.urls != (DEFAULT_URL,):
             raise
@@ -95,7 +95,8 @@ def show(
     shown = f"{shown_time(found.complete_to)}{lacking_sentence(found)}"
     echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
     for each, claim in sorted(found.claims.items()):
-        echo(f"  {each}: {claim.time_of} below {shown_time(claim.complete_to)}")
+        below = shown_time(claim.complete_to)
+        echo(f"  {each}: {claim.time_of} below {below}{claim.vouched_by}")
 
 
 @command_of(app, "accept")

@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
-from noted_time import Conflict, NotCompleteYet, Unreachable
-from noted_time.client import Json, run, stream_path
+from noted_time import Conflict, NotCompleteYet, OpenStream, Unreachable
+from noted_time.client import Json, not_vouching_from_wire, run, stream_path, vouched_from_wire
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
@@ -30,7 +30,7 @@ from noted_time_cli.terminal.options import NONE, DomainOption, StreamOrNone, op
 from noted_time_cli.terminal.output import echo, fail, say, shown_position
 from reader_client.asking.answers import cut_answer
 from reader_client.asking.reached import reaches_mark
-from reader_client.asking.required import NOT_SO_FAR, first_complete, objections
+from reader_client.asking.required import NOT_SO_FAR, Requirement, first_complete, objections
 
 MISSING = 3
 """The exit status if the stream is complete, but without a writer that was required."""
@@ -42,13 +42,31 @@ UNANSWERED = 69
 """The exit status after the timeout if no controller answered, as of sysexits(3)."""
 
 Require = Annotated[
-    list[str], option("WRITER", "End with 3 if it is missing or unknown; several may be given.")
+    list[str], option("WRITER", "End with 3 unless it vouches; several may be given.")
 ]
 RequireAll = Annotated[
-    bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
+    bool,
+    typer.Option(
+        "--require-all", help="End with 3 unless all writers vouch that the stream expects."
+    ),
+]
+RequireKnown = Annotated[
+    bool,
+    typer.Option("--require-known", help="End with 3 if any writer is missing that ever joined."),
 ]
 
 Found = TypeVar("Found")
+
+
+class NotVouched(NotYet):
+    """It is complete, but not by who is required; a later mark may have them."""
+
+
+def requirement_of(require: list[str], *, every: bool, known: bool) -> Requirement:
+    """Return what the options ask for; raises `BadParameter` for two that exclude each other."""
+    if every and known:
+        raise typer.BadParameter("--require-all includes --require-known: leave one out")
+    return Requirement(require, "all" if every else "known" if known else "")
 
 
 @calls
@@ -71,6 +89,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     ] = "1h",
     require: Require = NONE,
     require_all: RequireAll = False,
+    require_known: RequireKnown = False,
     since: Annotated[
         str | None,
         option("TIME", "Where the window begins: with --require-all, end with 3 for late rows."),
@@ -80,24 +99,30 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     """Wait until a stream is complete to a time: everything before it was written.
 
     Or until a table is: `noted-time wait --table URL TIME`, by the claims in its commits. Where
-    these do not say who is missing, --require and --require-all ask the controller.
+    these do not say who vouches, --require and --require-all ask the controller.
 
     Or until whatever has offsets has read all before it; these are asked for again and again.
 
     Ends with status 0 when it is, and with 1 if the question is refused (unknown stream, missing
     right). After the timeout the status is 124, or 69 if no controller answered at its end; until
-    then it continues trying. The watermark may have advanced without a writer that timed out or was
-    removed: that writer is named, and with --require or --require-all the status is 3. Writers of
-    rows that came below the watermark are named too, and with --since --require-all ends with 3.
+    then it continues trying.
+
+    Complete means by the writers that the controller knows, and the answer names them. --require
+    WRITER waits until that writer vouches for the time, --require-all until all do that the stream
+    expects: the status is 3 if they cannot. A stream that expects no writers cannot say who should
+    be there, so --require-all is refused with 3; --require-known accepts the writers that ever
+    joined. Rows that came below the watermark are named, too: with --since, --require-all ends
+    with 3 for those.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
     read_by.check(table)
+    required = requirement_of(require, every=require_all, known=require_known)
     if table is not None:
         if since is not None or domain is not None:
             raise typer.BadParameter("--since and --domain are for streams: leave them out")
         complete_to, timeout_s = time_of(_only(stream, time)), duration_ms(timeout) / 1000
-        judged = partial(objected, call, required=require, require_all=require_all)
+        judged = partial(objected, call, required=required)
         _wait_for_table(call, table, name, complete_to, judged, timeout_s)
         return
     if stream is None or time is None:
@@ -105,18 +130,28 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     complete_to = time_of(time)
     shown = shown_time(complete_to)
     start = None if since is None else time_of(since)
-    query = {"complete_to": complete_to, "since": start, "domain": domain}
+    query = {"complete_to": complete_to, "since": start, "domain": domain} | required.query
     look = _looking(call, stream, query, read_by)
-    mark, read = _found(look, stream, complete_to, duration_ms(timeout) / 1000)
-    required = objections(stream, cut_answer(mark), require, require_all=require_all)
-    lacks = run(required, call.transport.ask)
+    try:
+        mark, read = _found(look, stream, complete_to, duration_ms(timeout) / 1000)
+    except OpenStream as error:
+        fail(str(error), status=MISSING)
+    lacks = objections(cut_answer(mark), required)
     if require_all and since is not None:
         lacks += _late_objections(mark)
     if not call.prints(mark):
-        without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
-        echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {_reach(mark, read)}")
+        echo(f"{complete_sentence(stream, shown, mark)}: mark {mark['seq']}, {_reach(mark, read)}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)
+
+
+def complete_sentence(stream: str, time: str, mark: Json) -> str:
+    """Return to when a stream is complete, by whom, and what it is without."""
+    if mark["before_first_mark"]:
+        return f"nobody vouches for times before the first mark of {stream}, as {time} is"
+    by = vouched_from_wire(mark).sentence
+    without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
+    return f"{stream} is complete to {time}, {by}{without}"
 
 
 def _reach(mark: Json, read: ReadOffsets) -> str:
@@ -181,13 +216,19 @@ def _looking(
 
 def _mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
     """Return the first mark that is complete to the time, or raise how far the stream is."""
+    asked = query | {"wait_ms": step.wait_ms}
     try:
-        return call.ask("GET", path, query=query | {"wait_ms": step.wait_ms}, wait_s=step.wait_s)
+        mark = call.ask("GET", path, query=asked, wait_s=step.wait_s)
     except NotCompleteYet as error:
         why = "there is no mark yet"
         if error.lower is not None:
             why = f"its lower is {shown_time(error.lower)}"
         raise NotYet(why, PAUSE_S) from error
+    unmet = not_vouching_from_wire(mark, "unmet")
+    if unmet and all(each.may_come for each in unmet):
+        why = ", ".join(each.sentence for each in unmet)
+        raise NotVouched(f"no mark has the rows of {why} yet", PAUSE_S)
+    return mark
 
 
 def _found(look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s: float) -> Found:
@@ -206,6 +247,7 @@ def _found(look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s
     except (Conflict, Unreachable) as error:
         status = NOT_YET if isinstance(error, NotYet) else UNANSWERED
         status = 1 if isinstance(error, NothingClaimed | NothingKnown) else status
+        status = MISSING if isinstance(error, NotVouched) else status
         to = shown_time(complete_to)
         fail(f"{what} is not known to be complete to {to}: {error}", status=status)
     return found
@@ -236,18 +278,13 @@ def missing_shown(found: Json, now: int) -> str:
 
 
 def late_shown(found: Json) -> str:
-    """Return which writers have late rows below a cut, and whether it is before the first mark.
+    """Return which writers have late rows below a cut, as the end of a sentence.
 
-    >>> late = {"writer": "pos", "rows": 112, "at_most": False}
-    >>> late_shown({"late": [late], "late_count": 1, "before_first_mark": False})
+    >>> late_shown({"late": [{"writer": "pos", "rows": 112, "at_most": False}], "late_count": 1})
     ', with late rows of pos (112)'
-    >>> late_shown({"late": [], "late_count": 0, "before_first_mark": True})
-    ', but nobody vouches for times before its first mark'
     """
     named = [
         f"{each['writer']} ({'at most ' if each['at_most'] else ''}{each['rows']})"
         for each in found["late"][:NAMED]
     ]
-    late = f", with late rows of {listed(named, found['late_count'])}" if named else ""
-    before = ", but nobody vouches for times before its first mark"
-    return late + before if found["before_first_mark"] else late
+    return f", with late rows of {listed(named, found['late_count'])}" if named else ""

@@ -19,13 +19,24 @@ from noted_time.client import (
     late_from_wire,
     mark_from_wire,
     missing_from_wire,
+    not_vouching_from_wire,
     position_from_wire,
     text,
+    vouched_from_wire,
 )
 from noted_time.client.decoding import SHOWN
 from noted_time.progress import UNKNOWN, BacklogState, Reason
 from noted_time.reading import CompleteWindow
-from noted_time.values import Late, Mark, Missing, ScaleEvent, Succession, UnexpectedAnswer
+from noted_time.values import (
+    Late,
+    Mark,
+    Missing,
+    NotVouching,
+    ScaleEvent,
+    Succession,
+    UnexpectedAnswer,
+    Vouched,
+)
 
 Answer = TypeVar("Answer")
 
@@ -71,13 +82,16 @@ class MarksRead:
 class CutRead:
     """The first mark that is complete to a time, the writers that are missing at it, and late rows.
 
-    `before_first_mark`: the time is below the first mark there ever was.
+    `before_first_mark`: the time is below the first mark there ever was. `vouched` says by whom it
+    is complete, and `unmet` which writers are required in vain.
     """
 
     mark: Mark
     missing: Missing
     late: Late
-    before_first_mark: bool = False
+    before_first_mark: bool
+    vouched: Vouched
+    unmet: tuple[NotVouching, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +168,14 @@ def marks_answer(wire: Json) -> MarksRead:
 @_read_whole
 def cut_answer(wire: Json) -> CutRead:
     """Read the answer of ``GET /streams/{stream}/cut``."""
-    before = wire.get("before_first_mark", False) is True
-    return CutRead(mark_from_wire(wire), missing_from_wire(wire), late_from_wire(wire), before)
+    return CutRead(
+        mark_from_wire(wire),
+        missing_from_wire(wire),
+        late_from_wire(wire),
+        wire["before_first_mark"] is True,
+        vouched_from_wire(wire),
+        not_vouching_from_wire(wire, "unmet"),
+    )
 
 
 @_read_whole

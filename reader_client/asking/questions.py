@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from noted_time.client import Json, Question, position_to_wire, stream_path
-from noted_time.values import checked_name
 
 MARKS_PER_PAGE = 10_000
+NOTHING_REQUIRED: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,19 @@ def windows_changed(  # noqa: PLR0913, PLR0917 - one for each parameter of the q
     return Question("GET", stream_path(stream, "windows"), query)
 
 
-def complete_to(stream: str, time: int, domain: str | None, wait_ms: int = 0) -> Question:
-    """Ask for the first mark that is complete to a time, waiting for it up to `wait_ms`."""
+def complete_to(
+    stream: str,
+    time: int,
+    domain: str | None,
+    wait_ms: int = 0,
+    required: Mapping[str, object] = NOTHING_REQUIRED,
+) -> Question:
+    """Ask for the first mark that is complete to a time, waiting for it up to `wait_ms`.
+
+    `required` says by whom, as `Requirement.query`.
+    """
     query = {"complete_to": time} | _of(domain) | ({"wait_ms": wait_ms} if wait_ms else {})
+    query |= required
     return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms)
 
 
@@ -70,11 +80,6 @@ def segments_from(stream: str, start: int, domain: str | None) -> Question:
     """Ask for the segments of a stream by their numbers, from the `start`-th on."""
     query = {"start": start, "limit": 1000} | _of(domain)
     return Question("GET", stream_path(stream, "segments"), query)
-
-
-def about_writer(stream: str, writer: str) -> Question:
-    """Ask for one member of a stream."""
-    return Question("GET", stream_path(stream, "writers", checked_name("writer", writer)))
 
 
 def about_group(stream: str, group: str) -> Question:

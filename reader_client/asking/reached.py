@@ -22,6 +22,7 @@ from noted_time.values import (
     Missing,
     NotCompleteYet,
     Rejected,
+    Vouched,
     shown_time,
 )
 from reader_client.asking.answers import cut_answer
@@ -44,12 +45,14 @@ class CompleteTo:
     """A time before which everything was read, but what is `missing` or came `late`.
 
     `before_first_mark`: it is below the first mark there ever was, so nobody vouches for it.
+    `vouched` says by whom it is complete.
     """
 
     time: int
     missing: Missing
     late: Late
-    before_first_mark: bool = False
+    before_first_mark: bool
+    vouched: Vouched
 
 
 def answering(
@@ -79,7 +82,7 @@ def complete_to(  # noqa: PLR0913 - keyword-only but for three
         perform: Callable[[Any], Any] = answering(transport.ask, lambda _: read)
         time, mark, _ = run(last_reached(stream, domain), perform)
     cut = cut_answer(mark)
-    return CompleteTo(time, cut.missing, cut.late, cut.before_first_mark)
+    return CompleteTo(time, cut.missing, cut.late, cut.before_first_mark, cut.vouched)
 
 
 def last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]:
@@ -127,6 +130,19 @@ def last_reached(
     if time != lower:
         mark = yield cut_at(stream, time, domain)
     return time, mark, read
+
+
+def asked_again(
+    stream: str, time: int, domain: str | None, required: Mapping[str, object], *, read: object
+) -> Generator[Any, Any, Json]:
+    """Return the first mark at a time at which those vouch that are required (`Requirement.query`).
+
+    If something is `read` by offsets, raises `NotYet` unless these reach that mark.
+    """
+    mark: Json = yield cut_at(stream, time, domain, required=required)
+    if read is not None and not mark["unmet"]:
+        yield from reaches_mark(stream, mark, time, domain)
+    return mark
 
 
 def reaches_mark(

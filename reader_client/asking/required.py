@@ -1,14 +1,16 @@
-"""Which writers a caller requires, and why an answer that is complete is not what it requires."""
+"""Which writers a caller requires, and what an answer that is complete lacks of them."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
-from noted_time.values import UnknownWriter
+from noted_time.values import Claim, OpenStream
 from reader_client.asking.answers import CutRead, cut_answer
-from reader_client.asking.questions import about_writer, complete_to
+from reader_client.asking.questions import complete_to
 
 NOT_SO_FAR = "the ledger does not reach back so far"
 
@@ -18,31 +20,34 @@ NOT_ASKED = (
 )
 
 
-def objections(
-    stream: str, cut: CutRead, required: Sequence[str], *, require_all: bool
-) -> Generator[Question, Json, list[str]]:
-    """Return why a cut is not what was required, empty if it is.
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Which writers have to vouch: these, and `everyone` that is expected, or ever joined.
 
-    A required writer that nobody knows is an objection, too. Asks about each required writer.
+    >>> Requirement(("lima",), "known").query
+    {'require': ['lima'], 'require_known': True}
     """
-    found = []
-    missing = cut.missing
-    named = {each.writer for each in missing.writers}
-    for writer in required:
-        try:
-            row = yield about_writer(stream, writer)
-        except UnknownWriter:
-            found.append(f"{writer} is {'missing' if writer in named else 'unknown'}")
-            continue
-        # not all that are missing are named: of the others, what is so now is the best known
-        is_unnamed = missing.count > len(named) and row["excluded"] is not None
-        if writer in named or is_unnamed:
-            found.append(f"{writer} is missing")
-    if require_all and missing.count:
-        found.append(f"writers that are missing: {missing.count}")
-    if (required or require_all) and not missing.is_known:
-        why = "that is before the first mark" if cut.before_first_mark else NOT_SO_FAR
-        found.append(f"which writers are missing is not known: {why}")
+
+    writers: Sequence[str] = ()
+    everyone: Literal["", "all", "known"] = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.writers or self.everyone)
+
+    @property
+    def query(self) -> dict[str, object]:
+        """The parameters of a question for a cut."""
+        writers = {"require": list(self.writers)} if self.writers else {}
+        return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
+
+
+def objections(cut: CutRead, required: Requirement) -> list[str]:
+    """Return what a cut that was asked for with a requirement lacks of it, as sentences."""
+    found = [f"{each.sentence} does not vouch" for each in cut.unmet]
+    if required and cut.before_first_mark:
+        found.append("nobody vouches for times before the first mark")
+    elif required.everyone and not cut.missing.is_known:
+        found.append(f"which writers are missing is not known: {NOT_SO_FAR}")
     return found
 
 
@@ -56,17 +61,23 @@ def first_complete(table: str, claim: TableClaim, time: int, names: Sequence[str
     return first if isinstance(first, TableClaim) else claim
 
 
-def unasked(claim: TableClaim) -> list[tuple[str, str | None]] | None:
-    """Return streams and domains to ask about, as claims do not say who is missing.
+def to_ask(claim: TableClaim, required: Requirement) -> list[tuple[str, str | None]] | None:
+    """Return the streams and domains to ask about, as claims do not say who vouches.
 
     `None` if a claim does not name its stream either.
 
     >>> from noted_time.values import Claim
     >>> claims = {"a": Claim("a", 5, stream="web,pos"), "b": Claim("b", 5, missing=())}
-    >>> unasked(TableClaim(5, 1, claims))
+    >>> to_ask(TableClaim(5, 1, claims), Requirement(everyone="known"))
     [('pos', None), ('web', None)]
     """
-    found = [each for each in claim.claims.values() if each.missing is None]
+    found = [
+        each
+        for each in claim.claims.values()
+        if required.writers
+        or (required.everyone and each.missing is None)
+        or (required.everyone == "all" and not each.vouched)
+    ]
     if not all(each.stream for each in found):
         return None
     pairs = {(stream, each.domain) for each in found for stream in each.stream.split(",")}
@@ -74,23 +85,33 @@ def unasked(claim: TableClaim) -> list[tuple[str, str | None]] | None:
 
 
 def table_objections(
-    claim: TableClaim, time: int, required: Sequence[str], *, require_all: bool
+    claim: TableClaim, time: int, required: Requirement
 ) -> Generator[Question, Json, list[str]]:
-    """Return why a table is not what was required, empty if it is.
+    """Return what a table lacks of a requirement, as sentences.
 
-    Where claims do not say who is missing, asks about their streams.
+    Where claims do not say who vouches, asks about their streams.
     """
-    named = sorted({name for each in claim.claims.values() for name in each.missing or ()})
-    found = [f"{writer} is missing" for writer in required if writer in named]
-    if require_all and named:
-        found.append(f"writers that are missing: {len(named)}")
-    if require_all and claim.since is None:
-        found.append(claim.gone)
-    streams = unasked(claim) if required or require_all else []
+    named = claim.missing_writers
+    found = [f"{writer} is missing" for writer in required.writers if writer in named]
+    if required.everyone:
+        found += [f"writers that are missing: {len(named)}"] if named else []
+        found += [claim.gone] if claim.since is None else []
+    if required.everyone == "all":
+        found += filter(None, map(_not_all, claim.claims.values()))
+    streams = to_ask(claim, required)
     if streams is None:
         return [*found, NOT_ASKED]
     for stream, domain in streams:
-        cut = cut_answer((yield complete_to(stream, time, domain)))
-        objected = yield from objections(stream, cut, required, require_all=require_all)
-        found += [f"{stream}: {each}" for each in objected]
+        cut = cut_answer((yield complete_to(stream, time, domain, required=required.query)))
+        found += [f"{stream}: {each}" for each in objections(cut, required)]
     return found
+
+
+def _not_all(claim: Claim) -> str:
+    """Return why not all expected writers vouched for a claim, empty if they did."""
+    if not claim.vouched:
+        return ""
+    if not claim.vouched["expected"]:
+        return str(OpenStream(claim.stream))
+    vouching, expected = claim.vouched["expected_vouching"], claim.vouched["expected"]
+    return "" if vouching == expected else f"{vouching} of {expected} expected writers vouched"

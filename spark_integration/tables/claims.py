@@ -17,7 +17,15 @@ from noted_time import NotedTimeError, Rejected
 from noted_time.kafka.noted_topic import noted_topic_of
 from noted_time.reading import TableHistory, WholeFrom, committed_part, to_commit, whole_of_all
 from noted_time.tables.opened import split_url
-from noted_time.values import NO_NAMES, VALID_THROUGH, Claim, check_least, checked_name, kept_days
+from noted_time.values import (
+    NO_NAMES,
+    VALID_THROUGH,
+    VOUCHED,
+    Claim,
+    check_least,
+    checked_name,
+    kept_days,
+)
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.marks.released import is_of_log, is_of_marks, whole_from_json
 from spark_integration.tables.formats import OpenTable, open_table
@@ -111,7 +119,7 @@ class TableClaims:
         whole = whole_of(planned.offsets)
         complete_to = None if whole.is_pending else complete_to
         claim = Claim(self.name, complete_to, self.time_of, plan=plan, since=whole.time, **where)
-        return BatchClaim(self, replace(claim, missing=self._missing(claim)), running.run)
+        return BatchClaim(self, self._with_writers(claim), running.run)
 
     def _complete_to(self, planned: Planned) -> int | None:
         """Return to what a batch completes the table: the lower itself, if that is known.
@@ -140,11 +148,12 @@ class TableClaims:
             return [*map(_read, before.offsets)] == [*map(_read, now.offsets)]
         return False
 
-    def _missing(self, claim: Claim) -> tuple[str, ...] | None:
-        """Return the writers that the controller names as missing, `None` if nobody was asked."""
+    def _with_writers(self, claim: Claim) -> Claim:
+        """Return a claim with who vouches and who is missing, if a controller can be asked."""
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
-            return None
-        from noted_time.client.transport import Transport  # noqa: PLC0415 - HTTP is slow to import
+            return claim
+        from noted_time.client import missing_from_wire  # noqa: PLC0415 - HTTP is slow to import
+        from noted_time.client.transport import Transport  # noqa: PLC0415
         from reader_client.asking.questions import complete_to  # noqa: PLC0415
 
         question = complete_to(claim.stream, claim.complete_to, claim.domain or None)
@@ -153,11 +162,16 @@ class TableClaims:
             found = transport.ask(question)
         except NotedTimeError as error:
             log.warning("the claim of batch %d names no missing writers: %s", claim.batch, error)
-            return None
+            return claim
         finally:
             transport.close()
-        named = tuple(each["writer"] for each in found["missing"])
-        return named if named or found["missing_is_known"] else None
+        missing, by = missing_from_wire(found), found["vouched"]
+        named = tuple(each.writer for each in missing.writers if not each.joined_later)
+        return replace(
+            claim,
+            missing=named if named or missing.is_known else None,
+            vouched={key: by[key] for key in VOUCHED},
+        )
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,9 @@ class Shop(NamedTuple):
 
     def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
         """Return what a sensor of the stream awaits; `require` names some writers."""
-        return Wanted(complete_to, self.name, require_all="require" not in wanted, **wanted)
+        return Wanted(
+            complete_to, self.name, everyone="" if "require" in wanted else "all", **wanted
+        )
 
 
 @pytest.fixture
@@ -301,7 +303,7 @@ def test_that_nobody_was_asked_who_is_missing_counts(tmp_path: Path, missing: Wh
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, asked=False, stream="orders")
     found = looked_at_table(Wanted(TEN, table=orders.url, missing=missing), None)
-    free = looked_at_table(Wanted(TEN, table=orders.url, require_all=False), None)
+    free = looked_at_table(Wanted(TEN, table=orders.url, everyone=""), None)
 
     status = "complete" if missing in {"warn", "accept"} else "failed"
     assert (found.status, NOT in found.sentence) == (status, missing != "accept")

@@ -207,6 +207,7 @@ S = "/v1/streams/s"
 ALL_THERE = {
     "missing": [],
     "missing_count": 0,
+    "missing_joined_later": 0,
     "missing_is_known": True,
     "late": [],
     "late_count": 0,
@@ -292,7 +293,9 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
     answer = (await call.get(f"{S}/windows", size_ms=10, after=10, limit=2)).json()
     rest = (await call.get(f"{S}/windows", size_ms=10, after=answer["next"])).json()
 
-    about = {"written_at": WALL, "excluded": [], "exact": True, **ALL_THERE}
+    by_a = {"count": 1, "names": ["a"], "expected": 0, "expected_vouching": 0}
+    by_a |= {"not_vouching": [], "not_vouching_count": 0, "names_known": True}
+    about = {"written_at": WALL, "excluded": [], "exact": True, **ALL_THERE, "vouched": by_a}
     second = {"start": 10, "end": 20, "from": {"0": 5}, "to": {"0": 8}, "seq": 2, **about}
     third = {"start": 20, "end": 30, "from": {"0": 8}, "to": {"0": 9}, "seq": 3, **about}
     page = {"stream_id": (await call.get(S)).json()["id"], "next": 30, "has_more": False}

@@ -207,8 +207,11 @@ async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
     ends = {"sealed": True, "final_cut": {"0": 9, "1": 4}}
     assert marks | {"marks": [MARK]} | ends == marks
     assert past | {"marks": []} | ends == past
-    missing = {"writer": "a", "reason": "sealed", "since": WALL, "time": 5}
-    assert [each | MARK | {"missing": [missing]} for each in cuts] == cuts
+    missing = [
+        {"writer": "a", "reason": "sealed", "since": WALL, "time": 5},
+        {"writer": "idle", "reason": "not_joined", "since": WALL, "time": None},
+    ]
+    assert [each | MARK | {"missing": missing} for each in cuts] == cuts
     assert windows == [False, True]
 
 

@@ -162,8 +162,11 @@ TIMEOUT_MS = 1000
 
 
 def names(found: Iterable[Missing]) -> list[str]:
-    """Return the missing writers, each window's in one string."""
-    return [" ".join(sorted(each.writer for each in missing.writers)) for missing in found]
+    """Return the missing writers, each window's in one string, without those that joined later."""
+    return [
+        " ".join(sorted(each.writer for each in missing.writers if not each.joined_later))
+        for missing in found
+    ]
 
 
 async def windows(controller: Controller, after: int = 0) -> list[Missing]:

@@ -212,7 +212,7 @@ def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling:
     """Every field, and a missing one is named."""
     found = list(complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
-    answers = [as_json(CompleteWindowAnswer.of(each)) for each in found]
+    answers = [as_json(CompleteWindowAnswer.of(each, each.vouched)) for each in found]
     assert list(map(complete_window_from_wire, answers)) == found
 
 

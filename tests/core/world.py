@@ -73,6 +73,7 @@ class World(Log):
         self.names_first = False
         self.open = list(range(segments))
         self.untold: list[ScaleEvent] = []
+        self.broken: list[Event] = []  # of writers that had finished, against their word
         self.made: list[Made] = []
         self.notes: list[Note] = []
         self.sent: list[Note] = []
@@ -88,7 +89,10 @@ class World(Log):
             self.send(author, Note(writer, None, {segment: self.ends[segment]}, author.domains[0]))
         times = {domain: author.promised[domain] + later.get(domain, 0) for domain in self.domains}
         vouched = {k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)}
-        author.write(self, segment, times).vouched = vouched
+        written = author.write(self, segment, times)
+        written.vouched = vouched
+        if author.state == "finished" and writer in self.stream:
+            self.broken.append(written)
 
     def note(  # noqa: PLR0913 - the fields of a note
         self,

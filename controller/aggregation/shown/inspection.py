@@ -14,6 +14,7 @@ from controller.aggregation.shown.idleness import resting
 from controller.aggregation.shown.sentences import sentences
 from controller.aggregation.shown.silence import Silence, silence_of
 from controller.aggregation.shown.suspect_notes import Hint, hints
+from controller.aggregation.shown.vouching import Roster
 from controller.aggregation.stream import StreamState
 from noted_time import Advance, Hold, Mark
 from noted_time.reading import ReaderPlace, reader_place
@@ -26,7 +27,15 @@ from noted_time.rules import (
     forecast,
     lower_without,
 )
-from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, LogFact, Waiting
+from noted_time.values import (
+    DecisionName,
+    ExcludedSince,
+    HeldName,
+    LateRows,
+    LogFact,
+    Vouched,
+    Waiting,
+)
 
 HOLDERS_EXAMINED = 100
 """Maximum number of holders of a domain that are examined.
@@ -52,7 +61,8 @@ class Explanation:
     when (Unix ms) and where the watermark moves if none of them notes, null if it does not or too
     many writers would be excluded by then. `hints` name ten
     writers whose notes look wrong. `silence` is what the silence of the stream costs, null if it is
-    not silent. `reader` is what a reader at the position asked for waits for.
+    not silent. `vouched` says by whom the stream is complete to the lower, null if there are too
+    many members to look at. `reader` is what a reader at the position asked for waits for.
     `sentences` put it in words: first what was decided, last the result of the dry run.
     """
 
@@ -68,6 +78,7 @@ class Explanation:
     would: Would | None
     hints: Sequence[Hint]
     silence: Silence | None
+    vouched: Vouched | None
     reader: ReaderPlace | None
     sentences: Sequence[str]
 
@@ -82,10 +93,11 @@ class WriterRow:
     `is_silent`: that is half its timeout, or more. At `out_at` it is excluded if it is silent until
     then and holds the watermark by then; null if it is ahead and no other noted a later time.
     `session` is the process that has its name, and `held` why it lives and does not note.
-    `observes` is whether its last note says so, and `because` what it found in the log; false and
-    empty until it notes after the controller took the stream over. `times_out_in_ms` and
-    `lower_without`, the lower that there would be without it, are those of a holder of the domain
-    asked for.
+    `counted_from` has the seq of the first mark of a domain from which on it is counted, which its
+    absences interrupt. `observes` is whether its last note says so, and `because` what it found in
+    the log; false and empty until it notes after the controller took the stream over.
+    `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
+    holder of the domain asked for.
     """
 
     # moments on the service clock are computed from now, so time without a controller does not
@@ -107,6 +119,7 @@ class WriterRow:
     is_silent: bool
     out_at: int | None
     late: Mapping[str, LateRows]
+    counted_from: Mapping[str, int]
     session: HeldName | None
     held: str | None
     observes: bool
@@ -189,6 +202,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         )
         reader = replace(reader, waiting_for=tuple(named))
     silence = silence_of(stream, now.wall)
+    by = None if last is None else Roster(stream, domain).vouched(last)
     said = sentences(
         stream,
         name,
@@ -199,6 +213,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         resting=resting(stream, name, now, last),
         would=would,
         silence=silence,
+        vouched=by,
         reader=reader,
         foreseen=foreseen,
     )
@@ -219,6 +234,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         would=would,
         hints=found,
         silence=silence,
+        vouched=by,
         reader=reader,
         sentences=tuple(said),
     )
@@ -318,6 +334,11 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         is_silent=silent_ms is not None and 2 * silent_ms >= own_ms,
         out_at=None if out_at is None else out_at + shift,
         late=record.late,
+        counted_from={
+            domain: member.track(number).vouching[-1].from_seq
+            for domain, number in running.numbers.items()
+            if member.track(number).vouching
+        },
         held=record.held,
         observes=member.observes,
         because=member.because,

@@ -18,6 +18,7 @@ from noted_time.rules import Forecast, MemberState, Would, lower_without
 from noted_time.values import (
     UNIX_MS,
     LogFact,
+    Vouched,
     Waiting,
     counted,
     shown_gap,
@@ -30,6 +31,8 @@ REASON_WORDS = {
     "removed": "removed by an operator",
     "returned_late": "came back late",
     "sealed": "live when the stream was sealed",
+    "not_joined": "had not joined",
+    "not_expected": "was not expected yet",
 }
 """Why the watermark advanced without a writer."""
 
@@ -54,6 +57,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     resting: Iterable[str],
     would: Would | None,
     silence: Silence | None,
+    vouched: Vouched | None = None,
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
@@ -80,6 +84,8 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
         yield _until(stream, domain, decision, foreseen, now)
         yield from _held_by_operators(stream, decision, now)
         yield _left_out(stream, domain, decision, now, lower)
+    if vouched is not None and lower is not None:
+        yield f"It is complete to {shown_time(lower)}, {vouched.sentence}."
     yield from resting
     yield _excluded(stream, now.wall)
     yield from (f"{hint.writer} {hint.detail}" for hint in hints)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary
@@ -15,6 +17,7 @@ from controller.aggregation.groups import GroupRow, OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.retention import RECORDS_KEPT_MS
 from controller.aggregation.shown.order import behind, reader_lags, segment_times
+from controller.aggregation.shown.vouching import Roster
 from controller.aggregation.stream import StreamState
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
@@ -37,10 +40,17 @@ from controller.api.wire.reader_answers import (
 )
 from controller.api.wire.replies import encode, reply, shape
 from controller.service.controller import Controller
-from controller.service.long_reads import in_slices
+from controller.service.long_reads import in_slices, vouched
 from controller.service.polls import NewMarks
 from controller.service.telemetry import traces
-from noted_time import BacklogPolicy, MarkHistory, NotedTimeError, Rejected, TimeWindow
+from noted_time import (
+    BacklogPolicy,
+    CompleteWindow,
+    MarkHistory,
+    NotedTimeError,
+    Rejected,
+    TimeWindow,
+)
 from noted_time.client import position_from_wire
 from noted_time.reading import Tiling, changed_windows
 from noted_time.values import MAX_INT64
@@ -49,6 +59,7 @@ router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBL
 GROUP = "/reader-groups/{group}"
 READER = GROUP + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
+NO_WRITERS: list[str] = []
 MOST_KEPT = 64 * 1024
 """No answer with more bytes is kept to be given again."""
 
@@ -188,19 +199,35 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     complete_to: Annotated[shapes.Int64, Query()],
     since: shapes.Int64 | None = None,
     domain: shapes.Name | None = None,
+    require: Annotated[list[shapes.Name], Query(max_length=1000)] = NO_WRITERS,
+    require_all: bool = False,
+    require_known: bool = False,
     wait_ms: WaitQuery = 0,
 ) -> Response:
     """Return the first mark with lower >= `complete_to`: read up to its cut to have it all.
 
     Waits up to `wait_ms` for it. `late` has the writers whose late rows may have times from `since`
     on, without it all below `complete_to`.
+
+    With `require`, it is the first such mark at which these writers vouch for the time; with
+    `require_all`, at which all that the stream expects do and nobody is missing; with
+    `require_known`, at which no writer is missing that was a member. What no mark has is in
+    `unmet`.
     """
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
+    if require_all:
+        Roster(controller.stream(stream), domain).check_expects()
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
     state = controller.stream(stream)
-    uncovered = state.coverage(domain).at_mark(found, since, complete_to)
-    return reply(CutAnswer.of(found, uncovered, state.record.logs))
+    roster = Roster(state, domain)
+    seq, unmet = roster.required_seq(
+        found.seq, complete_to, require, every=require_all, known=require_known
+    )
+    mark = found if seq == found.seq else roster.history.mark(seq)
+    uncovered = state.coverage(domain).at_mark(mark, since, complete_to)
+    (by,) = await vouched(roster, [(seq, complete_to)])
+    return reply(CutAnswer.of(mark, uncovered, vouched=by, unmet=unmet, logs=state.record.logs))
 
 
 @router.get(
@@ -238,10 +265,20 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         wait_ms=wait_ms,
         is_admin=call.is_admin,
     )
-    page, state = await page_of(map(CompleteWindowAnswer.of, found.windows), limit), found.stream
+    state = found.stream
+    page = await page_of(await _answered(state, domain, found.windows), limit)
     further = page.last.end if page.last else after
     answer = CompleteWindowsPage(state.id, page.items, further, page.has_more, state.record.logs)
     return reply(answer)
+
+
+async def _answered(
+    state: StreamState, domain: str | None, found: Iterable[CompleteWindow]
+) -> Iterator[CompleteWindowAnswer]:
+    """Return the answers of windows, each with who vouches for it."""
+    windows = [each async for each in in_slices(found)]
+    by = await vouched(Roster(state, domain), [(each.seq, each.end) for each in windows])
+    return map(CompleteWindowAnswer.of, windows, by)
 
 
 async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
@@ -257,7 +294,7 @@ async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
     state = controller.stream(stream)
     history, coverage = state.history(domain), state.coverage(domain)
     found = changed_windows(history, tiling, coverage, since, after=after)
-    page = await page_of(map(CompleteWindowAnswer.of, found), limit)
+    page = await page_of(await _answered(state, domain, islice(found, limit + 1)), limit)
     further = page.last.end if page.last else after
     kept_from = controller.now_ms - RECORDS_KEPT_MS
     return reply(

@@ -23,7 +23,7 @@ from noted_time import (
     TimeWindow,
 )
 from noted_time.reading import Uncovered
-from noted_time.values import LateWriter, MissingWriter, State
+from noted_time.values import LateWriter, MissingWriter, NotVouching, State, Vouched
 
 
 class MarksAnswer(msgspec.Struct):
@@ -51,12 +51,14 @@ class MarksAnswer(msgspec.Struct):
 class UncoveredAnswer:
     """The writers that are missing, and those with late rows: at most 100 of each are named.
 
-    If `missing_is_known` or `late_is_known` is false, what was recorded does not reach back so far,
+    `missing_joined_later` counts the missing writers that were no members yet. If
+    `missing_is_known` or `late_is_known` is false, what was recorded does not reach back so far,
     and there may be others.
     """
 
     missing: Sequence[MissingWriter]
     missing_count: int
+    missing_joined_later: int
     missing_is_known: bool
     late: Sequence[LateWriter]
     late_count: int
@@ -69,6 +71,7 @@ def _uncovered(found: Uncovered | CompleteWindow) -> dict[str, Any]:
     return {
         "missing": missing.writers,
         "missing_count": missing.count,
+        "missing_joined_later": missing.joined_later,
         "missing_is_known": missing.is_known,
         "late": late.writers,
         "late_count": late.count,
@@ -84,16 +87,20 @@ class CutAnswer(Mark, UncoveredAnswer):
     `before_first_mark`: `since`, or without it the time itself, is below the first mark there ever
     was.
     `has_position` is false if its cut is empty, because its writers noted times and no position.
-    `logs` are the ids of the logs that it is of.
+    `vouched` says by whom it is complete to the time, and `unmet` what of the question no mark has:
+    writers that are required and do not vouch, or are missing. `logs` are the ids of the logs that
+    it is of.
     """
 
     has_position: bool
+    vouched: Vouched
+    unmet: Sequence[NotVouching]
     logs: Sequence[str]
 
     @classmethod
-    def of(cls, mark: Mark, uncovered: Uncovered, logs: Sequence[str]) -> Self:
+    def of(cls, mark: Mark, uncovered: Uncovered, **more: object) -> Self:
         """Return the answer of a mark."""
-        more = {"has_position": bool(mark.cut.offsets), "logs": logs}
+        more["has_position"] = bool(mark.cut.offsets)
         return made_of(cls, mark, **_uncovered(uncovered), **more)
 
 
@@ -104,7 +111,7 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
     the watermark passed the window, may be missing; `excluded` names those that it first passed
     without there. `late` has the writers that wrote rows of it below the watermark: they are
     beyond `to`, and more may follow. `before_first_mark`: it begins below the first mark there ever
-    was, so it is not known who is missing.
+    was, so it is not known who is missing. `vouched` says by whom it is complete.
     """
 
     start: int
@@ -117,16 +124,18 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
     exact: bool
     missing: Sequence[MissingWriter]
     missing_count: int
+    missing_joined_later: int
     missing_is_known: bool
     late: Sequence[LateWriter]
     late_count: int
     late_is_known: bool
     before_first_mark: bool
+    vouched: Vouched
 
     @classmethod
-    def of(cls, window: CompleteWindow) -> Self:
+    def of(cls, window: CompleteWindow, vouched: Vouched) -> Self:
         """Return the answer of a window."""
-        return made_of(cls, window, **_uncovered(window))
+        return made_of(cls, window, **_uncovered(window), vouched=vouched)
 
 
 class CompleteWindowsPage(msgspec.Struct):

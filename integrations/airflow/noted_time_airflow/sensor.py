@@ -26,7 +26,7 @@ from noted_time.client import run
 from noted_time.values import time_of, unix_ms_of
 from noted_time_airflow.hook import NotedTimeHook, address_of
 from noted_time_airflow.trigger import NotedTimeTrigger
-from noted_time_airflow.waiting import Verdict, Wanted, WhileMissing, look_at_stream
+from noted_time_airflow.waiting import EVERYONE, Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import FAILURES, judged, looked_at_table, offsets_of
 from reader_client.asking.reached import answering
 
@@ -47,11 +47,13 @@ class NotedTimeSensor(BaseSensorOperator):
     name unless said otherwise) reaches the time; `kafka_conn_id` has the settings of librdkafka.
 
     A stream can be complete although the watermark went on without some writers. `require` names
-    those that must not be missing, all by default, and `missing` says what to do if one is:
-    ``fail`` the task without a retry, ``wait`` until it has noted that time itself, ``warn`` in the
-    log and succeed, or ``accept`` it. Where the claims of a table do not say who is missing, the
-    controller of the connection is asked; without one, ``fail`` fails. A refusal of the controller
-    fails without a retry, too; a controller that is away is asked again until the `timeout`.
+    those that have to vouch for the time: ``"all"`` that the stream expects (the default; it fails
+    at once for a stream that expects none), ``"known"`` for whoever ever joined, or a list.
+    `missing` says what to do if one does not: ``fail`` the task without a retry, ``wait`` until it
+    does, ``warn`` in the log and succeed, or ``accept`` it. Where the claims of a table do not say
+    who vouches, the controller of the connection is asked; without one, ``fail`` fails. A refusal
+    of the controller fails without a retry, too; a controller that is away is asked again until the
+    `timeout`.
 
     Where it says how far to read is its XCom: the `cut` of a stream, or the `version` of a table.
     The events of assets among its outlets have the same as `extra`, and the `partition_key` if one
@@ -80,7 +82,7 @@ class NotedTimeSensor(BaseSensorOperator):
         table: str | None = None,
         complete_to: datetime | str | int = "{{ data_interval_end }}",
         domain: str | None = None,
-        require: Sequence[str] | Literal["all"] = "all",
+        require: Sequence[str] | Literal["all", "known"] = "all",
         missing: WhileMissing = "fail",
         noted_time_conn_id: str = NotedTimeHook.default_conn_name,
         group: str | None = None,
@@ -99,8 +101,8 @@ class NotedTimeSensor(BaseSensorOperator):
             raise ValueError("a topic is read by a consumer group: name the group, too")
         if missing not in get_args(WhileMissing):
             raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(WhileMissing))}")
-        if isinstance(require, str) and require != "all":
-            raise ValueError(f'require is "all" or a list of writers: require=[{require!r}]')
+        if isinstance(require, str) and require not in EVERYONE:
+            raise ValueError(f'require is "all", "known" or a list of writers: [{require!r}]')
         if partition_key is not None and AIRFLOW < (3, 3):
             raise ValueError(
                 "partition_key takes Airflow 3.3 or newer: upgrade it, or leave it out"
@@ -164,14 +166,14 @@ class NotedTimeSensor(BaseSensorOperator):
     def _wanted(self) -> Wanted:
         """Return what is wanted, once templates are rendered; raises `Rejected`."""
         given = self.complete_to
-        names = () if self.require == "all" else tuple(self.require)
+        everyone = EVERYONE.get(str(self.require), "")
         return Wanted(
             time_of(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
             self.stream or "",
             self.table or "",
             self.domain,
-            names,
-            self.require == "all",
+            () if everyone else tuple(self.require),
+            everyone,
             self.missing,
             self.group or "",
             self.topic or "",

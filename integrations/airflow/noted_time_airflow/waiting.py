@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from noted_time import NotCompleteYet, UnknownWriter
+from noted_time import NotCompleteYet, OpenStream
 from noted_time.client import Json, Question
 from noted_time.client.waiting import NotYet
 from noted_time.tables import NoClaim, standing
-from noted_time.values import Missing, UnexpectedAnswer, shown_time
-from reader_client.asking.answers import cut_answer, stream_answer
-from reader_client.asking.questions import about_stream, about_writer, complete_to
+from noted_time.values import UnexpectedAnswer, shown_time
+from reader_client.asking.answers import cut_answer
+from reader_client.asking.questions import complete_to
 from reader_client.asking.reached import reaches_mark
-from reader_client.asking.required import NOT_ASKED, first_complete, objections, unasked
+from reader_client.asking.required import (
+    NOT_ASKED,
+    Requirement,
+    first_complete,
+    objections,
+    table_objections,
+    to_ask,
+)
 
 WhileMissing = Literal["fail", "wait", "warn", "accept"]
+Everyone = Literal["", "all", "known"]
+EVERYONE: Mapping[str, Everyone] = {"all": "all", "known": "known"}
 Status = Literal["complete", "failed", "waiting", "timed out"]
-
-AWAY_FOR_GOOD = ("idle", "finished")
-"""States of a writer that nothing waits for, by its own word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,8 @@ class Wanted:
     """A time (Unix ms) to which a stream, or else the table at a URL, has to be complete.
 
     With a `group`, that consumer group has to have read the stream's `topic` so far. `missing` says
-    what to do if it is complete without a writer that is required: those of `require`, or all.
+    what to do if it is complete without a writer that is required: those of `require`, and
+    `everyone` that is expected, or ever joined.
     """
 
     complete_to: int
@@ -36,10 +43,16 @@ class Wanted:
     table: str = ""
     domain: str | None = None
     require: tuple[str, ...] = ()
-    require_all: bool = True
+    everyone: Everyone = "all"
     missing: WhileMissing = "fail"
     group: str = ""
     topic: str = ""
+
+    @property
+    def requirement(self) -> Requirement:
+        """The writers that have to vouch, none if whoever is missing is accepted."""
+        is_accepted = self.missing == "accept"
+        return Requirement() if is_accepted else Requirement(self.require, self.everyone)
 
     @property
     def shown(self) -> str:
@@ -64,16 +77,22 @@ class Verdict:
 
 
 def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verdict]:
-    """Ask once whether a stream is complete, and about the writers that are required.
+    """Ask once whether a stream is complete by the writers that are required.
 
     Where a group has to have read it, that is asked, too, by `UpTo`. The controller waits up to
     `wait_ms` with its answer. Errors of the answers are raised.
     """
-    stream = wanted.stream
+    stream, required = wanted.stream, wanted.requirement
+    question = complete_to(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
     try:
-        answer = yield complete_to(stream, wanted.complete_to, wanted.domain, wait_ms)
+        answer = yield question
     except NotCompleteYet as error:
         return Verdict("waiting", f"{stream}: {error}", is_early=True)
+    except OpenStream as error:
+        if wanted.missing != "warn":
+            raise
+        found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
+        return _judged(found, wanted, [str(error)], may_pass=False)
     cut = cut_answer(answer)
     if cut.mark.lower < wanted.complete_to and not cut.mark.final:  # sealed: nothing more comes
         so_far, asked = shown_time(cut.mark.lower), shown_time(wanted.complete_to)
@@ -83,18 +102,18 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
             yield from reaches_mark(stream, answer, wanted.complete_to, wanted.domain)
         except NotYet as error:
             return Verdict("waiting", f"group {wanted.group!r}: {error}")
-    clauses = [wanted.shown, *(each.sentence for each in (cut.missing, cut.late) if each)]
-    required = wanted.require
-    objected = yield from objections(stream, cut, required, require_all=wanted.require_all)
+    lacks = [each.sentence for each in (cut.missing, cut.late) if each]
+    sentence = ", ".join([wanted.shown, cut.vouched.sentence, *lacks])
     found = Verdict(
         "complete",
-        "; ".join([", ".join(clauses), *objected]),
+        sentence,
         is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
         found={"complete_to": wanted.complete_to, "seq": cut.mark.seq, "cut": answer["cut"]},
     )
-    if not objected or wanted.missing != "wait" or not cut.missing.is_known:
-        return _judged(found, wanted, objected=bool(objected))
-    return _once_back(found, (yield from _away(wanted, cut.missing)))
+    objected = objections(cut, required)
+    may_pass = bool(cut.unmet) and not cut.before_first_mark
+    may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
+    return _judged(found, wanted, objected, may_pass=may_pass)
 
 
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
@@ -102,9 +121,8 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
 
     And `Rejected` for a time below which the claims say nothing (`TableClaim.since`).
 
-    Those are missing that the first version which is complete was claimed without; one is back
-    once a later claim is not without it. Where claims do not say who is missing, the streams are
-    asked, if it `asks` a controller.
+    Those are missing that the first version which is complete was claimed without. Where claims do
+    not say who vouches, the streams are asked, if it `asks` a controller.
     """
     table, time = wanted.table, wanted.complete_to
     claim = standing(table)
@@ -115,82 +133,32 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
         return Verdict("waiting", f"{so_far}, not yet to {shown_time(time)}")
     first = first_complete(table, claim, time, ())
     first.check_since(time)
-    missing = sorted({name for each in first.claims.values() for name in each.missing or ()})
+    missing, required = first.missing_writers, wanted.requirement
     found = Verdict(
         "complete",
         wanted.shown + (f", without {', '.join(missing)}" if missing else ""),
         is_warning=bool(missing) and wanted.missing != "accept",
         found={"complete_to": time, "version": claim.version_at(time)},
     )
-    required = [each for each in missing if wanted.require_all or each in wanted.require]
-    if required and wanted.missing == "wait":
-        now = {name for each in claim.claims.values() for name in each.missing or ()}
-        found = _once_back(found, [each for each in required if each in now])
-    else:
-        found = _judged(found, wanted, objected=bool(required))
-    return (yield from _of_streams(found, wanted, unasked(first), asks=asks))
-
-
-def _of_streams(
-    found: Verdict, wanted: Wanted, streams: list[tuple[str, str | None]] | None, *, asks: bool
-) -> Generator[Question, Json, Verdict]:
-    """Return what a look at a table found, with what its streams answer that did not tell."""
-    needed = wanted.require_all or wanted.require
-    if found.status != "complete" or wanted.missing == "accept" or not needed:
-        return found
+    streams = to_ask(first, required)
     if streams is None or (streams and not asks):
-        says = replace(found, sentence=f"{found.sentence}; {NOT_ASKED}")
-        return _judged(says, wanted, objected=True)
-    for stream, domain in streams:
-        one = yield from look_at_stream(replace(wanted, stream=stream, domain=domain, table=""))
-        if one.status != "complete" or one.is_warning:
-            sentence = f"{found.sentence}; {one.sentence}"
-            found = replace(found, status=one.status, sentence=sentence, is_warning=True)
-    return found
+        return _judged(found, wanted, [NOT_ASKED], may_pass=False)
+    may_pass = wanted.missing == "wait"
+    try:
+        objected = yield from table_objections(first, time, required)
+        if objected and may_pass and not (yield from table_objections(claim, time, required)):
+            found = replace(found, found={"complete_to": time, "version": claim.version})
+            return replace(found, sentence=f"{found.sentence}; later claims have them")
+    except OpenStream as error:
+        objected, may_pass = [str(error)], False
+    return _judged(found, wanted, objected, may_pass=may_pass)
 
 
-def _judged(found: Verdict, wanted: Wanted, *, objected: bool) -> Verdict:
-    """Return what to do about an answer that is complete, if somebody required is missing in it."""
-    if not objected or wanted.missing == "accept":
+def _judged(found: Verdict, wanted: Wanted, objected: list[str], *, may_pass: bool) -> Verdict:
+    """Return what to do about an answer that is complete, if it is not by all that are required."""
+    if not objected or found.status != "complete":
         return found
-    is_failed = wanted.missing != "warn"
-    return replace(found, status="failed" if is_failed else "complete", is_warning=True)
-
-
-def _once_back(found: Verdict, away: list[str]) -> Verdict:
-    """Return that it is complete once none of the required writers is away any more."""
-    if not away:
-        return replace(found, sentence=f"{found.sentence}; none of them is away any more")
-    return replace(
-        found, status="waiting", sentence=f"{found.sentence}; waits for {', '.join(away)}"
-    )
-
-
-def _away(wanted: Wanted, missing: Missing) -> Generator[Question, Json, list[str]]:
-    """Return which required writers have not noted the time themselves since it was passed.
-
-    Those that are idle, finished or removed by an operator are not waited for.
-    """
-    domain = wanted.domain
-    if domain is None:
-        domains = stream_answer((yield about_stream(wanted.stream))).domains
-        domain = domains[0] if len(domains) == 1 else "default"
-    named = [each.writer for each in missing.writers] if wanted.require_all else []
-    away = []
-    for writer in dict.fromkeys([*named, *wanted.require]):
-        try:
-            row = yield about_writer(wanted.stream, writer)
-        except UnknownWriter:
-            away.append(writer)
-        else:
-            if not _is_back(row, domain, wanted.complete_to):
-                away.append(writer)
-    unnamed = missing.count - len(missing.writers) if wanted.require_all else 0
-    return away + ([f"{unnamed} more"] if unnamed else [])
-
-
-def _is_back(row: Json, domain: str, time: int) -> bool:
-    reason = (row["excluded"] or {}).get("reason")
-    noted = row["times"].get(domain)
-    is_done = row["state"] in AWAY_FOR_GOOD or reason == "removed"
-    return is_done or (noted is not None and noted >= time)
+    sentence = "; ".join([found.sentence, *objected])
+    if wanted.missing == "warn":
+        return replace(found, sentence=sentence, is_warning=True)
+    return replace(found, sentence=sentence, status="waiting" if may_pass else "failed")

@@ -52,6 +52,7 @@ async def test_one_holder_is_explained_as_an_operator_would(call: Caller, time: 
             f"Without lima it would be at {AT_HALF_PAST_TEN}, 1h 5m later; "
             "what lima writes below that would then be late."
         ),
+        f"It is complete to {AT_NINE_25}, by lima (1 writer, none expected).",
         "No writer is excluded.",
     ]
 
@@ -79,7 +80,7 @@ async def test_of_several_holders_the_longest_is_named(call: Caller) -> None:
     """All of them have to go before the watermark advances, so it counts without all of them."""
     names = ("accra", "berlin", "cairo", "delhi", "lima", "quito", "tunis")
     await note(call, **dict.fromkeys(names, NINE_25), oslo=HALF_PAST_TEN)
-    _, holding, _, until, without, _ = await said(call, limit=1)
+    _, holding, _, until, without, *_ = await said(call, limit=1)
 
     assert holding == (
         "They are accra, berlin, cairo, delhi, lima and 2 more. accra has held it longest, for 0s: "
@@ -103,7 +104,7 @@ async def test_holders_that_are_not_all_named_may_take_longer(
     await note(call, a=5, b=9)
     for of in ("x", "y"):
         await call.note(*({"writer": f"{of}{n}"} for n in range(700)))
-    *_, until, without, _ = await said(call)
+    *_, until, without, _, _ = await said(call)
 
     assert "or automatically in 1m at the earliest, when the last of them" in until
     assert without == "Leaving out only one of them changes nothing."
@@ -267,6 +268,7 @@ async def test_those_excluded_are_named_with_the_reason(call: Caller, time: Give
             "marked."
         ),
         "Not waited for: 1 idle, 6 excluded.",
+        f"It is complete to {AT_HALF_PAST_TEN}, by osaka (1 writer, none expected).",
         f"Excluded at present: {removed} and 1 more.",
     ]
 

@@ -1,0 +1,87 @@
+"""Who vouches for the time of a mark, of the members of a stream in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from controller.aggregation.stream import StreamState
+from noted_time import Mark
+from noted_time.reading import NOBODY, VouchingTally, required_seq
+from noted_time.rules import Member
+from noted_time.values import NotVouching, OpenStream, Vouched, VouchingPeriod, WriterStanding
+
+COUNTED_AT_ONCE = 2000
+"""Maximum number of members that are looked at without a break, which takes some 5 ms."""
+
+
+class Roster:
+    """The members that vouch for a domain, and the writers that the stream expects to.
+
+    Raises `UnknownDomain`.
+    """
+
+    def __init__(self, stream: StreamState, domain: str | None) -> None:
+        self._stream = stream
+        self.history = stream.history(domain)
+        self._domain = stream.settings.domain_or_default(domain)
+        self._number = stream.aggregator.domains.numbers[self._domain]
+
+    def check_expects(self) -> None:
+        """Raise `OpenStream` if no writer is expected."""
+        if not self.expected:
+            raise OpenStream(self._stream.record.name)
+
+    @property
+    def members(self) -> list[Member]:
+        """The members of now, in the order in which they joined."""
+        return list(self._stream.aggregator.domains.members.values())
+
+    @property
+    def expected(self) -> list[str]:
+        """The writers that are expected to vouch for the domain."""
+        members = self._stream.aggregator.domains.members
+        names = self._stream.settings.expected_writers
+        return [n for n in names if n not in members or members[n].vouches_for(self._domain)]
+
+    def tally(self, marks: Sequence[tuple[int, int]]) -> VouchingTally:
+        """Return a tally of marks, given by seq and time, to which members are to be added."""
+        return VouchingTally(marks, self.expected)
+
+    def add(self, tally: VouchingTally, member: Member) -> None:
+        """Add a member to a tally, unless it was forgotten meanwhile."""
+        if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
+            tally.add(member.writer, *self._known(member))
+
+    def vouched(self, mark: Mark) -> Vouched | None:
+        """Return who vouches for the lower of a mark, `None` if there are very many members."""
+        members = self.members
+        if len(members) > COUNTED_AT_ONCE:
+            return None
+        tally = self.tally([(mark.seq, mark.lower)])
+        for member in members:
+            self.add(tally, member)
+        return self.results(tally, mark.lower)[0]
+
+    def results(self, tally: VouchingTally, lower: int) -> list[Vouched]:
+        """Return what a tally found, the first mark of which has that lower, or a higher one."""
+        forgotten_lower = self._stream.aggregator.domains[self._domain].forgotten_lower
+        return tally.results(names_known=forgotten_lower is None or lower > forgotten_lower)
+
+    def _known(self, member: Member) -> tuple[tuple[VouchingPeriod, ...], WriterStanding]:
+        standing: WriterStanding = "excluded" if member.exclusion else member.state
+        return member.track(self._number).vouching, standing
+
+    def required_seq(
+        self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
+    ) -> tuple[int, list[NotVouching]]:
+        """Return the first mark from `first` on that has what is required, and what none has.
+
+        `every`: all expected writers vouch and nobody is missing; `known`: nobody is missing.
+        """
+        members = self._stream.aggregator.domains.members
+        required: Mapping[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {
+            name: self._known(members[name]) if name in members else NOBODY
+            for name in (*writers, *(self.expected if every else ()))
+        }
+        missing = self._stream.missing[self._domain] if every or known else None
+        return required_seq(first, self.history.last_seq, time, required, missing)
