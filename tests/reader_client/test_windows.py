@@ -133,7 +133,11 @@ async def test_windows_name_the_writers_that_are_missing(served: Served, stream:
         await client.catch_up()
         awaited = [window.missing async for window in client.windows(10, after=10)]
 
-    assert [[each.writer for each in one.writers] for one in found] == [["depot"], ["depot"], ["depot"]]
+    assert [[each.writer for each in one.writers] for one in found] == [
+        ["depot"],
+        ["depot"],
+        ["depot"],
+    ]
     assert [one.is_known for one in found] == [True] * 3
     assert awaited == found
 
