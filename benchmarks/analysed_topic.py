@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from examples.trials.kafka import Broker, installed
+from demo.trials.kafka import Broker, installed
 from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.records import BATCH, SETTINGS
 

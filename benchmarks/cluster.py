@@ -20,8 +20,8 @@ from benchmarks.figures import Figure, Run, Samples, WrongResult
 from benchmarks.processes import controller
 from benchmarks.spark_read import SEGMENTS, Counted, write
 from benchmarks.stored import sqlite_url
-from examples.trials.cluster import Cluster
-from examples.trials.spark_programs import environment
+from demo.trials.cluster import Cluster
+from demo.trials.spark_programs import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

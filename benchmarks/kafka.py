@@ -27,7 +27,7 @@ from benchmarks.kafka_looks import observed
 from benchmarks.processes import TICKS, controller
 from benchmarks.spark_rows import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
-from examples.trials.kafka import Broker, connector, installed
+from demo.trials.kafka import Broker, connector, installed
 from noted_time.kafka.noted_topic import noted_topic_of
 from reader_client import KafkaRelay
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka

@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target
-from examples.trials import java
-from examples.trials.java import JavaProducer
+from demo.trials import java
+from demo.trials.java import JavaProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from examples.trials.kafka import Broker
+    from demo.trials.kafka import Broker
 
 COST = Target("value", "at most", 0.4)
 WARM = 3

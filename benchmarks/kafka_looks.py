@@ -15,7 +15,7 @@ from noted_time.kafka.records import BATCH, SETTINGS
 from writer_client import KafkaEnds, KafkaFields, KafkaTimes
 
 if TYPE_CHECKING:
-    from examples.trials.kafka import Broker
+    from demo.trials.kafka import Broker
 
 MANY, FEW = 100, 4
 LOOKS = 20

@@ -43,7 +43,7 @@ SUITES = (
     Suite("--cluster", "Spark on a cluster, and ./run cluster", installs=False),
     Suite("--pages", "the examples of all pages, as printed", installs=False),
     Suite("--chaos", "short trials of ./run chaos", installs=False),
-    Suite("--examples", "the stories of ./run demo", installs=False),
+    Suite("--demo", "the stories of ./run demo", installs=False),
     Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
     Suite("--benchmarks", "what ./run bench measures, briefly", installs=False),
     Suite("--upgrade", "from former versions to this one", installs=False),

@@ -1,4 +1,4 @@
-"""`noted-time demo-stream` plays a small live stream; `noted-time demo` runs the examples.
+"""`noted-time demo-stream` plays a small live stream; `noted-time demo` runs the demo.
 
 A fleet of writers notes every second, a second behind the clock. Once a minute one of them stalls:
 it holds the watermark until it has timed out, and comes back.
@@ -125,10 +125,10 @@ def flights(context: typer.Context) -> None:
     """Replay a month of real flights: rows lost and latency, noted time against guessed delays."""
     with ended_in_a_sentence():
         try:
-            from examples.flights.cli import app as command
+            from demo.cli import app as command
         except ModuleNotFoundError as missing:
             raise Rejected(
-                f"the examples are not installed ({missing.name} is missing): "
+                f"the demo is not installed ({missing.name} is missing): "
                 "clone the repository and run `./run demo` in it"
             ) from missing
     command(context.args, prog_name="noted-time demo flights")

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
-from examples.descendants import end_with_this_process
-from examples.trials import classes
+from demo.trials import classes
+from demo.trials.descendants import end_with_this_process
 from spark_integration.session.versions import PYTHON_SOURCES
 from tests.support import spark_versions, suites
 from tests.support.classes import made_in_background
@@ -28,7 +28,7 @@ from tests.support.distribution import Together, rank_of
 from tests.support.postgres import Server
 
 if TYPE_CHECKING:
-    from examples.trials.kafka import Broker
+    from demo.trials.kafka import Broker
     from tests.support.served import Served
 
 SHORT_LIVED = (
@@ -169,7 +169,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
     It is shared: a test that ends it starts it again, and names its topics after itself.
     """
-    from examples.trials import kafka  # noqa: PLC0415 - half a second, for few tests
+    from demo.trials import kafka  # noqa: PLC0415 - half a second, for few tests
 
     if not kafka.installed():
         pytest.skip(kafka.MISSING)
@@ -185,7 +185,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     installed, has the interceptor if it can be built, and writes tables of Delta and Iceberg if
     there are connectors for its release.
     """
-    from examples.trials import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
+    from demo.trials import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
     from tests.support.quick_python import quick_python  # noqa: PLC0415 - likewise
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
 

@@ -179,10 +179,10 @@ def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Pat
 def test_a_demo_whose_data_are_not_installed_says_where_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A wheel carries no examples; the flights are a package of the developers' own."""
-    for name in [each for each in sys.modules if each.startswith("examples")]:
+    """A wheel carries no demo; the flights are a package of the developers' own."""
+    for name in [each for each in sys.modules if each.split(".")[0] == "demo"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "examples", None)
+    monkeypatch.setitem(sys.modules, "demo", None)
     printed = CliRunner().invoke(app, ["demo", "flights"])
 
     assert (printed.exit_code, "clone the repository and run `./run demo`" in printed.output) == (

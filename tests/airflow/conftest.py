@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from tests.support.airflow import Airflow
 from tests.support.claimed import TEN, Orders
 from tests.support.page import BLOCK, text_of

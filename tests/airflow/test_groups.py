@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time.client import run
 from noted_time.client.transport import Transport

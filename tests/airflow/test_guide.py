@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from tests.support.airflow import Airflow
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from examples.descendants import end_with_this_process
-from examples.trials import kafka as jars
+from demo.trials import kafka as jars
+from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now

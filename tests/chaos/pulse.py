@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-from examples.descendants import MARK, PROCESSES, marked
+from demo.trials.descendants import MARK, PROCESSES, marked
 from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import now
 

@@ -12,8 +12,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from typer.main import get_command
 
-from examples.ports import free_port
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
+from demo.trials.ports import free_port
 from noted_time_cli.app import app
 from tests.chart.rendered import ALL, CHART, SMALL, Chart, Object, of_kind, pods, variables
 from tests.support.calls import Calls

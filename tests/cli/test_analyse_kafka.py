@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Message, Producer
 from typer.testing import CliRunner
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time_cli.app import app
 from tests.cli.conftest import Said
 

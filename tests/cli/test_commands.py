@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from examples.flights.cli import app as flights_app
+from demo.cli import app as flights_app
 from noted_time_cli.app import app
 from noted_time_cli.terminal.output import console, table
 from tests.cli.conftest import Commands

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.ports import free_port
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
+from demo.trials.ports import free_port
 from tests.cli.conftest import Commands, Said, observed
 from tests.support.processes import environment
 from tests.support.served import Served

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.trials.cluster import Cluster
-from examples.trials.kafka import connector
+from demo.trials.cluster import Cluster
+from demo.trials.kafka import connector
 from tests.support.gates import Guarded
 from tests.support.served import Served
 

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import pyarrow.parquet as pq
 import pytest
 
-from examples.flights.starting import UNCONNECTED
-from examples.trials import kafka
-from examples.trials.cluster import Cluster
+from demo.starting import UNCONNECTED
+from demo.trials import kafka
+from demo.trials.cluster import Cluster
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 from tests.support.waiting import wait_until

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials.cluster import HOME, Cluster
-from examples.trials.run_cluster import write_flights
+from demo.trials.cluster import HOME, Cluster
+from demo.trials.run_cluster import write_flights
 from tests.support.page import Example, Runner
 from tests.support.served import Served
 

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from examples.trials.connect_server import connect_server, plain_python
-from examples.trials.kafka import Broker
-from examples.trials.spark_programs import SparkProgram
+from demo.trials.connect_server import connect_server, plain_python
+from demo.trials.kafka import Broker
+from demo.trials.spark_programs import SparkProgram
 from noted_time import Mark, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from tests.support.served import Served

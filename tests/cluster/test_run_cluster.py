@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.ports import listens
-from examples.trials.cluster import free_ports
-from examples.trials.run_cluster import PORTS, refuse
+from demo.trials.cluster import free_ports
+from demo.trials.ports import listens
+from demo.trials.run_cluster import PORTS, refuse
 from noted_time import Rejected
 from tests.support.processes import ROOT, environment
 
@@ -25,7 +25,7 @@ def test_it_runs_the_flights_query_and_stays_until_ctrl_c(tmp_path: Path) -> Non
     """Then nothing of it listens any more; meanwhile a second one is refused by its ports."""
     port = free_ports(len(PORTS))
     options = ["--data", str(tmp_path), "--port", str(port), "--days", "1"]
-    words = [sys.executable, "-m", "examples.trials.run_cluster", *options]
+    words = [sys.executable, "-m", "demo.trials.run_cluster", *options]
     with subprocess.Popen(
         words, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, process_group=0
     ) as running:

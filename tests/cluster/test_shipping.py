@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import pytest
 from pyspark import cloudpickle
 
-from examples.trials.spark_programs import ROOT, SparkProgram
+from demo.trials.spark_programs import ROOT, SparkProgram
 from spark_integration import NotedLogSink
 from spark_integration.beside.query import MarksQuery
 from spark_integration.beside.source import MarksSource

@@ -69,7 +69,7 @@ def test_packages_without_metadata_ask_for_a_place(tmp_path: Path) -> None:
 def test_no_message_and_no_page_installs_by_the_bare_name() -> None:
     """No index has the project: the name alone would install what somebody else published."""
     places = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
-    for package in ("noted_time", "noted_time_cli", "controller", "examples", "*_client", "spark*"):
+    for package in ("noted_time", "noted_time_cli", "controller", "demo", "*_client", "spark*"):
         places += ROOT.glob(f"{package}/**/*.py")
     found = {
         place.relative_to(ROOT).as_posix(): BARE.findall(place.read_text()) for place in places

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import yaml  # type: ignore[import-untyped]
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from tests.support.calls import Calls
 from tests.support.processes import environment
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from tests.image.composed import COMPOSE, DEPLOY, Composed, in_order, services
 from tests.support.postgres import Server
 from tests.support.processes import command

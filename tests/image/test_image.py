@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from tests.image.container import Container, Image
 
 pytestmark = pytest.mark.acceptance

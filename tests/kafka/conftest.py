@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from tests.support.served import Served
 from writer_client import KafkaNotedProducer
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.ports import free_port
-from examples.trials import kafka, maven
-from examples.trials.kafka import Record
+from demo.trials import kafka, maven
+from demo.trials.kafka import Record
+from demo.trials.ports import free_port
 from noted_time import NotedTimeError
 from noted_time.kafka.topic import Topic
 from tests.support.kafka_judge import violations
@@ -30,7 +30,7 @@ pytestmark = [
 
 def run_kafka(data: Path, *options: str) -> subprocess.Popen[str]:
     """Start it in a group of processes of its own, as a terminal does."""
-    words = [sys.executable, "-m", "examples.trials.run_kafka", "--data", str(data), *options]
+    words = [sys.executable, "-m", "demo.trials.run_kafka", "--data", str(data), *options]
     return subprocess.Popen(
         words, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, process_group=0
     )

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from examples.trials.kafka import Broker, Record
+from demo.trials.kafka import Broker, Record
 from noted_time import NotObservable, Rejected, Unreachable
 from noted_time.kafka.groups import GroupOffsets
 from noted_time.kafka.topic import Topic, TopicLook

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials import java, kafka
-from examples.trials.kafka import Broker
+from demo.trials import java, kafka
+from demo.trials.kafka import Broker
 from noted_time.kafka.topic import Topic
 from spark_integration.session import jars
 from tests.support.kafka_judge import covered, judged

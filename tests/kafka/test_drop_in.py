@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.values import shown_time
 from tests.kafka.conftest import Start

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Rejected, Unreachable
 from noted_time.client.waiting import NothingKnown
 from noted_time.kafka import Topic

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time.values import LogFact
 from tests.support.kafka_judge import judged
 from tests.support.served import Served

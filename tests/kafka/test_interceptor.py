@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from examples.trials import java
-from examples.trials.java import JavaProducer
-from examples.trials.kafka import Broker
+from demo.trials import java
+from demo.trials.java import JavaProducer
+from demo.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time.kafka import Topic
 from tests.support.calls import HOUR_MS

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import Rejected
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged

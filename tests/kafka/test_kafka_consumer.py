@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
 from tests.support.page import BINDING, Session

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import AnotherLog
 from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord

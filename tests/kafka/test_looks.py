@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
-from examples.trials.kafka import Broker, Record
+from demo.trials.kafka import Broker, Record
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
 from noted_time.client import repeated_looks
 from noted_time.kafka import Topic, TopicLook

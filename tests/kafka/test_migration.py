@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import Fenced
 from tests.support.kafka_judge import judged
 from tests.support.served import Served

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import NotAllowed
 from tests.support.controllers import GivenTime
 from tests.support.gates import Guarded

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from examples.trials.kafka import Broker, Record
+from demo.trials.kafka import Broker, Record
 from noted_time import (
     AnotherLog,
     DeliveryFailed,

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.client import Question
 from noted_time.kafka.noted_topic import NotedRecord

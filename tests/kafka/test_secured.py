@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from examples.trials.secured_kafka import OTHER_CA, SecuredBroker
+from demo.trials.secured_kafka import OTHER_CA, SecuredBroker
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka import Topic
 

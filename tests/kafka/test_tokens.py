@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from examples.trials.secured_kafka import PASSWORD, USER, SecuredBroker
-from examples.trials.tokens import token_of
+from demo.trials.secured_kafka import PASSWORD, USER, SecuredBroker
+from demo.trials.tokens import token_of
 from noted_time import Rejected, Unreachable
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import Cluster, client_of, connection

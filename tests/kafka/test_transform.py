@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from tests.support.kafka_judge import judged
 from tests.support.page import Runner, examples, text_of
 from tests.support.processes import environment

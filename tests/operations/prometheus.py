@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 import yaml  # type: ignore[import-untyped]
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from tests.operations.handbook import ALERTS, MONITORING
 from tests.support.waiting import PATIENCE_S
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from tests.support.processes import ROOT, ServeProcess
 
 CHECK = ROOT / "deploy" / "healthcheck.py"

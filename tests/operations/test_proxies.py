@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from noted_time.client import OWNER
 from tests.operations.proxies import CERTIFICATE, Proxy
 from tests.support.processes import ServeProcess

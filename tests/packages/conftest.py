@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.trials import java
+from demo.trials import java
 from tests.packages import building, maven
 from tests.support.suites import programs_of
 

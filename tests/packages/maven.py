@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree as ET
 
-from examples.trials import java
+from demo.trials import java
 from noted_time import Rejected
 from tests.packages.building import ROOT, digest, metadata, require_equal
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.flights import as_files
-from examples.trials.kafka import HOME, Broker
-from examples.trials.secured_kafka import CA, OWN, SecuredBroker
+from demo import as_files
+from demo.trials.kafka import HOME, Broker
+from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time.client import Json
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.support.page import Runner, agrees

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from examples.trials.kafka import Broker, connector
+from demo.trials.kafka import Broker, connector
 from noted_time import Mark, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord
 from tests.support.page import BLOCK, text_of

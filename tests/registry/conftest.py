@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.ports import LOOPBACK, listens
-from examples.trials.cluster import Daemon, free_ports
+from demo.trials.cluster import Daemon, free_ports
+from demo.trials.ports import LOOPBACK, listens
 from spark_integration.session.jars import java
 from tests.support.suites import programs_of
 from tests.support.waiting import wait_until

@@ -16,9 +16,9 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from typer.testing import CliRunner
 
-from examples.ports import LOOPBACK
-from examples.trials.cluster import free_ports
-from examples.trials.kafka import Broker
+from demo.trials.cluster import free_ports
+from demo.trials.kafka import Broker
+from demo.trials.ports import LOOPBACK
 from noted_time import Rejected, Unreachable
 from noted_time_cli.app import app
 from tests.registry.flight import Flight

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.store.port import Leases, StoreUnavailable, Transaction
-from examples.ports import listens
+from demo.trials.ports import listens
 from tests.replicas.played import BUCKETS, HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import buckets, lowers, note, status
 from tests.support.calls import HTTP

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import window
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from reader_client import complete_to
 from spark_integration.checkpoint.committed import committed_offsets
 from tests.support.served import Served

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import CompleteWindow, NotCompleteYet, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import Topic
 from reader_client import ReaderClient

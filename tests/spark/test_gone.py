@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.reading.claims import NOT_SINCE

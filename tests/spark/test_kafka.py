@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.source_positions import PositionOf
 from tests.support.page import Session

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import Rejected
 from tests.support.clock import START_MS, Clock, Transactions
 from tests.support.queries import per_second

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.trials import java
-from examples.trials.kafka import Broker
+from demo.trials import java
+from demo.trials.kafka import Broker
 from tests.support.kafka_judge import covered, judged
 from tests.support.page import BINDING, Session
 from tests.support.served import Served

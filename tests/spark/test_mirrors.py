@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Mark, Rejected, StreamCut
 from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.committed import committed_offsets
 from spark_integration.session.settings import EVOLUTION

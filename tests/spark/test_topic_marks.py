@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from reader_client import KafkaRelay

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from tests.support.clock import START_MS, Clock

@@ -14,7 +14,7 @@ from typing import Self
 
 import httpx
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from noted_time.client import Json
 from tests.support.calls import HTTP
 from tests.support.processes import ROOT

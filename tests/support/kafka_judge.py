@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from examples.trials.kafka import Broker, Record
+from demo.trials.kafka import Broker, Record
 from tests.support.calls import Calls
 from tests.support.waiting import wait_until
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
 
-from examples.flights.starting import UNCONNECTED
-from examples.trials import tables
-from examples.trials.spark_programs import SparkProgram
+from demo.starting import UNCONNECTED
+from demo.trials import tables
+from demo.trials.spark_programs import SparkProgram
 from noted_time.reading import TableClaim, TableHistory
 from noted_time.tables.opened import iceberg_history, opened
 from tests.support.noted_stream import NotedStream, table

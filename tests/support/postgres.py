@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import psycopg
 
-from examples.ports import free_port
+from demo.trials.ports import free_port
 from tests.support.waiting import PATIENCE_S
 
 PASSWORD = "s3cr3t-of-the-tests"  # noqa: S105 - of a server on loopback that lives for minutes

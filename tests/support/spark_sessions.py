@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.flights.surroundings import SMALL_BATCHES
+from demo.surroundings import SMALL_BATCHES
 from spark_integration.session.versions import release_of
 from tests.support.waiting import PATIENCE_S
 

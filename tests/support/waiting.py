@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from examples.trials.waiting import PATIENCE_S, wait_until
+from demo.trials.waiting import PATIENCE_S, wait_until
 
 __all__ = ["PATIENCE_S", "eventually", "slowdown", "wait_until"]
 

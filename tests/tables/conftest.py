@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from examples.trials import tables
+from demo.trials import tables
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from examples.trials import tables
+from demo.trials import tables
 from tests.support.killed_drivers import (
     KILLS,
     Delta,

@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 
 STARTS = """
 import subprocess, sys
-from examples.descendants import end_with_this_process
+from demo.trials.descendants import end_with_this_process
 end_with_this_process()
 end_with_this_process()
 children = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tooling.wheels import PACKAGES
 
-PLACES = (*PACKAGES, "integrations", "examples", "benchmarks")
+PLACES = (*PACKAGES, "integrations", "demo", "examples", "benchmarks")
 
 
 def is_range(node: ast.AST | None, named: frozenset[str] = frozenset()) -> bool:

@@ -13,10 +13,10 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 import pytest
 
-from examples.flights.starting import UNCONNECTED
-from examples.trials import kafka
-from examples.trials.kafka import Broker
-from examples.trials.spark_programs import SparkProgram
+from demo.starting import UNCONNECTED
+from demo.trials import kafka
+from demo.trials.kafka import Broker
+from demo.trials.spark_programs import SparkProgram
 from reader_client import KafkaRelay
 from tests.support.kafka_judge import relayed
 from tests.support.noted_stream import NotedStream

@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
-from examples.trials import java
-from examples.trials.kafka import Broker
-from examples.trials.secured_kafka import SecuredBroker
+from demo.trials import java
+from demo.trials.kafka import Broker
+from demo.trials.secured_kafka import SecuredBroker
 from noted_time.kafka.noted_topic import noted_topic_of
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from examples.trials.kafka import Record
+from demo.trials.kafka import Record
 
 WINDOW_MS = 1000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from examples.trials.kafka import Record
+from demo.trials.kafka import Record
 from tests.chaos import checks
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.history import Chain, History, Journal, Json, now

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from examples.trials.kafka import Record
+from demo.trials.kafka import Record
 from tests.chaos.history import Chain, History
 from tests.chaos.kafka.checks import Counted
 from tests.chaos.kafka.queried import MARKS, judge

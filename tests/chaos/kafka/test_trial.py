@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.trials import java, kafka
-from examples.trials.kafka import Broker
+from demo.trials import java, kafka
+from demo.trials.kafka import Broker
 from noted_time.kafka import Topic
 from tests.chaos.kafka.arena import OBSERVERS, Ways
 from tests.chaos.kafka.faults import KAFKA_FAULTS

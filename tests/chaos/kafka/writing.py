@@ -17,8 +17,8 @@ from typing import Literal, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from examples.trials import java
-from examples.trials.java import JavaProducer
+from demo.trials import java
+from demo.trials.java import JavaProducer
 from noted_time import AnotherLog
 from writer_client import KafkaNotedProducer, WriterClient
 

@@ -1,0 +1,213 @@
+"""The same hourly count over two watermarks: the noted one, and Spark's own at several delays."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
+
+from demo.data import HOUR_MS
+from demo.replay import EVENT_TIME, STREAM, table
+from demo.starting import started
+from noted_time.client import position_from_wire
+from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from demo.data import Flight
+    from demo.measurement import Truth
+    from spark_integration.log.options import Option
+
+
+HOUR = "1 hour"
+LONG_AGO_S = 1_000_000_000
+
+# Spark judges late rows by the watermark of the batch before last, as long as data keep coming; in
+# a live stream an empty batch follows each pause, and then by the last. Off, it is always the last,
+# so that one batch an hour gives what the finest batches would.
+JUDGED_BY_THE_BATCH_BEFORE_LAST = "spark.sql.streaming.statefulOperator.allowMultiple"
+
+
+def with_noted_time(
+    spark: SparkSession, root: Path, controller_url: str, *options: Option, stream: str = STREAM
+) -> DataFrame:
+    """Return the flights of the log under the watermark that the carriers vouch for."""
+    return read_noted_log(
+        spark,
+        root,
+        Noted(controller_url, stream),
+        Columns((EVENT_TIME, "origin")),
+        *options,
+        event_time=EVENT_TIME,
+        policy=WatermarkPolicy(strict=False),
+    )
+
+
+def with_own_watermark(flights: DataFrame, delay_hours: Sequence[int]) -> DataFrame:
+    """Return the flights under Spark's own watermark, a copy for each of several delays.
+
+    One query replaces many: the copy for delay d is dated d hours later, and the watermark's delay
+    is the longest of all. So the watermark is just the newest departure, and a copy's window closes
+    when that has passed the window's end by d: what `withWatermark("departure", d)` does.
+    """
+    delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
+    dated = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
+    return (
+        flights.withColumn("delay_hours", delays)
+        .withColumn(EVENT_TIME, dated)
+        .withWatermark(EVENT_TIME, f"{max(delay_hours)} hours")
+    )
+
+
+def archived(spark: SparkSession, archive: Path) -> DataFrame:
+    """Return the stream of the files of `write_archive`, each a micro-batch, judged at once."""
+    session = spark.newSession()
+    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
+    flights = session.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
+    return flights.option("maxFilesPerTrigger", "1").parquet(str(archive))
+
+
+def hourly(flights: DataFrame) -> DataFrame:
+    """Return the departures per hour and origin, the columns those of `Count`."""
+    if "delay_hours" not in flights.columns:
+        flights = flights.withColumn("delay_hours", F.lit(0))
+    end = F.unix_millis(F.col("window.end")) - F.col("delay_hours") * F.lit(HOUR_MS)
+    counts = flights.groupBy(F.window(EVENT_TIME, HOUR), "origin", "delay_hours").count()
+    return counts.select("delay_hours", end.alias("end"), "origin", F.col("count").alias("flights"))
+
+
+def truth(written: DataFrame) -> Truth:
+    """Return what a batch query counts over all that was written."""
+    return {(end, origin): flights for _, end, origin, flights in hourly(written).collect()}
+
+
+def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:
+    """Write a Parquet file per micro-batch, dated so that Spark's file source keeps their order."""
+    directory.mkdir(parents=True)
+    for number, batch in enumerate(batches):
+        path = directory / f"{number:06d}.parquet"
+        pq.write_table(table(batch), path)
+        os.utime(path, (LONG_AGO_S + number, LONG_AGO_S + number))
+
+
+LOOK_S = 0.05
+
+
+class Count(NamedTuple):
+    """One row of a result: flights that departed from `origin` in the hour up to `end` (Unix ms).
+
+    `delay_hours` is that of Spark's own watermark, 0 with noted time.
+    """
+
+    delay_hours: int
+    end: int
+    origin: str
+    flights: int
+
+
+@dataclass(slots=True)
+class Run:
+    """The micro-batches of one query by their number.
+
+    `given_out` is the result; `read` counts the rows read by each batch's end; `positions` says the
+    same of the file log, for a query that reads it; `watermark` is the last one used, in ms;
+    `progress` is what Spark reported of them.
+    """
+
+    given_out: dict[int, list[Count]] = field(default_factory=dict)
+    read: dict[int, int] = field(default_factory=dict)
+    positions: dict[int, Mapping[int, int]] = field(default_factory=dict)
+    watermark: int = 0
+    progress: list[dict[str, Any]] = field(default_factory=list, compare=False, repr=False)
+
+    def take_progress(self, progress: Iterable[dict[str, Any]]) -> None:
+        """Add what Spark reports of each batch, in the order of the batches."""
+        self.progress, read = list(progress), 0
+        for batch in self.progress:
+            number, source = batch["batchId"], batch["sources"][0]
+            read += source["numInputRows"]
+            self.read[number] = read
+            self.watermark = max(self.watermark, unix_ms(batch["eventTime"]["watermark"]))
+            if "segments" in (source["endOffset"] or ()):
+                self.positions[number] = position_from_wire(source["endOffset"]["segments"])
+
+
+def unix_ms(instant: str) -> int:
+    """Return the Unix ms of an instant as Spark writes it.
+
+    >>> unix_ms("1970-01-01T00:00:01.500Z")
+    1500
+    """
+    return round(datetime.fromisoformat(instant).timestamp() * 1000)
+
+
+def run_to_the_end(
+    counts: DataFrame, checkpoint: Path, on_batch: Callable[[Run], None] = lambda _: None
+) -> Run:
+    """Run the query over all present rows and return its batches.
+
+    `counts` has the columns of `Count`. `on_batch` is called after each batch. The query's failure
+    is raised, and it is stopped in any case.
+    """
+    run = Run()
+    with running(run, counts, checkpoint, on_batch, availableNow=True) as query:
+        query.awaitTermination()
+    return run
+
+
+def run_until(
+    watermark: int,
+    counts: DataFrame,
+    checkpoint: Path,
+    on_batch: Callable[[Run], None] = lambda _: None,
+    **trigger: str,
+) -> Run:
+    """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
+    run = Run()
+    with running(run, counts, checkpoint, on_batch, **trigger) as query:
+        while run.watermark < watermark and query.isActive:
+            time.sleep(LOOK_S)
+            if last := query.lastProgress:
+                run.watermark = unix_ms(last.eventTime["watermark"])
+        if not query.isActive:
+            query.awaitTermination()  # raises the query's error
+    return run
+
+
+Running = AbstractContextManager[StreamingQuery]
+
+
+@contextmanager
+def running(
+    run: Run,
+    counts: DataFrame,
+    checkpoint: Path,
+    on_batch: Callable[[Run], None] = lambda _: None,
+    **trigger: Any,  # noqa: ANN401 - as Spark takes it
+) -> Iterator[StreamingQuery]:
+    """Run the query while the block lasts; what it gave out and reported is added to `run`."""
+
+    def keep(batch: DataFrame, number: int) -> None:
+        run.given_out[number] = [Count(*row) for row in batch.collect()]
+        on_batch(run)
+
+    writer = counts.writeStream.outputMode("append").foreachBatch(keep)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = started((writer.trigger(**trigger) if trigger else writer).start)
+    try:
+        yield query
+        run.take_progress(json.loads(progress.json) for progress in query.recentProgress)
+    finally:
+        query.stop()

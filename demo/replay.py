@@ -1,0 +1,167 @@
+"""The carriers at work: they write their flights into the file log as they land, and note time."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import httpx
+import pyarrow as pa
+
+from demo.data import DAY_MS, HOUR_MS
+from noted_time.values import reaches
+from writer_client import SegmentLogWriter, WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from demo.data import Flight
+    from demo.schedule import Step
+
+    Take = Callable[[Step], Mapping[int, int]]
+
+STREAM, DOMAIN = "flights", "default"
+EVENT_TIME = "departure"
+SEGMENTS = 4
+WRITER_TIMEOUT_MS = 10 * 60_000
+YEAR_MS = 365 * DAY_MS
+PATIENCE_S = 60.0
+
+INSTANT = pa.timestamp("ms", tz="UTC")
+SCHEMA = pa.schema(
+    {EVENT_TIME: INSTANT, "landing": INSTANT, "carrier": pa.string(), "origin": pa.string()}
+)
+
+
+@dataclass(slots=True)
+class Replayed:
+    """How far the log reached at each stop of the replay: clocks in Unix ms, rising, and cuts.
+
+    `lowers` are those of the marks there, none if marks cannot come before the rows of their stop.
+    """
+
+    clocks: list[int] = field(default_factory=list)
+    cuts: list[Mapping[int, int]] = field(default_factory=list)
+    lowers: Sequence[int] = ()
+
+    def clock_at(self, cut: Mapping[int, int], lower: int) -> int:
+        """Return the clock of the first stop at which the log and time reached both.
+
+        After the last stop, all carriers finish.
+
+        >>> replayed = Replayed([10, 20], [{0: 5}, {0: 7, 1: 2}], lowers=[3, 9])
+        >>> replayed.clock_at({0: 5}, 3), replayed.clock_at({0: 5, 1: 1}, 3)
+        (10, 20)
+        >>> replayed.clock_at({0: 5}, 9), replayed.clock_at({0: 5}, 99)
+        (20, 20)
+        """
+        stop = bisect_left(self.cuts, x=True, key=lambda reached: reaches(reached, cut))
+        return self.clocks[max(stop, min(bisect_left(self.lowers, lower), len(self.clocks) - 1))]
+
+
+class Carriers:
+    """The carriers of one stream, each a writer of the file log."""
+
+    def __init__(self, root: Path, clients: Mapping[str, WriterClient]) -> None:
+        """Join all of them; `clients` are those of the carriers by name."""
+        self._ends = dict.fromkeys(range(SEGMENTS), 0)
+        self._clients = clients
+        self._logs = {
+            name: SegmentLogWriter(
+                root,
+                client.stream,
+                segments=range(SEGMENTS),
+                client=client,
+                event_time=EVENT_TIME,
+                schema=SCHEMA,
+            )
+            for name, client in clients.items()
+        }
+        self._flush()
+
+    def take(self, step: Step) -> Mapping[int, int]:
+        """Let every carrier write what landed, then note; returns where each segment ends.
+
+        A carrier writes to the shortest segment, so that all grow alike. The notes are durable.
+        """
+        for name, log in self._logs.items():
+            if landed := step.landed.get(name):
+                segment = min(self._ends, key=lambda each: (self._ends[each], each))
+                self._ends[segment] = log.append(table(landed), segment=segment)
+            log.note_time(step.notes[name])
+        self._flush()
+        return dict(self._ends)
+
+    def _flush(self) -> None:
+        for client in self._clients.values():
+            client.flush(PATIENCE_S)
+
+
+def table(flights: Sequence[Flight]) -> pa.Table:
+    """Return the flights as rows of the log."""
+    landings, departures, carriers, origins = zip(*flights, strict=True)
+    return pa.table([departures, landings, carriers, origins], schema=SCHEMA)
+
+
+def create_stream(
+    controller_url: str,
+    stream: str,
+    domains: Sequence[str] = (DOMAIN,),
+    *,
+    expected: Sequence[str] = (),
+) -> None:
+    """Create a stream with a mark at every advance, which keeps its marks for a year.
+
+    From the start it waits for the writers that are expected.
+    """
+    settings = {
+        "expected_writers": list(expected),
+        "domains": list(domains),
+        "mark_interval_ms": 0,
+        "writer_timeout_ms": WRITER_TIMEOUT_MS,
+        "mark_retention_ms": YEAR_MS,
+        "writer_retention_ms": YEAR_MS,
+    }
+    url = f"{controller_url}/v1/streams/{stream}"
+    httpx.put(url, json=settings, trust_env=False).raise_for_status()
+
+
+@contextmanager
+def at_work(
+    names: Iterable[str], root: Path, controller_url: str, stream: str = STREAM
+) -> Iterator[Carriers]:
+    """Create the stream and yield its carriers, which have all joined; at the end they finish."""
+    create_stream(controller_url, stream)
+    with ExitStack() as stack:
+        clients = {name: WriterClient(controller_url, stream, name) for name in names}
+        for client in clients.values():
+            stack.enter_context(client)
+        yield Carriers(root, clients)
+        for client in clients.values():
+            client.finish(timeout=PATIENCE_S)
+
+
+def replay(
+    steps: Iterable[Step],
+    take: Take,
+    *,
+    hours_per_second: float = 0,
+    on_step: Callable[[int], None] = lambda _: None,
+) -> Replayed:
+    """Take each step when it is due at that pace; 0 sets no limit.
+
+    `take` returns where each segment ends, `on_step` gets the number of steps that are done.
+    """
+    replayed, began = Replayed(), time.monotonic()
+    for step in steps:
+        if hours_per_second and replayed.clocks:
+            hours = (step.clock - replayed.clocks[0]) / HOUR_MS
+            time.sleep(max(0.0, began + hours / hours_per_second - time.monotonic()))
+        replayed.cuts.append(take(step))
+        replayed.clocks.append(step.clock)
+        on_step(len(replayed.clocks))
+    return replayed

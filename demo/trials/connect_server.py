@@ -1,0 +1,80 @@
+"""A Spark Connect server on loopback that reads Kafka, and has nothing of this project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from demo.surroundings import JAVA_OPTIONS
+from demo.trials import classes
+from demo.trials.cluster import CONNECT, HOME, Daemon, free_ports
+from demo.trials.kafka import HOME as JARS_HOME
+from demo.trials.kafka import connector
+from demo.trials.ports import LOOPBACK, listens
+from demo.trials.waiting import wait_until
+from spark_integration.session.jars import Jar, fetch
+from spark_integration.session.versions import release_of
+
+OF_3_5 = Jar(
+    "org.apache.spark",
+    "spark-connect_2.12",
+    "3.5.7",
+    "15366e21273a874c760b51fa00743a2acb8fa78642cc35d7a076a3ade0c5eef6",
+)
+"""The server of PySpark 3.5, which does not contain it as later releases do."""
+
+JARS = (OF_3_5,) if release_of(pyspark.__version__) < (4, 0) else ()
+
+
+def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
+    """Fetch the server, 14 MB, if PySpark lacks it; options and errors are those of `fetch`."""
+    fetch(JARS, JARS_HOME / "connect-server", **options)
+
+
+def plain_python() -> str:
+    """Return the Python of which this environment was made: it has no package of this project."""
+    return str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))
+
+
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """Give the address of a server of two cores, whose Python is `plain_python()`."""
+    port = free_ports(1)
+    jars = [*connector(), *(str(JARS_HOME / "connect-server" / jar.file) for jar in JARS)]
+    settings = {
+        "spark.jars": ",".join(jars),
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "700m",
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    if release_of(pyspark.__version__) >= (4, 0):
+        settings["spark.connect.grpc.binding.address"] = LOOPBACK
+    words = [str(HOME / "bin" / "spark-submit"), "--master", "local[2]"]
+    words += [word for each in settings.items() for word in ("--conf", "=".join(each))]
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK_", "PYSPARK_", "NOTED_TIME_", "PYTHONPATH"))
+    }
+    own = {
+        **inherited,
+        "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
+        "PYSPARK_PYTHON": plain_python(),
+        "SPARK_HOME": str(HOME),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_SUBMIT_OPTS": classes.read(classes.SPARK),
+    }
+    words += ["--class", CONNECT, "spark-internal"]
+    with Daemon(words, directory / "connect-server.log", own) as server:
+        wait_until(lambda: server.running() and listens(port))
+        yield f"sc://{LOOPBACK}:{port}"

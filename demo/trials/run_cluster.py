@@ -1,0 +1,235 @@
+"""A Spark cluster to try things with: `./run cluster`. What it writes stays in the clone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo import replay
+from demo.data import read_flights
+from demo.kafka import KEPT_FOR_EVER, record
+from demo.replay import PATIENCE_S, SEGMENTS, STREAM, create_stream
+from demo.schedule import Step, steps
+from demo.surroundings import SurroundingsError, controller, require_java
+from demo.trials import kafka
+from demo.trials.cluster import Cluster
+from demo.trials.descendants import end_with_this_process
+from demo.trials.ports import listens
+from demo.trials.run_kafka import alone, interrupt, say
+from demo.trials.spark_programs import SparkProgram
+from noted_time import NotedTimeError, Rejected
+from writer_client import KafkaNotedProducer
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "build" / "cluster"
+QUERY = ROOT / "demo" / "on_cluster.py"
+LOOK_S = 0.2
+LAST_PORT = 65_535
+LEAST_MB, EACH_MB = 1500, 700
+"""The memory that is needed without workers, and by each worker with its executors."""
+
+PORTS = ("the master", "its page", "the Connect server", "the controller", "the broker")
+HOW = """
+To submit a program of your own:
+  .venv/bin/spark-submit --properties-file {properties} hourly.py
+To connect from any Python with pyspark[connect]:
+  SparkSession.builder.remote("{remote}").getOrCreate()
+docs/guides/cluster.md has such programs. Ctrl-C ends all of it."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a cluster, and the flights query on it, until Ctrl-C; returns the exit status."""
+    given = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, interrupt)
+    end_with_this_process()
+    try:
+        _run(given)
+    except KeyboardInterrupt:
+        say("")
+    except (NotedTimeError, SurroundingsError, KafkaException) as error:
+        say(f"run cluster: {error}")
+        return 1
+    except AssertionError as error:
+        say(f"run cluster: a process ended or did not start, see {given.data}\n{error}")
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./run cluster",
+        description="Run a Spark cluster for trials, on this machine alone, and a query on it.",
+    )
+    parser.add_argument("--kafka", action="store_true", help="the flights in a topic, not a log")
+    parser.add_argument("--workers", type=int, default=2, help="how many; 2 by default")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=7077,
+        help=f"the first of five: {', '.join(PORTS)}; 7077 by default",
+    )
+    days = range(1, 32)
+    parser.add_argument(
+        "--days", type=int, default=3, choices=days, metavar="N", help="of flights, 1 to 31; 3"
+    )
+    parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/cluster")
+    return parser
+
+
+def _run(given: argparse.Namespace) -> None:
+    refuse(given.port, given.workers, available_mb())
+    if given.kafka:
+        kafka.install()
+    with alone(given.data, "cluster"), ExitStack() as started:
+        data = given.data.resolve() / "run"
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+        say(f"Starting a master, {given.workers} workers and a Connect server takes some 15 s.")
+        master, page, connect, control, listener = range(given.port, given.port + len(PORTS))
+        url = started.enter_context(controller(data / "noted-time.db", data, port=control))
+        asked = {"url": url, "checkpoint": str(data / "checkpoint")}
+        if given.kafka:
+            broker = kafka.Broker(data / "kafka", port=listener)
+            asked["bootstrap"] = started.enter_context(broker).address
+        else:
+            asked["root"] = str(data / "log")
+        cluster = Cluster(
+            data / "spark",
+            workers=given.workers,
+            ports=(master, page, connect),
+            jars=kafka.connector(),
+        )
+        started.enter_context(cluster)
+        _present(cluster, asked)
+        count_flights(cluster, given.days, asked)
+        say(HOW.format(properties=cluster.properties, remote=cluster.remote))
+        while True:
+            cluster.check()
+            time.sleep(LOOK_S)
+
+
+def refuse(port: int, workers: int, available: int | None) -> None:
+    """Raise `Rejected` or `SurroundingsError`, with what to do, if the cluster could not start."""
+    if workers < 1:
+        raise Rejected("a cluster needs a worker at least: choose --workers 1 or more")
+    if not 0 < port <= LAST_PORT - len(PORTS):
+        raise Rejected(f"there are no {len(PORTS)} ports from {port} on: choose another --port")
+    require_java()
+    for used, what in enumerate(PORTS, start=port):
+        if listens(used):
+            raise Rejected(
+                f"port {used}, which {what} needs, is taken, perhaps by another cluster: "
+                f"choose the first of {len(PORTS)} free ones by --port"
+            )
+    needed = LEAST_MB + EACH_MB * workers
+    if available is not None and available < needed:
+        raise Rejected(
+            f"{workers} workers need {needed:,} MB of free memory, and there are {available:,}: "
+            "end something, or choose fewer --workers"
+        )
+
+
+def available_mb(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Return how much memory is free, in MB; `None` where the system does not say."""
+    found = re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
+    return int(found[1]) // 1024 if found else None
+
+
+def _present(cluster: Cluster, asked: Mapping[str, str]) -> None:
+    source = "bootstrap" if "bootstrap" in asked else "root"
+    rows = {
+        "Spark's page": cluster.page,
+        "the master": cluster.master,
+        "Spark Connect": cluster.remote,
+        "the controller": asked["url"],
+        {"bootstrap": "the broker", "root": "the file log"}[source]: asked[source],
+    }
+    say("".join(f"  {what:<16}{where}\n" for what, where in rows.items()).rstrip())
+
+
+def count_flights(cluster: Cluster, days: int, asked: Mapping[str, str]) -> None:
+    """Write days of flights, and have the flights query count them on the cluster.
+
+    `asked` has the `url` of the controller, the `checkpoint`, and the `root` of the log or the
+    `bootstrap` of the broker.
+    """
+    write_flights(days, asked)
+    say("Submitting the flights query. Its driver needs some 10 s to start.")
+    _follow(cluster.submit(QUERY, asked))
+
+
+def write_flights(days: int, asked: Mapping[str, str]) -> None:
+    """Let the carriers write their flights, and note; `asked` is that of `count_flights`."""
+    flights = read_flights(1, days)
+    say(f"{len(flights.carriers)} carriers write {len(flights.landed):,} flights, and note.")
+    if "root" in asked:
+        with replay.at_work(flights.carriers, Path(asked["root"]), asked["url"]) as carriers:
+            replay.replay(steps(flights), carriers.take)
+    else:
+        with ExitStack() as started:
+            producers = _producers(flights.carriers, asked, started)
+            replay.replay(steps(flights), lambda step: _produce(producers, step))
+            for producer in producers.values():
+                producer.finish(PATIENCE_S)
+
+
+def _producers(
+    names: Sequence[str], asked: Mapping[str, str], started: ExitStack
+) -> dict[str, KafkaNotedProducer]:
+    """Create the topic and the stream, and return the producer of each carrier: all have joined."""
+    config: dict[str, Any] = {"bootstrap.servers": asked["bootstrap"]}
+    topic = NewTopic(STREAM, SEGMENTS, config=KEPT_FOR_EVER)
+    admin = AdminClient(config)
+    admin.create_topics([topic])[STREAM].result()
+    create_stream(asked["url"], STREAM, expected=names)
+    return {
+        name: started.enter_context(
+            KafkaNotedProducer(config, STREAM, asked["url"], name, wait=None)
+        )
+        for name in names
+    }
+
+
+def _produce(producers: Mapping[str, KafkaNotedProducer], step: Step) -> Mapping[int, int]:
+    """Let each carrier produce what has landed, and note."""
+    for name, producer in producers.items():
+        for flight in step.landed.get(name, ()):
+            producer.produce(value=record(flight), event_time=flight.departure)
+        producer.note_time(step.notes[name])
+    for producer in producers.values():
+        producer.flush(PATIENCE_S)
+    return {}
+
+
+def _follow(driver: SparkProgram) -> None:
+    """Show what a driver prints until it ends, and its result."""
+    shown, runs = 0, True
+    while runs:
+        runs = driver.running()
+        *lines, _ = driver.printed().split("\n")
+        for line in lines[shown:]:
+            if not line.startswith("{"):
+                say(f"  {line}")
+        shown = len(lines)
+        time.sleep(LOOK_S)
+    found = json.loads(driver.finish())
+    say(
+        f"It counted {found['flights']:,} flights in {found['hours']:,} hours: {found['lost']:,} "
+        f"lost and {found['twice']:,} counts given out twice, against all that was written."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

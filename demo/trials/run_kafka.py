@@ -1,0 +1,198 @@
+"""A Kafka broker to try things with: `./run kafka`. Its jars and its data stay in the clone."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from confluent_kafka import KafkaException
+
+from demo.trials import maven
+from demo.trials.broker import HOME, JARS, Broker
+from demo.trials.descendants import end_with_this_process
+from demo.trials.ports import listens
+from demo.trials.secured_kafka import CA, OWN, SecuredBroker
+from noted_time import NotedTimeError, Rejected
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "build" / "kafka"
+PATIENCE_S = 20.0
+"""How long a repository may send nothing: without a network, tests are to start soon."""
+
+FIRST = ("flights", 2)
+"""The topic that is created where there is none."""
+
+TRY = """To try it, in another terminal, produce ({python} has what it takes; elsewhere:
+pip install confluent-kafka):
+
+{python} -c '
+from confluent_kafka import Producer
+producer = Producer({{"bootstrap.servers": "{address}"}})
+for number in range(10):
+    producer.produce("{topic}", f"record {{number}}")
+producer.flush()'
+
+and consume, up to ten of them:
+
+{python} -c '
+from confluent_kafka import Consumer
+group = {{"group.id": "trial", "auto.offset.reset": "earliest"}}
+consumer = Consumer({{"bootstrap.servers": "{address}", **group}})
+consumer.subscribe(["{topic}"])
+for message in consumer.consume(10, 10):
+    print(message.partition(), message.offset(), message.value().decode())
+consumer.close()'
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fetch the jars, and run a broker until Ctrl-C; returns the exit status."""
+    given = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, interrupt)
+    end_with_this_process()
+    try:
+        if given.fetch:  # also `./run test`
+            _fetch_all(given.ivy_settings)
+        else:
+            where = {"repository": given.repository, "patience_s": PATIENCE_S}
+            maven.fetch(JARS, HOME / "broker", say=say, **where)
+            _run(given.data, given.port, given.topic, is_secured=given.secured)
+    except KeyboardInterrupt:
+        say("")
+    except (NotedTimeError, KafkaException) as error:
+        say(f"run kafka: {error}")
+        return 1
+    except AssertionError:
+        say(f"run kafka: the broker ended; {given.data / 'out'} says why")
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./run kafka",
+        description="Run a Kafka broker for trials, on this machine alone. Its topics stay.",
+    )
+    parser.add_argument("--port", type=int, default=9092, help="where it listens; 9092 by default")
+    parser.add_argument(
+        "--topic",
+        type=topic,
+        action="append",
+        default=[],
+        metavar="NAME:PARTITIONS",
+        help="create a topic unless it is there, also while another ./run kafka has that port; "
+        "may be repeated",
+    )
+    parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/kafka if none")
+    parser.add_argument(
+        "--secured",
+        action="store_true",
+        help="listen on the next two ports, too, for TLS with a login and with a certificate, and "
+        "give tokens on the third",
+    )
+    parser.add_argument("--repository", metavar="URL", help="to fetch its jars, 46 MB, from there")
+    parser.add_argument(
+        "--fetch", action="store_true", help="only fetch the jars of all tests, 76 MB"
+    )
+    parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to do that elsewhere")
+    return parser
+
+
+def _fetch_all(ivy_settings: Path | None) -> None:
+    """Fetch what tests need: also Kafka Connect, other clients, and connectors of Spark."""
+    from demo.trials import connect_server, kafka, tables  # noqa: PLC0415 - these load Spark
+
+    for each in (kafka, tables, connect_server):
+        each.install(ivy_settings=ivy_settings, patience_s=PATIENCE_S)
+
+
+def topic(text: str) -> tuple[str, int]:
+    """Return the name and the number of partitions of `flights:4`."""
+    name, _, partitions = text.partition(":")
+    return name, int(partitions or 1)
+
+
+def _run(
+    data: Path, port: int, topics: Sequence[tuple[str, int]], *, is_secured: bool = False
+) -> None:
+    made = (SecuredBroker if is_secured else Broker)(data, port=port)
+    if listens(port):
+        if not (topics and _is_running(data)):
+            raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
+        _create(made, topics)
+        say(f"It runs at {made.address}. {_topics(made)}.")
+        return
+    with alone(data, "kafka"), made as broker:
+        _create(broker, topics or ([] if broker.topics() else [FIRST]))
+        say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
+        if isinstance(broker, SecuredBroker):
+            _say_how(broker)
+        say(f"{_topics(broker)}; --topic NAME:PARTITIONS creates another.")
+        topic, python = next(iter(broker.topics())), shlex.quote(sys.executable)
+        say(TRY.format(python=python, address=broker.address, topic=topic))
+        broker.wait()
+
+
+def _create(broker: Broker, topics: Sequence[tuple[str, int]]) -> None:
+    there = broker.topics()
+    for name, partitions in topics:
+        if name not in there:
+            broker.create(name, partitions)
+
+
+def _topics(broker: Broker) -> str:
+    found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
+    return f"Topics: {', '.join(found)}"
+
+
+def _say_how(broker: SecuredBroker) -> None:
+    """Show the settings of its secured listeners, whose certificates it leaves here."""
+    for file in (CA, OWN):
+        shutil.copy(file, file.name)
+    for settings in (broker.scram, broker.mutual, broker.bearer):
+        shown = (f"  {k}={Path(v).name if 'location' in k else v}" for k, v in settings.items())
+        say("\n".join(["It also listens for clients with these settings:", *shown]))
+    say(f"Tokens are at {broker.token_url}, for the same user and password.")
+
+
+@contextmanager
+def alone(data: Path, name: str) -> Iterator[None]:
+    """Let one `./run` of this name at a time use the data: a second one would damage it."""
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Rejected(f"another ./run {name} runs over {data}: end it first") from None
+        yield
+
+
+def _is_running(data: Path) -> bool:
+    """Whether another `./run kafka` uses the data."""
+    try:
+        with alone(data, "kafka"):
+            return False
+    except Rejected:
+        return True
+
+
+def interrupt(_signal: int, _frame: object) -> NoReturn:
+    """Take a signal for Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def say(sentence: str) -> None:
+    """Tell the person at the terminal."""
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""Spark drivers in processes of their own, which a test can kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from demo.trials import classes
+from demo.trials.waiting import PATIENCE_S
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "spark" / "programs"
+LAST_WORDS_S = 10
+
+
+class SparkProgram:
+    """One run of a program from `tests/spark/programs`, or at a path, with its arguments as JSON.
+
+    Its own process group, so that killing it leaves no Java behind. `words` come before the
+    program's path: by default the Python that runs it.
+    """
+
+    def __init__(
+        self,
+        program: str | Path,
+        given: dict[str, object],
+        log: Path,
+        words: Sequence[str] = (sys.executable,),
+    ) -> None:
+        self._log, self._printed = log, log.with_suffix(".printed")
+        path = program if isinstance(program, Path) else PROGRAMS / f"{program}.py"
+        command = [*words, str(path), json.dumps(given)]
+        # Java may still log when the program has printed its last line, so the two are kept apart.
+        with self._printed.open("wb") as printed, log.open("wb") as logged:
+            self._process = subprocess.Popen(
+                command, env=environment(), stdout=printed, stderr=logged, start_new_session=True
+            )
+
+    def finish(self, timeout_s: float = PATIENCE_S) -> str:
+        """Wait for the end and return the last line it printed.
+
+        A failure shows its log; one that does not end logs first where its threads are.
+        """
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            code = self._process.wait(LAST_WORDS_S)
+            self.kill()
+        assert code == 0, self._log.read_text()
+        return self.printed().strip().rpartition("\n")[2]
+
+    def status(self, timeout_s: float = PATIENCE_S) -> int:
+        """Wait for the end, and return the status: negative if a signal ended it."""
+        try:
+            return self._process.wait(timeout_s)
+        finally:
+            self.kill()
+
+    def printed(self) -> str:
+        """Return what it has printed so far."""
+        return self._printed.read_text()
+
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def has_said(self, text: str) -> bool:
+        """Whether a text is in its log."""
+        return text in self._log.read_text()
+
+    def said(self) -> str:
+        """Return its last error with what followed, or else the end of its log."""
+        text = self._log.read_text()
+        return f"{self._log}:\n{text[text.rfind('Traceback (most recent call last)') :][-9000:]}"
+
+    def kill(self) -> None:
+        """Take it down at once with all it started, as a power cut would."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a program: this clone and its Python, no other Spark's settings."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    return {
+        **inherited,
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": classes.read(classes.SPARK),
+    }

@@ -1,1 +1,0 @@
-"""The flights, each a command under `noted-time demo`, a query in two modes, and trials."""

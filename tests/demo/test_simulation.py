@@ -1,0 +1,106 @@
+"""The flights of the examples: data, schedule and simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demo.data import HOUR_MS, Flights, read_flights
+from demo.schedule import steps
+from demo.simulation import least_delay_without_loss, noted_time, own_watermark
+from demo.ways import delays
+from tests.demo.flown import days_of_flights
+
+
+@given(days_of_flights)
+def test_noted_time_loses_nothing(flights: Flights) -> None:
+    """Whatever the disorder, and every hour is given out."""
+    outcome = noted_time(flights)
+
+    assert (outcome.lost, len(outcome.latencies_ms)) == (0, len(flights.window_ends))
+
+
+@given(days_of_flights)
+def test_the_least_delay_loses_nothing(flights: Flights) -> None:
+    """It is enough."""
+    outcome = own_watermark(flights, least_delay_without_loss(flights))
+
+    assert outcome.lost == 0
+
+
+@given(days_of_flights.filter(least_delay_without_loss))
+def test_a_moment_less_than_the_least_delay_loses_something(flights: Flights) -> None:
+    """It is not more than enough."""
+    outcome = own_watermark(flights, least_delay_without_loss(flights) - 1)
+
+    assert outcome.lost > 0
+
+
+@pytest.mark.parametrize(
+    ("hours", "lost", "median_hours"), [(2, 22.5, 2.9), (4, 8.0, 4.9), (6, 0.2, 6.9), (11, 0, 11.9)]
+)
+def test_the_year_under_sparks_own_watermark(
+    year: Flights, hours: int, lost: float, median_hours: float
+) -> None:
+    """The figures of the documentation: percent of the rows lost, hours of latency."""
+    outcome = own_watermark(year, hours * HOUR_MS)
+
+    assert (round(outcome.lost_percent, 1), round(outcome.median_hours, 1)) == (lost, median_hours)
+
+
+def test_the_year_under_noted_time(year: Flights) -> None:
+    """The figures of the documentation: nothing lost, half of the results within 5.8 hours."""
+    outcome = noted_time(year)
+
+    assert (outcome.lost, round(outcome.median_hours, 1)) == (0, 5.8)
+
+
+@pytest.fixture(scope="module")
+def year() -> Flights:
+    """Return all flights of 2013."""
+    return read_flights()
+
+
+slow_carriers = st.sets(st.sampled_from(("UA", "DL"))).map(sorted)
+
+
+@given(days_of_flights, slow_carriers)
+def test_every_note_is_true(flights: Flights, slow: Sequence[str]) -> None:
+    """What departed below a carrier's note has landed by the step that notes it."""
+    broken = [
+        (step.clock, each)
+        for step in steps(flights, None, delays(flights, slow))
+        for each in flights.landed
+        if each.departure < step.notes.get(each.carrier, 0) and each.landing > step.clock
+    ]
+
+    assert broken == []
+
+
+@given(days_of_flights, slow_carriers)
+def test_the_steps_are_where_the_simulation_closes_hours(
+    flights: Flights, slow: Sequence[str]
+) -> None:
+    """Stopping nowhere else, the replay gives the latencies of one that stops everywhere.
+
+    A carrier that is noted with a delay holds before its first landing, and finishes at the end.
+    """
+    late = delays(flights, slow)
+    *stops, last = steps(flights, None, late)
+
+    every = len(flights.carriers)
+    lowers = [(s.clock, min(s.notes.values())) for s in stops if len(s.notes) == every]
+    lowers.append((last.clock, last.clock))
+    closed = [next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends]
+    found = noted_time(flights, late)
+    assert (found.lost, found.latencies_ms) == (0, tuple(sorted(closed)))
+
+
+def test_the_year_has_all_its_flights() -> None:
+    """Of the 336,776 rows in the package, each is an event or counted apart."""
+    year = read_flights()
+
+    assert (len(year.landed), year.cancelled, year.untimed) == (327_346, 8_255, 1_175)
