@@ -145,7 +145,7 @@ def _summary(
     if failed:
         _say(f"== release: failed: {', '.join(failed)}")
     else:
-        _say("== release: what remains is a person's: RELEASING.md")
+        _say("== release: what remains is a person's: docs/explain/releasing.md")
 
 
 def _say(line: str) -> None:

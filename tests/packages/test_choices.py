@@ -4,8 +4,8 @@ from tests.packages import building, maven, pythons
 
 
 def test_the_pom_lacks_what_only_a_person_knows() -> None:
-    """RELEASING.md names it, and so does each release."""
-    page = (building.ROOT / "RELEASING.md").read_text()
+    """The page on releasing names it, and so does each release."""
+    page = (building.ROOT / "docs/explain/releasing.md").read_text()
 
     assert maven.missing() == ["url", "developers", "scm"]
     assert [each for each in maven.missing() if f"`{each}`" not in page] == []

@@ -70,7 +70,7 @@ CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 ROOT = Path(__file__).resolve().parents[2]
 
-TOP = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "RELEASING.md")]
+TOP = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
 
 PAGES = [*TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 
