@@ -50,7 +50,7 @@ def test_the_examples_run_as_printed(spark: SparkSession, tmp_path: Path) -> Non
         waiting.start()
         places = {"http://controller:7464": controller.url, "/data/": f"{tmp_path}/"}
         page = Session(PAGE, {BINDING: controller.url, **places}, spark=spark, stopping=stopping)
-        page.run("read_noted_log(", "run_adaptively(start")
+        page.run("read_noted_log(", "is_behind(query)")
 
     counts = spark.read.parquet(str(hours)).select("count")
     assert rows_of(counts) == [(100,), (100,)]

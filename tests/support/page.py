@@ -28,8 +28,8 @@ KILLED = -9
 ANYTHING = "…"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ", re.MULTILINE)
-ELSEWHERE = re.compile(r"(git|pip|uvx|\./run|noted-time serve)\b")
-"""How what installs or serves begins: a test does that before, in its own way."""
+ELSEWHERE = re.compile(r"(git|pip|uvx|\./run|noted-time serve|\"\"\"Observe)\b")
+"""How what installs, serves or observes begins: a test does that in its own way."""
 
 GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
 """A string, the value that is left out after its colon, and more fields or elements."""
@@ -55,7 +55,7 @@ def text_of(page: str) -> str:
 
 
 def examples(text: str) -> Iterator[Example]:
-    """Yield the examples of a page in its order, but for those that install or serve."""
+    """Yield the examples of a page in its order, but for those that install, serve or observe."""
     blocks = [*BLOCK.findall(text), ("", "")]
     for (language, block), (next_language, next_block) in pairwise(blocks):
         if language == "console":
@@ -85,12 +85,14 @@ def _is_complete(command: str) -> bool:
 class Runner:
     """Runs examples in a directory, each in a process of its own, with the controller at `url`.
 
-    `elsewhere` maps other texts of the examples to those of the test, such as addresses.
+    `elsewhere` maps other texts of the examples to those of the test, such as addresses;
+    `variables` are set in their environment.
     """
 
     directory: Path
     url: str
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         commands = self.directory / "bin"
@@ -100,27 +102,32 @@ class Runner:
         for name, line in {**given, "noted-time": f"{python} -m noted_time"}.items():
             (commands / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
             (commands / name).chmod(0o755)
-        self._environment = environment(
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the examples find in their environment."""
+        inherited = environment(
             NOTED_TIME_URL=self.url,
             PYSPARK_PYTHON=sys.executable,
             PYSPARK_DRIVER_PYTHON=sys.executable,
             SPARK_LOCAL_IP="127.0.0.1",
+            **self.variables,
         )
-        self._environment["PATH"] = f"{commands}:{self._environment['PATH']}"
+        return inherited | {"PATH": f"{self.directory / 'bin'}:{inherited['PATH']}"}
 
     def run(self, example: Example) -> str:
         """Return what it prints, in a console on a terminal; it has to end well, or kill itself."""
         program = self.here(example.program)
         if example.language == "console":
             status, printed = on_terminal(
-                ["sh", "-c", program], self._environment, cwd=self.directory
+                ["sh", "-c", program], self.environment, cwd=self.directory
             )
         else:
             command = ["sh", "-e"] if example.language == "sh" else [sys.executable]
             done = subprocess.run(
                 [*command, "-c", program],
                 cwd=self.directory,
-                env=self._environment,
+                env=self.environment,
                 stdout=subprocess.PIPE,
                 text=True,
                 timeout=PATIENCE_S,

@@ -1,0 +1,29 @@
+"""Two shops append their orders to a log, and each notes up to when it has written all of them.
+
+Needs a controller: `noted-time serve`. The log is in the directory `log`.
+"""
+
+import os
+from datetime import UTC, datetime
+
+import httpx
+
+from writer_client import SegmentLogWriter, WriterClient
+
+CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
+HALF_PAST_NINE = datetime(2013, 1, 1, 9, 30, tzinfo=UTC)
+TEN = datetime(2013, 1, 1, 10, tzinfo=UTC)
+SHOPS = ("berlin", "lima")
+
+# time waits for both shops from the start, whichever of them begins
+settings = {"expected_writers": SHOPS}
+httpx.put(f"{CONTROLLER}/v1/streams/orders", json=settings).raise_for_status()
+
+for segment, shop in enumerate(SHOPS):
+    with WriterClient(CONTROLLER, "orders", shop) as client:
+        log = SegmentLogWriter(
+            "log", "orders", segments=[segment], client=client, event_time="ordered"
+        )
+        log.append([{"ordered": HALF_PAST_NINE, "shop": shop}])
+        log.note_time(TEN)  # no order of before ten will follow
+        print(shop, client.flush())

@@ -1,0 +1,123 @@
+"""The scripts of examples/: each runs as it is copied, and a page prints it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.trials.kafka import Broker
+from tests.pages.test_pages import JARS
+from tests.support.page import BLOCK, ROOT, Example, Runner, text_of
+from tests.support.processes import ServeProcess
+
+SCRIPTS = {
+    "note_time.py": "docs/guides/writers.md",
+    "note_time.sh": "docs/guides/any-language.md",
+    "count_files.py": "docs/start/quickstart.md",
+    "claim_table.py": "docs/guides/tables.md",
+    "produce_to_kafka.py": "docs/guides/kafka-producers.md",
+    "count_topic.py": "docs/guides/kafka-readers.md",
+    "read_complete_hour.py": "docs/guides/kafka-readers.md",
+    "observe_topic.py": "docs/guides/observers.md",
+}
+"""Each script, and the page that prints it."""
+
+TEN = 1_357_034_400_000
+COMPLETE_HOUR = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Iterator[Copied]:
+    """Return a directory of copies, and a controller."""
+    with ServeProcess(tmp_path).ready() as controller:
+        yield Copied(Runner(tmp_path, controller.url))
+
+
+class Copied:
+    """Copies of the scripts, which find what they need by their environment."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+
+    def run(self, *names: str) -> list[str]:
+        """Return what each of the scripts prints, one after the other."""
+        return [self.runner.run(Example("sh", self.command(name), None)) for name in names]
+
+    def command(self, name: str) -> str:
+        """Copy a script, with the jars that the tests have, and return how it is run."""
+        text = (ROOT / "examples" / name).read_text()
+        for printed, here in JARS.items():
+            text = text.replace(printed, here)
+        (self.runner.directory / name).write_text(text)
+        return f"{'sh' if name.endswith('.sh') else 'python'} {name}"
+
+    def uses(self, broker: Broker, topic: str) -> None:
+        """Have the scripts use a broker, which gets the topic."""
+        broker.create(topic)
+        self.runner.variables["KAFKA_BOOTSTRAP"] = broker.address
+
+
+@pytest.mark.parametrize(("name", "page"), SCRIPTS.items())
+def test_a_page_prints_each_script_and_links_to_it(name: str, page: str) -> None:
+    """As it is: what is read on the page is what runs here."""
+    text, script = text_of(page), ROOT / "examples" / name
+
+    assert [block for _, block in BLOCK.findall(text)].count(script.read_text()) == 1
+    assert f"[`examples/{name}`](../../examples/{name})" in text
+
+
+def test_every_script_is_known_here() -> None:
+    """So none is there that does not run."""
+    tracked = subprocess.check_output(["git", "ls-files", "examples"], cwd=ROOT, text=True)
+
+    assert sorted(map(Path, tracked.split())) == sorted(Path("examples", each) for each in SCRIPTS)
+
+
+def test_a_shell_notes_time(copied: Copied) -> None:
+    """Three hours, each with the number of lines."""
+    (printed,) = copied.run("note_time.sh")
+
+    assert "orders is complete to 2013-01-01T11:59:00Z" in printed
+
+
+@pytest.mark.spark
+def test_time_is_noted_counted_and_claimed_over_files(copied: Copied) -> None:
+    """The hour of both shops comes out, and the table is complete to its end."""
+    noted, counted, claimed = copied.run("note_time.py", "count_files.py", "claim_table.py")
+
+    assert [line.split()[0] for line in noted.splitlines()] == ["berlin", "lima"]
+    assert [counted.count(f"{COMPLETE_HOUR}|{shop}") for shop in ("berlin", "lima")] == [1, 1]
+    assert f"complete_to={TEN}" in claimed
+
+
+@pytest.mark.spark
+def test_a_topic_is_noted_counted_and_read_by_the_hour(copied: Copied, broker: Broker) -> None:
+    """The departure before ten is in the one hour, in the stream and in the batch."""
+    copied.uses(broker, "flights")
+    *_, counted, read = copied.run("produce_to_kafka.py", "count_topic.py", "read_complete_hour.py")
+
+    assert counted.count(f"{COMPLETE_HOUR}|EWR") == 1
+    assert read == "1\n"
+
+
+def test_an_observer_notes_for_a_topic_until_ctrl_c(copied: Copied, broker: Broker) -> None:
+    """The slower of two partitions counts, five minutes back."""
+    copied.uses(broker, "arrivals")
+    broker.send("arrivals", [(0, "EWR", TEN + 3_600_000), (1, "JFK", TEN + 300_000)])
+    copied.command("observe_topic.py")
+    with subprocess.Popen(
+        [sys.executable, "observe_topic.py", "arrivals"],
+        cwd=copied.runner.directory,
+        env=copied.runner.environment,
+    ) as observer:
+        waited = "noted-time wait arrivals 2013-01-01T10:00Z --timeout 1m"
+        printed = copied.runner.run(Example("sh", waited, None))
+        observer.send_signal(signal.SIGINT)
+
+    assert "arrivals is complete to 2013-01-01T10:00:00Z" in printed
+    assert observer.returncode == 0
