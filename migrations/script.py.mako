@@ -10,7 +10,7 @@ down_revision = ${repr(down_revision)}
 branch_labels = None
 depends_on = None
 
-# the oldest revision whose code works with these tables, see 0003
+# the oldest revision whose code works with these tables, see 0001
 oldest_code = ...
 
 

@@ -288,13 +288,13 @@ class Leases:
 class ReplicaRecord:
     """A controller of a database: its URL, the version that it runs, the revision of its tables.
 
-    It connected at `since`, in Unix ms. What a controller of an earlier version did not write is
-    `None`.
+    The version is `None` if noted-time is not installed. It connected at `since`, in Unix ms, which
+    is `None` for the only controller of a file.
     """
 
     url: str
     version: str | None
-    revision: str | None
+    revision: str
     since: int | None
 
 

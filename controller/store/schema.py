@@ -4,7 +4,7 @@ A row is a value of the port as compact JSON text, behind the columns by which i
 dialect's own JSON type, which costs the server more than it gives here. The port documents what the
 values hold. Fields may be added with a default; that too takes a revision, for older controllers
 drop them. Controllers of the next and of the former version run beside these, so a revision says
-which code works with it: see the migration 0003.
+which code works with it: see the migration 0001.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0004"
+REVISION = "0001"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -68,18 +68,18 @@ def _of_streams(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa
 bucket = Table("bucket", metadata, _key("number", Integer), *_given(BigInteger, "service_ms"))
 
 # The controllers on a shared database, by the process of the server that serves their session.
-# What was added to the url is null for those of revision 0003.
+# The version is null if noted-time is not installed there.
 replica = Table(
     "replica",
     metadata,
     _key("pid", Integer),
     *_given(Text, "url"),
     Column("version", Text),
-    Column("revision", Text),
-    Column("since", BigInteger),
+    *_given(Text, "revision"),
+    *_given(BigInteger, "since"),
 )
 
-# For each revision from 0003 on, the oldest one whose code works with its tables.
+# For each revision, the oldest one whose code works with its tables.
 compatible = Table("compatible", metadata, _key("revision"), *_given(Text, "oldest"))
 
 # What the controllers of the database share and nobody else knows, created by the migration.
@@ -141,9 +141,6 @@ late = _of_streams(
 
 # What operators changed; numbers rise by one in each stream.
 change = _of_streams("change", _key("number", BigInteger), *_at(), _record())
-
-# Until 0.3: alignments, which controllers of earlier versions read and write beside this one.
-Table("alignment", metadata, _key("name"), _record(), sqlite_with_rowid=False)
 
 token = Table(
     "token",

@@ -1,7 +1,14 @@
-"""Create the tables as version 0.1.0 has them."""
+"""Create the tables, and say which code works with them.
+
+Each migration says in `oldest_code` from which revision on code works with the tables that it leads
+to; `migrations/env.py` writes that into `compatible`. An expansion keeps what the migration before
+it says: it adds tables, and columns that may be null or have a default of the server. A migration
+after which code of the revision before would fail names itself.
+"""
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,16 +19,21 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+oldest_code = "0001"
+
 BUCKETS_WHEN_SHARED = 64
 """A database in a file has one bucket, as it has one controller."""
+
+SECRET_BYTES = 32
 
 # PostgreSQL would order names by its locale otherwise
 name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Create every table, and the buckets with their service clocks at 0."""
+    """Create every table, the buckets with their service clocks at 0, and the secret."""
     _service()
+    _tokens()
     _streams()
     _marks()
     _readers()
@@ -51,7 +63,21 @@ def _service() -> None:
     is_shared = op.get_bind().dialect.name == "postgresql"
     numbers = range(BUCKETS_WHEN_SHARED if is_shared else 1)
     op.bulk_insert(bucket, [{"number": number, "service_ms": 0} for number in numbers])
-    op.create_table("replica", _key("pid", sa.Integer), *_given(sa.Text, "url"))
+    secret = op.create_table("secret", _key("name"), *_given(sa.Text, "value"))
+    value = secrets.token_urlsafe(SECRET_BYTES)
+    op.bulk_insert(secret, [{"name": "replicas", "value": value}])
+    op.create_table("compatible", _key("revision"), *_given(sa.Text, "oldest"))
+    op.create_table(
+        "replica",
+        _key("pid", sa.Integer),
+        *_given(sa.Text, "url"),
+        sa.Column("version", sa.Text),
+        *_given(sa.Text, "revision"),
+        *_given(sa.BigInteger, "since"),
+    )
+
+
+def _tokens() -> None:
     op.create_table(
         "token",
         sa.Column("id", sa.Text, primary_key=True),
@@ -99,11 +125,13 @@ def _marks() -> None:
 def _readers() -> None:
     _of_streams("reader", _key("reader_group"), _key("reader"), *_given(sa.Text, "record"))
     _of_streams("backlog", _key("reader_group"), *_given(sa.Text, "record"))
-    op.create_table("alignment", _key("name"), *_given(sa.Text, "record"), sqlite_with_rowid=False)
 
 
 def _past() -> None:
-    """Create what is kept of the past: marks that excluded writers, and operators' changes."""
+    """Create what is kept of the past: the ledger, late rows, and operators' changes."""
+    hours = ("least_hour", "most_hour", "seen_hour")
+    late = [_key("domain"), _key("writer"), *(_key(each, sa.BigInteger) for each in hours)]
+    _of_streams("late", *late, *_given(sa.Text, "record"))
     for table, key in (
         ("ledger", [_key("domain"), _key("seq", sa.BigInteger)]),
         ("change", [_key("number", sa.BigInteger)]),

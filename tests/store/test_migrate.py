@@ -23,6 +23,7 @@ from controller.store.migrate import (
 )
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
+from controller.store.postgres import is_postgres
 from controller.store.schema import REVISION, metadata
 from controller.store.sqlite import check_references, file_of, migration_engine
 from noted_time import Rejected
@@ -71,6 +72,29 @@ def test_a_migrated_database_can_be_opened(url: str) -> None:
 
     with closing(open_store(url)) as store:
         assert (store.clocks()[0], store.streams()) == (0, [])
+
+
+def test_a_new_database_has_buckets_at_0(empty: str) -> None:
+    """A shared one has 64, one in a file has one."""
+    migrate(empty)
+
+    with closing(open_store(empty)) as store:
+        buckets = 64 if is_postgres(empty) else 1
+        assert (store.clocks(), store.heartbeat().buckets) == (
+            dict.fromkeys(range(buckets), 0),
+            buckets,
+        )
+
+
+def test_each_database_has_a_secret_of_its_own(tmp_path: Path) -> None:
+    """Controllers of one are strangers to those of another."""
+    found = set()
+    for name in ("a", "b"):
+        migrate(url := f"sqlite:///{tmp_path / name}")
+        with closing(open_store(url)) as store:
+            found.add(store.replicas_secret())
+
+    assert (len(found), {len(each) for each in found}) == (2, {43})
 
 
 def test_to_migrate_again_changes_nothing(url: str) -> None:

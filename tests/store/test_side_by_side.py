@@ -29,8 +29,6 @@ from tests.support.processes import ROOT, command, environment
 from tests.support.stored import mark, of_one_stream, seqs
 
 LATER = "9000"
-FIRST = "0003"
-"""The first revision that says which code works with it."""
 
 MIGRATION = f'''
 """Add what code of {REVISION} knows nothing of."""
@@ -69,6 +67,7 @@ def later(tmp_path: Path) -> Path:
     for package in ("controller", "migrations", "noted_time"):
         without = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, tmp_path / "later" / package, ignore=without)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "later")
     schema = tmp_path / "later" / "controller" / "store" / "schema.py"
     text = schema.read_text()
     schema.write_text(text.replace(f'REVISION = "{REVISION}"', f'REVISION = "{LATER}"'))
@@ -76,10 +75,15 @@ def later(tmp_path: Path) -> Path:
     return tmp_path / "later"
 
 
-def migrated_by(later: Path, url: str, *, oldest: str) -> None:
-    """Migrate the database by the later version, whose migration names its oldest code."""
+def write_migration(later: Path, *, oldest: str) -> None:
+    """Write the migration of the later version, which names its oldest code."""
     file = later / "migrations" / "versions" / f"{LATER}_colours.py"
     file.write_text(MIGRATION.format(oldest=oldest))
+
+
+def migrated_by(later: Path, url: str, *, oldest: str) -> None:
+    """Migrate the database by the later version, whose migration names its oldest code."""
+    write_migration(later, oldest=oldest)
     code = "import sys; from controller.store.migrate import migrate; migrate(sys.argv[1])"
     made = {**environment(), "PYTHONPATH": str(later)}
     subprocess.run([sys.executable, "-c", code, url], cwd=later, env=made, check=True)
@@ -135,31 +139,26 @@ def test_an_older_database_is_to_be_migrated_by_the_later_version(url: str, late
 # What each migration says
 
 
-def migrations() -> list[Script]:
-    """Return the migrations from the first that says which code works with it, in order."""
-    found = ScriptDirectory(str(MIGRATIONS)).walk_revisions()
-    return [each for each in reversed([*found]) if each.revision >= FIRST]
-
-
-def oldest_codes() -> dict[str, str]:
-    """Return what each of them says, as its text has it."""
+def oldest_codes(migrations: Path) -> dict[str, str]:
+    """Return what each migration says in `oldest_code`, in their order."""
 
     def said(script: Script) -> Iterator[str]:
         for node in ast.parse(Path(script.path).read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "oldest_code":
                 yield ast.literal_eval(node.value)
 
-    return {each.revision: "".join(said(each)) for each in migrations()}
+    scripts = reversed([*ScriptDirectory(str(migrations)).walk_revisions()])
+    return {each.revision: "".join(said(each)) for each in scripts}
 
 
 def test_each_migration_says_which_code_works_with_it() -> None:
     """That of an expansion as before it, that of any other migration as of itself."""
-    codes, former = oldest_codes(), FIRST
-    for number, oldest in codes.items():
+    former = ""
+    for number, oldest in oldest_codes(MIGRATIONS).items():
         assert oldest in {former, number}, f"{number} needs oldest_code: {former!r} or {number!r}"
         former = oldest
 
-    assert codes[FIRST] == FIRST
+    assert former
 
 
 def columns(url: str) -> dict[tuple[str, str], bool]:
@@ -176,13 +175,15 @@ def columns(url: str) -> dict[tuple[str, str], bool]:
     return columns
 
 
-def test_an_expansion_keeps_the_columns_and_fills_the_new_ones(tmp_path: Path) -> None:
+def test_an_expansion_keeps_the_columns_and_fills_the_new_ones(later: Path, tmp_path: Path) -> None:
     """What older code reads and writes is there; it leaves the new columns out."""
+    write_migration(later, oldest=REVISION)
     url = f"sqlite:///{tmp_path / 'stepwise.db'}"
+    made = {**environment(), "PYTHONPATH": str(later)}
     known: dict[tuple[str, str], bool] = {}
-    for number, oldest in oldest_codes().items():
+    for number, oldest in oldest_codes(later / "migrations").items():
         alembic = [sys.executable, "-m", "alembic", "-x", f"database={url}", "upgrade", number]
-        subprocess.run(alembic, cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(alembic, cwd=later, env=made, check=True, capture_output=True)
         found, tables = columns(url), {table for table, _ in known}
         needed = [each for each in found.keys() - known.keys() if not found[each]]
         if oldest != number:
@@ -190,4 +191,4 @@ def test_an_expansion_keeps_the_columns_and_fills_the_new_ones(tmp_path: Path) -
             assert [each for each in needed if each[0] in tables] == []
         known = found
 
-    assert ("compatible", "oldest") in known
+    assert ("colour", "name") in known

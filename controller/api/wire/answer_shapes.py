@@ -167,12 +167,13 @@ class SegmentsPage(msgspec.Struct):
 class ControllerAnswer(msgspec.Struct):
     """A controller of the database: where others reach it, its version, the revision of its tables.
 
-    It connected at `since` (Unix ms). What a controller of an earlier version did not say is null.
+    The version is null if noted-time is not installed. It connected at `since` (Unix ms), which is
+    null for the only controller of a file.
     """
 
     url: str
     version: str | None
-    revision: str | None
+    revision: str
     since: int | None
     buckets: int
 
