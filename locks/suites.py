@@ -46,7 +46,7 @@ SUITES = (
     Suite("--demo", "the stories of ./run demo", installs=False),
     Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
     Suite("--benchmarks", "what ./run bench measures, briefly", installs=False),
-    Suite("--upgrade", "from former versions to this one", installs=False),
+    Suite("--upgrade", "rolling restarts, from this version to the next", installs=False),
     Suite("--dbt", "the guide of dbt, with dbt"),
     Suite("--sqlmesh", "the guide of SQLMesh, with SQLMesh"),
     Suite("--airflow", "the provider for Airflow, with Airflow"),

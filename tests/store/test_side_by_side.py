@@ -1,9 +1,6 @@
 """Code of a revision and of later ones on one database: what a migration says, what code takes."""
 
 import ast
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,30 +21,10 @@ from controller.store.open import open_store
 from controller.store.port import StoreUnavailable, Transaction
 from controller.store.schema import REVISION
 from tests.store.conftest import DURABLE
+from tests.support.next_version import NEXT, NextVersion
 from tests.support.postgres import Server
-from tests.support.processes import ROOT, command, environment
+from tests.support.processes import command
 from tests.support.stored import mark, of_one_stream, seqs
-
-LATER = "9000"
-
-MIGRATION = f'''
-"""Add what code of {REVISION} knows nothing of."""
-
-import sqlalchemy as sa
-from alembic import op
-
-revision = "{LATER}"
-down_revision = "{REVISION}"
-oldest_code = "{{oldest}}"
-
-
-def upgrade():
-    """Add a table, a column that may be null, and one with a default of the server."""
-    op.create_table("colour", sa.Column("name", sa.Text, primary_key=True))
-    for table in ("member", "mark", "replica"):
-        op.add_column(table, sa.Column("colour", sa.Text))
-        op.add_column(table, sa.Column("shade", sa.Text, nullable=False, server_default="grey"))
-'''
 
 
 @pytest.fixture(params=DURABLE)
@@ -62,78 +39,58 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def later(tmp_path: Path) -> Path:
-    """The directory of the code of a later version, whose migration is yet to be written."""
-    for package in ("controller", "migrations", "noted_time"):
-        without = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, tmp_path / "later" / package, ignore=without)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path / "later")
-    schema = tmp_path / "later" / "controller" / "store" / "schema.py"
-    text = schema.read_text()
-    schema.write_text(text.replace(f'REVISION = "{REVISION}"', f'REVISION = "{LATER}"'))
-    assert schema.read_text() != text
-    return tmp_path / "later"
+def later(tmp_path: Path) -> NextVersion:
+    """The next version, with whose tables this one works."""
+    return NextVersion(tmp_path / "later")
 
 
-def write_migration(later: Path, *, oldest: str) -> None:
-    """Write the migration of the later version, which names its oldest code."""
-    file = later / "migrations" / "versions" / f"{LATER}_colours.py"
-    file.write_text(MIGRATION.format(oldest=oldest))
-
-
-def migrated_by(later: Path, url: str, *, oldest: str) -> None:
-    """Migrate the database by the later version, whose migration names its oldest code."""
-    write_migration(later, oldest=oldest)
-    code = "import sys; from controller.store.migrate import migrate; migrate(sys.argv[1])"
-    made = {**environment(), "PYTHONPATH": str(later)}
-    subprocess.run([sys.executable, "-c", code, url], cwd=later, env=made, check=True)
-
-
-def test_a_store_works_on_after_an_expansion(url: str, later: Path) -> None:
+def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> None:
     """It commits and reads while it is open, is ready, and so is one that is opened later."""
     with closing(open_store(url)) as store:
         store.heartbeat()
         store.commit(of_one_stream(upto=1))
-        migrated_by(later, url, oldest=REVISION)
+        later.migrate(url)
         store.ping()
         store.commit(Transaction({0: 2}, marks=[mark(2)]))
     with closing(open_store(url)) as again:
         again.heartbeat()
         again.ping()
 
-        assert (revision(url), seqs(again)) == (LATER, [1, 2])
+        assert (revision(url), seqs(again)) == (NEXT, [1, 2])
 
 
-def test_a_later_database_is_left_as_it_is_by_migrate(url: str, later: Path) -> None:
+def test_a_later_database_is_left_as_it_is_by_migrate(
+    url: str, later: NextVersion, tmp_path: Path
+) -> None:
     """The command says so; nothing is ever taken back."""
-    migrated_by(later, url, oldest=REVISION)
+    later.migrate(url)
 
-    done = command("migrate", "--database", url, cwd=later.parent)
-    assert (done.returncode, revision(url)) == (0, LATER)
-    assert f"is at {LATER}, later than {REVISION}, with which this version works" in done.stdout
+    done = command("migrate", "--database", url, cwd=tmp_path)
+    assert (done.returncode, revision(url)) == (0, NEXT)
+    assert f"is at {NEXT}, later than {REVISION}, with which this version works" in done.stdout
 
 
-def test_a_database_that_needs_later_code_is_refused(url: str, later: Path) -> None:
+def test_a_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> None:
     """At the start, and by a store that has it open; both revisions are named, and the remedy."""
     with closing(open_store(url)) as store:
         store.heartbeat()
-        migrated_by(later, url, oldest=LATER)
-        with pytest.raises(StoreUnavailable, match=f"at {LATER}, not at {REVISION}, .*: start the"):
+        NextVersion(tmp_path / "later", oldest=NEXT).migrate(url)
+        with pytest.raises(StoreUnavailable, match=f"at {NEXT}, not at {REVISION}, .*: start the"):
             store.ping()
 
     with pytest.raises(WrongSchema) as wrong:
         check(url)
-    assert f"is at {LATER}, newer than {REVISION}: install the noted-time that" in str(wrong.value)
+    assert f"is at {NEXT}, newer than {REVISION}: install the noted-time that" in str(wrong.value)
 
 
-def test_an_older_database_is_to_be_migrated_by_the_later_version(url: str, later: Path) -> None:
+def test_an_older_database_is_to_be_migrated_by_the_later_version(
+    url: str, later: NextVersion
+) -> None:
     """Its controllers say which command does it."""
     code = "import sys; from controller.store.migrate import check; check(sys.argv[1])"
-    made = {**environment(), "PYTHONPATH": str(later)}
-    ended = [sys.executable, "-c", code, url]
-    done = subprocess.run(ended, cwd=later, env=made, capture_output=True, text=True, check=False)
+    done = later.run("-c", code, url)
 
-    assert f"is at {REVISION}, older than {LATER}: run `noted-time migrate" in done.stderr
+    assert f"is at {REVISION}, older than {NEXT}: run `noted-time migrate" in done.stderr
 
 
 # What each migration says
@@ -175,15 +132,15 @@ def columns(url: str) -> dict[tuple[str, str], bool]:
     return columns
 
 
-def test_an_expansion_keeps_the_columns_and_fills_the_new_ones(later: Path, tmp_path: Path) -> None:
+def test_an_expansion_keeps_the_columns_and_fills_the_new_ones(
+    later: NextVersion, tmp_path: Path
+) -> None:
     """What older code reads and writes is there; it leaves the new columns out."""
-    write_migration(later, oldest=REVISION)
     url = f"sqlite:///{tmp_path / 'stepwise.db'}"
-    made = {**environment(), "PYTHONPATH": str(later)}
     known: dict[tuple[str, str], bool] = {}
-    for number, oldest in oldest_codes(later / "migrations").items():
-        alembic = [sys.executable, "-m", "alembic", "-x", f"database={url}", "upgrade", number]
-        subprocess.run(alembic, cwd=later, env=made, check=True, capture_output=True)
+    for number, oldest in oldest_codes(later.migrations).items():
+        done = later.run("-m", "alembic", "-x", f"database={url}", "upgrade", number)
+        assert done.returncode == 0, done.stderr
         found, tables = columns(url), {table for table, _ in known}
         needed = [each for each in found.keys() - known.keys() if not found[each]]
         if oldest != number:

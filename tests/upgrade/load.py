@@ -1,9 +1,8 @@
-"""Real clients of one version, in a process of their own: `python load.py URLS PREFIX STREAM…`.
+"""Real clients in a process of their own: `python load.py URLS STREAM…`.
 
 For each stream a writer notes time after time, each made durable before the next, and a reader
 follows the marks. What was acknowledged and what was read is printed line by line, as JSON, with
-the moment at which it was. The writers finish once the standard input ends. It uses only what the
-clients of every version have.
+the moment at which it was. The writers finish once the standard input ends.
 """
 
 import json
@@ -29,15 +28,15 @@ def tell(**line: object) -> None:
         sys.stdout.flush()
 
 
-def write(urls: str, stream: str, writer: str) -> None:
+def write(urls: str, stream: str) -> None:
     """Note 1, 2, 3 … until the end."""
-    with WriterClient(urls, stream, writer, timeout_ms=600_000) as client:
+    with WriterClient(urls, stream, "w", timeout_ms=600_000) as client:
         noted = 0
         while not ending.is_set():
             noted += 1
             client.note_time(noted, {0: 10 * noted})
             flush(client)
-            tell(did="noted", stream=stream, writer=writer, time=noted)
+            tell(did="noted", stream=stream, time=noted)
             time.sleep(PAUSE_S)
         client.finish(timeout=PATIENCE_S)
 
@@ -67,14 +66,12 @@ def read(urls: str, stream: str) -> None:
             time.sleep(PAUSE_S)
 
 
-def main(urls: str, prefix: str, *streams: str) -> None:
+def main(urls: str, *streams: str) -> None:
     """Run the clients until the standard input ends."""
     threads = [
-        *(
-            threading.Thread(target=write, args=(urls, each, f"{prefix}-{each}"))
-            for each in streams
-        ),
-        *(threading.Thread(target=read, args=(urls, each)) for each in streams),
+        threading.Thread(target=target, args=(urls, each))
+        for target in (write, read)
+        for each in streams
     ]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""Real clients of one version at work in a process of their own, and what became of their calls."""
+"""Real clients at work in a process of their own, and what became of their calls."""
 
 import json
 import subprocess
@@ -18,18 +18,15 @@ PROGRAM = Path(__file__).with_name("load.py")
 class Load:
     """Writers and readers of each of the streams; leaving the block ends them."""
 
-    def __init__(
-        self, code: Path, directory: Path, urls: str, prefix: str, streams: Sequence[str]
-    ) -> None:
-        """Start the clients that the code has."""
-        self.prefix = prefix
-        file = directory / f"{prefix}.jsonl"
+    def __init__(self, directory: Path, urls: str, streams: Sequence[str]) -> None:
+        """Start them."""
+        file = directory / "load.jsonl"
         self._lines, self._rest = list[Line](), b""
         with file.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), urls, prefix, *streams],
+                [sys.executable, str(PROGRAM), urls, *streams],
                 cwd=directory,
-                env=environment(PYTHONPATH=str(code)),
+                env=environment(),
                 stdin=subprocess.PIPE,
                 stdout=output,
             )
@@ -55,26 +52,26 @@ class Load:
         return (line for line in self._lines if line["did"] == did)
 
     def moves(self, since: float) -> None:
-        """Wait until each writer has three more notes acknowledged after that moment."""
+        """Wait until each stream has three more notes acknowledged after that moment."""
         wait_until(lambda: min((len(at) for at in self._after(since).values()), default=0) >= 3)
 
     def _after(self, since: float) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {each: [] for each in self.acknowledged()}
         for line in self.lines("noted"):
             if line["at"] > since:
-                found[line["writer"]].append(line["at"])
+                found[line["stream"]].append(line["at"])
         return found
 
     def acknowledged(self) -> dict[str, int]:
-        """Return the last time of each writer that was acknowledged."""
-        return {line["writer"]: line["time"] for line in self.lines("noted")}
+        """Return the last time of each stream's writer that was acknowledged."""
+        return {line["stream"]: line["time"] for line in self.lines("noted")}
 
     def pause(self, begun: float, ended: float) -> float:
         """Return the longest time without an acknowledged note of a writer between two moments."""
         at: defaultdict[str, list[float]] = defaultdict(lambda: [begun])
         for line in self.lines("noted"):
             if begun < line["at"] <= ended:
-                at[line["writer"]].append(line["at"])
+                at[line["stream"]].append(line["at"])
         return max(
             after - before
             for moments in at.values()

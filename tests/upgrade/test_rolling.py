@@ -1,4 +1,4 @@
-"""Rolled from one version to the next, back, and forward again, under load, with kills among it."""
+"""Rolled from this version to the next, back and forward again, under load, with kills."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from controller.store.schema import REVISION
 from tests.replicas.served import BUCKETS, buckets
 from tests.support.calls import Calls
 from tests.support.following import Answer, broken
+from tests.support.next_version import NEXT, NextVersion
 from tests.support.postgres import Server
-from tests.support.processes import ServeProcess, command
+from tests.support.processes import ROOT, ServeProcess, command
 from tests.support.waiting import slowdown, wait_until
 from tests.upgrade.load_process import Load
-from tests.upgrade.versions import PRESENT, serve
 
 STREAMS = ("a-1", "b-2", "c-3", "d-4")
 BEYOND_S = 2.0
@@ -26,11 +25,13 @@ BEYOND_S = 2.0
 class Pair:
     """Two controllers at addresses that stay, and the clients that call them."""
 
-    def __init__(self, directory: Path, database: str, code: Path) -> None:
-        self._directory, self._database = directory, database
-        self.controllers = [serve(code, directory, database) for _ in range(2)]
+    def __init__(self, directory: Path, database: str) -> None:
+        self._directory, self.database = directory, database
+        self.controllers = [self._serve(ROOT) for _ in range(2)]
         self.urls = [each.url for each in self.controllers]
-        self.loads: list[Load] = []
+        for stream in STREAMS:
+            self.controllers[0].create(stream, writer_timeout_ms=600_000)
+        self.load = Load(directory, ",".join(self.urls), STREAMS)
         self.slowest = 1.0
 
     def close(self) -> None:
@@ -43,38 +44,34 @@ class Pair:
         begun = time.monotonic()
         port = self.controllers[index].port
         end(self.controllers[index])
-        self._moves(begun)
-        self.controllers[index] = serve(code, self._directory, self._database, port)
+        self.load.moves(begun)
+        self.controllers[index] = self._serve(code, port)
         wait_until(self._is_shared)
-        self._moves(time.monotonic())
+        self.load.moves(time.monotonic())
         self.slowest = max(self.slowest, slowdown())
-        ended = time.monotonic()
-        return max(load.pause(begun, ended) for load in self.loads)
+        return self.load.pause(begun, time.monotonic())
 
-    def _moves(self, since: float) -> None:
-        for load in self.loads:
-            load.moves(since)
+    def _serve(self, code: Path, port: int = 0) -> ServeProcess:
+        """Start a controller that runs that code, and wait until it listens."""
+        options = ("--database", self.database)
+        made = ServeProcess(self._directory, *options, port=port, PYTHONPATH=str(code))
+        return made.ready()
 
     def _is_shared(self) -> bool:
         return [buckets(each).get("this") for each in self.controllers] == [BUCKETS / 2] * 2
 
 
 @pytest.fixture
-def pair(server: Server, base: Path, tmp_path: Path) -> Iterator[Pair]:
-    """Two controllers of the former version under load by clients of both versions."""
+def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
+    """Two controllers of this version under load."""
     database = server.make_database()
-    migrated = command("migrate", "--database", database, cwd=tmp_path, PYTHONPATH=str(base))
+    migrated = command("migrate", "--database", database, cwd=tmp_path)
     assert migrated.returncode == 0, migrated.stderr
     with ExitStack() as stack:
-        made = Pair(tmp_path, database, base)
+        made = Pair(tmp_path, database)
         stack.callback(made.close)
-        for stream in STREAMS:
-            made.controllers[0].create(stream, writer_timeout_ms=600_000)
-        urls = ",".join(made.urls)
-        for prefix, code in (("former", base), ("present", PRESENT)):
-            load = Load(code, tmp_path, urls, prefix, STREAMS)
-            made.loads.append(stack.enter_context(load))
-        wait_until(lambda: all(len(load.acknowledged()) == len(STREAMS) for load in made.loads))
+        stack.enter_context(made.load)
+        wait_until(lambda: len(made.load.acknowledged()) == len(STREAMS))
         yield made
 
 
@@ -88,55 +85,44 @@ def stop(controller: ServeProcess) -> None:
     controller.stop()
 
 
-def test_forward_back_and_forward_again_loses_nothing(
-    pair: Pair, base: Path, tmp_path: Path
-) -> None:
+def test_forward_back_and_forward_again_loses_nothing(pair: Pair, tmp_path: Path) -> None:
     """No acknowledged note is lost, chains have no gap, and no pause is longer than a takeover's.
 
-    A takeover is that of a controller of the former version that is killed beside another one.
+    A takeover is that of a controller of this version that is killed beside another one.
     """
-    database = pair._database
-    takeovers = [pair.replace(0, base, kill), pair.replace(1, base, kill)]
-    migrated = command("migrate", "--database", database, cwd=tmp_path)
-    assert migrated.returncode == 0, migrated.stderr
+    takeovers = [pair.replace(0, ROOT, kill), pair.replace(1, ROOT, kill)]
+    later = NextVersion(tmp_path / "later")
+    later.migrate(pair.database)
     rolled = [
-        pair.replace(0, PRESENT, stop),
-        pair.replace(1, PRESENT, kill),
-        pair.replace(1, base, stop),
-        pair.replace(0, base, kill),
-        pair.replace(0, PRESENT, kill),
-        pair.replace(1, PRESENT, stop),
+        pair.replace(0, later.code, stop),
+        pair.replace(1, later.code, kill),
+        pair.replace(1, ROOT, stop),
+        pair.replace(0, ROOT, kill),
+        pair.replace(0, later.code, kill),
+        pair.replace(1, later.code, stop),
     ]
-    for load in pair.loads:
-        load.end()
+    pair.load.end()
     versions = pair.controllers[0].ask("GET", "/controllers").json()["controllers"]
 
     assert [lost for stream in STREAMS for lost in _lost(pair, stream)] == []
     assert [gap for stream in STREAMS for gap in _gaps(pair, stream)] == []
-    assert [each["revision"] for each in versions] == [REVISION] * 2
+    assert [each["revision"] for each in versions] == [NEXT] * 2
     assert max(rolled) <= max(takeovers) + BEYOND_S * pair.slowest, (takeovers, rolled)
 
 
 def _lost(pair: Pair, stream: str) -> list[str]:
     """Return the writers of which less is stored than was acknowledged."""
-    calls = Calls(pair.urls[0])
-    stored = {each["writer"]: each for each in calls.get(f"{stream}/writers")["writers"]}
-    heard = {k: v for load in pair.loads for k, v in load.acknowledged().items()}
-    return [
-        f"{writer} has {stored[writer]}, {last} was acknowledged"
-        for writer, last in heard.items()
-        if writer.endswith(stream)
-        if stored[writer]["times"]["default"] < last or stored[writer]["position"]["0"] < 10 * last
-    ]
+    (stored,) = Calls(pair.urls[0]).get(f"{stream}/writers")["writers"]
+    last = pair.load.acknowledged()[stream]
+    is_there = stored["times"]["default"] >= last and stored["position"]["0"] >= 10 * last
+    return [] if is_there else [f"{stored}, {last} was acknowledged"]
 
 
 def _gaps(pair: Pair, stream: str) -> list[Any]:
     """Return where the marks, or what readers saw of them, are not one chain."""
     marks = Calls(pair.urls[0]).all_marks(stream)
     chain = [(mark["seq"], mark["lower"]) for mark in marks]
-    found: list[Any] = [*broken([Answer(0, marks)])]
-    for load in pair.loads:
-        seen = [(it["seq"], it["lower"]) for it in load.lines("read") if it["stream"] == stream]
-        if not seen or seen != chain[: len(seen)]:
-            found.append((load.prefix, stream, seen))
-    return found
+    read = pair.load.lines("read")
+    seen = [(it["seq"], it["lower"]) for it in read if it["stream"] == stream]
+    is_other = not seen or seen != chain[: len(seen)]
+    return [*broken([Answer(0, marks)]), *([(stream, seen)] if is_other else [])]

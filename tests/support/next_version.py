@@ -1,0 +1,65 @@
+"""The code of a made-up version after this one, whose migration this one knows nothing of."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from controller.store.schema import REVISION
+from tests.support.processes import ROOT, environment
+
+NEXT = "9000"
+PACKAGES = ("controller", "migrations", "noted_time", "noted_time_cli")
+
+MIGRATION = f'''
+"""Add what code of {REVISION} knows nothing of."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{NEXT}"
+down_revision = "{REVISION}"
+oldest_code = "{{oldest}}"
+
+
+def upgrade():
+    """Add a table, a column that may be null, and one with a default of the server."""
+    op.create_table("colour", sa.Column("name", sa.Text, primary_key=True))
+    for table in ("member", "mark", "replica"):
+        op.add_column(table, sa.Column("colour", sa.Text))
+        op.add_column(table, sa.Column("shade", sa.Text, nullable=False, server_default="grey"))
+'''
+
+
+class NextVersion:
+    """Its packages in a directory; `oldest` is the first revision whose code takes its tables."""
+
+    def __init__(self, code: Path, *, oldest: str = REVISION) -> None:
+        """Copy the code, and add the migration."""
+        for package in PACKAGES:
+            without = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / package, code / package, ignore=without)
+        shutil.copy(ROOT / "pyproject.toml", code)
+        schema = code / "controller" / "store" / "schema.py"
+        text = schema.read_text()
+        schema.write_text(text.replace(f'REVISION = "{REVISION}"', f'REVISION = "{NEXT}"'))
+        assert schema.read_text() != text
+        self.code, self.migrations = code, code / "migrations"
+        migration = self.migrations / "versions" / f"{NEXT}_colours.py"
+        migration.write_text(MIGRATION.format(oldest=oldest))
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run Python with these words, and with its packages."""
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=self.code,
+            env=environment(PYTHONPATH=str(self.code)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def migrate(self, url: str) -> None:
+        """Migrate a database to its tables."""
+        done = self.run("-m", "controller", "migrate", "--database", url)
+        assert done.returncode == 0, done.stderr
