@@ -101,13 +101,14 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     perform, lacks = performing(call, source), []
     try:
         time, mark, read = run(question, perform)
-        if required:
-            mark = run(asked_again(stream, time, domain, required.query, read=source), perform)
-            lacks = objections(cut_answer(mark), required)
     except Unreachable as error:
         fail(str(error), status=UNANSWERED)
-    except (OpenStream, NotYet) as error:
-        fail(str(error), status=MISSING)
+    if required:
+        try:
+            mark = run(asked_again(stream, time, domain, required.query, read=source), perform)
+        except (OpenStream, NotYet) as error:
+            fail(str(error), status=MISSING)
+        lacks = objections(cut_answer(mark), required)
     sentence = complete_sentence(stream, shown_in(time, zone), mark)
     sentence = "; ".join([sentence, *read.remarks, *lacks])
     if lacks:

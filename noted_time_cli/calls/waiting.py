@@ -140,17 +140,21 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if require_all and since is not None:
         lacks += _late_objections(mark)
     if not call.prints(mark):
-        echo(f"{complete_sentence(stream, shown, mark)}: mark {mark['seq']}, {_reach(mark, read)}")
+        sentence = complete_sentence(stream, shown, mark, since=start)
+        echo(f"{sentence}: mark {mark['seq']}, {_reach(mark, read)}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)
 
 
-def complete_sentence(stream: str, time: str, mark: Json) -> str:
+def complete_sentence(stream: str, time: str, mark: Json, since: int | None = None) -> str:
     """Return to when a stream is complete, by whom, and what it is without."""
-    if mark["before_first_mark"]:
-        return f"nobody vouches for times before the first mark of {stream}, as {time} is"
+    late = late_shown(mark)
+    if mark["before_first_mark"] and since is None:
+        return f"nobody vouches for {time}, which is before the first mark of {stream}{late}"
     by = vouched_from_wire(mark).sentence
-    without = missing_shown(mark, int(clock.time() * 1000)) + late_shown(mark)
+    before = ", but nobody vouches for times before its first mark"
+    without = missing_shown(mark, int(clock.time() * 1000)) + late
+    without += before if mark["before_first_mark"] else ""
     return f"{stream} is complete to {time}, {by}{without}"
 
 
