@@ -199,7 +199,7 @@ class StreamState:
         every_advance = self.settings.mark_interval_ms == 0
         touched, results = draft.touched(self), []
         takeovers = Takeovers(self.aggregator)
-        repeats = self.aggregator.repeats
+        repeats, latecomers = self.aggregator.repeats, self.aggregator.domains.latecomers
         counted = {each.writer for each in notes if each.late is not None and repeats(each)}
         result: Accepted | Refused
         for each in notes:
@@ -215,8 +215,8 @@ class StreamState:
                 touched.add(each.writer)
                 if each.log is not None and not self.record.logs:
                     self.rewrite(draft, logs=(each.log,))
-                if each.late is not None and each.writer not in counted:
-                    self._report_late(each, draft)
+                if each.late is not None or latecomers:
+                    self._report_late(each, draft, again=each.writer in counted)
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(each)
             elif isinstance(result, Refused) and isinstance(result.last, Session):
@@ -225,10 +225,9 @@ class StreamState:
         draft.batch.changes += takeovers.changes(self.id, draft.moment.wall, self.fences)
         return results
 
-    def _report_late(self, note: Note, draft: Draft) -> None:
-        """Keep what an accepted note reports of late rows."""
-        domain, reports = self.aggregator.report_late(note, draft.moment.wall)
-        for each in reports:
+    def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
+        """Keep what an accepted note reports of late rows, and may have left unreported."""
+        for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
             changed = self.late[domain].add(each, max(1, MOST_REPORTS // len(self.late)))
             draft.keep_late(self.id, domain, changed)
         self.keep_known_from(draft)

@@ -27,7 +27,8 @@ FIELDS = {
         writer_retention_ms writer_timeout_ms writers_total written_at""",
     (bool,): """administer ahead_of_stream answered at_most backlog before_first_mark beyond
         changes_are_known exact final has_more has_position is_expected is_silent late_is_known
-        missing_is_known names_known observes quiet read_all tokens upper_is_bound""",
+        missing_is_known names_known observes quiet read_all tokens unknown
+        upper_is_bound""",
     (str,): """action by code comment decision detail domain field given group held held_by
         held_for hint id kind known label name reason returning_writer revision rule silence
         state stream_id title token type url version writer""",

@@ -36,7 +36,8 @@ class LateReports:
     >>> _ = late.add(LateReport("pos", 3, 5, 8, first_seen=100, last_seen=100))
     >>> _ = late.add(LateReport("pos", 1, 7, 12, first_seen=200, last_seen=200))
     >>> late.between(0, 10).writers  # doctest: +NORMALIZE_WHITESPACE
-    (LateWriter(writer='pos', rows=4, least=5, most=12, last_seen=200, at_most=True),)
+    (LateWriter(writer='pos', rows=4, least=5, most=12, last_seen=200, at_most=True,
+                unknown=False),)
     """
 
     __slots__ = ("_reports", "known_from")
@@ -104,7 +105,7 @@ class LateReports:
         """Merge neighbours in time, of the writers with most reports first."""
         changed: set[LatePlace] = set()
         of_writers: defaultdict[str, list[LateReport]] = defaultdict(list)
-        for each in sorted(self, key=attrgetter("least", "most", "first_seen")):
+        for each in sorted(self, key=attrgetter("first", "most", "first_seen")):
             of_writers[each.writer].append(each)
         for reports in sorted(of_writers.values(), key=len, reverse=True):
             if len(self) <= most:
@@ -116,19 +117,23 @@ class LateReports:
         return changed
 
     def between(self, start: int, end: int) -> Late:
-        """Return the late rows that may have times from `start` to `end`, exclusive."""
-        return self._among(self, start, end)
+        """Return the late rows that may have times from `start` to `end`, exclusive.
+
+        Rows that may have any time are among them from the beginning of time only.
+        """
+        reports = (each for each in self if each.least is not None or start == MIN_INT64)
+        return self._among(reports, start, end)
 
     def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
         """Yield the late rows in each of consecutive windows of one size."""
         if starts:
             first, beyond = starts[0], starts[-1] + size
-            found = [each for each in self if each.least < beyond and each.most >= first]
+            found = [each for each in self if each.first < beyond and each.most >= first]
             for start in starts:
                 yield self._among(found, start, start + size)
 
     def _among(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
-        found = by_writer(each for each in reports if each.least < end and each.most >= start)
+        found = by_writer(each for each in reports if each.first < end and each.most >= start)
         found.sort(key=lambda each: (-each.rows, each.writer))
         writers = tuple(
             LateWriter(
@@ -137,7 +142,8 @@ class LateReports:
                 each.least,
                 each.most,
                 each.last_seen,
-                each.least < start or each.most >= end,
+                each.first < start or each.most >= end,
+                each.unknown,
             )
             for each in found[:WRITERS_NAMED]
         )

@@ -180,8 +180,8 @@ def changed_windows(
 
 def _starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Iterator[int]:
     """Yield the starts from `least` on, below `beyond`, of the windows that the reports meet."""
-    for each in sorted(late, key=attrgetter("least")):
-        first = max(least, tiling.start_of(each.least))
+    for each in sorted(late, key=attrgetter("first")):
+        first = max(least, tiling.start_of(each.first))
         for start in range(first, min(beyond, each.most + 1), tiling.size_ms):
             yield start
             least = start + tiling.size_ms

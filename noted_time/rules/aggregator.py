@@ -57,6 +57,9 @@ from noted_time.values import (
 
 SEALED = Refused("sealed")
 
+DomainReport = tuple[str, LateReport]
+"""A domain, and late rows of it."""
+
 EXAMINED = 10_000
 """Maximum number of members that are examined to find the one that noted an offset."""
 
@@ -146,19 +149,27 @@ class Aggregator:
         member = self._members.get(note.writer)
         return member is not None and note.sequence is not None and note.sequence == member.sequence
 
-    def report_late(self, note: Note, at: int) -> tuple[str, list[LateReport]]:
-        """Count the rows that an accepted note reports as late at `at` (Unix ms), by its domain.
+    def report_late(self, note: Note, at: int, *, again: bool = False) -> list[DomainReport]:
+        """Return the rows that an accepted note reports as late at `at` (Unix ms), by domain.
 
-        If a report does not say their largest time, they may have any time below the lower.
+        And those that it may have left unreported. If a report does not say their largest time,
+        they may have any time below the lower. Of a request that comes `again` none are counted.
         """
-        domain, reports = self.domains[self._admission.domain_of(note)], []
-        for each in reports_of(note.late):
-            most = max(each.least, domain.lower - 1 if each.most is None else each.most)
-            self.member(note.writer).report_late(domain.name, LateRows(each.rows, each.least, most))
-            domain.late_rows += each.rows
-            behind = max(0, domain.lower - each.least) if domain.last else 0
-            reports.append(LateReport(note.writer, each.rows, each.least, most, at, at, behind))
-        return domain.name, reports
+        own, found = self.domains[self._admission.domain_of(note)], list[DomainReport]()
+        for each in () if again else reports_of(note.late):
+            most = max(each.least, own.lower - 1 if each.most is None else each.most)
+            self.member(note.writer).report_late(own.name, LateRows(each.rows, each.least, most))
+            own.late_rows += each.rows
+            behind = max(0, own.lower - each.least) if own.last else 0
+            report = LateReport(note.writer, each.rows, each.least, most, at, at, behind)
+            found.append((own.name, report))
+        for domain, least in self.domains.latecomers:
+            most = domain.lower - 1 if least is None else max(least, domain.lower - 1)
+            behind = 0 if least is None else max(0, domain.lower - least)
+            report = LateReport(note.writer, 0, least, most, at, at, behind, unknown=True)
+            found.append((domain.name, report))
+        self.domains.latecomers.clear()
+        return found
 
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""

@@ -28,7 +28,9 @@ class Domains:
     """The domains by number and by name, and the `members`, which the caller adds and removes.
 
     `now` is always the service clock in ms; `unix_ahead` is how far Unix ms is ahead of it at
-    present. `census` counts the members by their states.
+    present. `census` counts the members by their states. `latecomers` has each domain in which the
+    last note may have left rows below the lower unreported, and their least time, `None` if they
+    may have any; the caller clears it.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Domains:
         self.unix_ahead = 0
         self.census = Census()
         self._departures = Departures()
+        self.latecomers: list[tuple[Domain, int | None]] = []
         self.by_number: list[Domain] = []
         self.numbers: dict[str, int] = {}
         for domain in domains:
@@ -91,7 +94,7 @@ class Domains:
         self._exclude_late(member, now)
         self._place(member, now)
 
-    def accept(
+    def accept(  # noqa: C901 - the hot path
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
         """Apply a note in the domain of that number; returns the member's track there.
@@ -121,6 +124,8 @@ class Domains:
         domain = self.by_number[number]
         track = member.others[number - 1] if number else member.first
         last = track.time
+        if note.late is None and (last < domain.lower or (gained and member.others)):
+            self._find_latecomer(member, number, note, gained)
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
@@ -132,6 +137,25 @@ class Domains:
         elif track.role != "ahead":
             domain.place(track, self.settings.writer_timeout_ms, now)
         return track
+
+    def _find_latecomer(
+        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
+    ) -> None:
+        """Report rows that a note may have left unreported below the lower (S27).
+
+        It advances the time or the position of a member that is below the lower, and declares no
+        event times: nobody can tell how many rows came late.
+        """
+        declared = (note.max_times or {}).keys()
+        for other, (domain, track) in enumerate(self.pairs(member)):
+            time, is_own = track.noted, other == number
+            if not domain.last or track.time >= domain.lower or not track.vouched:
+                continue
+            advances = is_own and note.time is not None and note.time > track.time
+            is_declared = domain.name in declared or (is_own and note.max_time is not None)
+            is_new = member.expected_at is not None and member.writer in domain.newcomers
+            if (gained or advances) and not (is_declared or (time is None and is_new)):
+                self.latecomers.append((domain, note.since if time is None else time))
 
     def _change_place(self, member: Member, now: int, *, returns: bool) -> None:
         if returns:

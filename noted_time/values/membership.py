@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from noted_time.values.times import HOUR_MS, MAX_INT64, shown_time
+from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, shown_time
 
 Named = TypeVar("Named")
 LatePlace = tuple[str, int, int, int]
@@ -90,33 +90,43 @@ class LateReport:
     """Late rows of a writer with times from `least` to `most`, reported from `first_seen` on.
 
     The last report was `last_seen`, both in Unix ms. `behind` is by how much the least time was
-    below the lower of that moment.
+    below the lower of that moment. If `unknown`, there may be others: the writer noted below the
+    lower and declared no event times. `least` is `None` if it noted so for the first time.
     """
 
     writer: str
     rows: int
-    least: int
+    least: int | None
     most: int
     first_seen: int
     last_seen: int
     behind: int = 0
+    unknown: bool = False
+
+    @property
+    def first(self) -> int:
+        """The least time; of rows that may have any time, the largest."""
+        return self.most if self.least is None else self.least
 
     @property
     def place(self) -> LatePlace:
         """Reports of one place merge: one writer, one hour of event time, one of arrival."""
-        hours = self.least // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
+        least = MIN_INT64 if self.least is None else self.least
+        hours = least // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
         return self.writer, *hours
 
     def join(self, other: LateReport) -> LateReport:
         """Return the sum of both, of one writer."""
+        known = [each for each in (self.least, other.least) if each is not None]
         return LateReport(
             self.writer,
             _sum(self.rows, other.rows),
-            min(self.least, other.least),
+            min(known, default=None),
             max(self.most, other.most),
             min(self.first_seen, other.first_seen),
             max(self.last_seen, other.last_seen),
             max(self.behind, other.behind),
+            self.unknown or other.unknown,
         )
 
 
@@ -188,15 +198,30 @@ class LateWriter:
     """A writer with late rows in a window: how many, their least and largest times.
 
     `last_seen` is when it reported such rows last (Unix ms). `at_most`: the times reported leave
-    the window, so not all of the rows need be of it.
+    the window, so not all of the rows need be of it. If `unknown`, there may be others: it noted
+    below the lower and declared no event times. `least` is null if these may have any time.
     """
 
     writer: str
     rows: int
-    least: int
+    least: int | None
     most: int
     last_seen: int
     at_most: bool = False
+    unknown: bool = False
+
+    @property
+    def counted(self) -> str:
+        """How many rows, in words.
+
+        >>> LateWriter("pos", 3, 5, 6, 7, at_most=True).counted
+        'at most 3'
+        >>> LateWriter("till", 0, None, 6, 7, unknown=True).counted
+        'an unknown number'
+        """
+        if self.unknown:
+            return f"{self.rows} and more" if self.rows else "an unknown number"
+        return f"{'at most ' if self.at_most else ''}{self.rows}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +255,7 @@ class Late(_Writers[LateWriter]):
         """
         if not self.count:
             return "but it is not known which rows came too late" if self else "with no late rows"
-        named = ", ".join(
-            f"{'at most ' if each.at_most else ''}{each.rows} of {each.writer}"
-            for each in self.writers
-        )
+        named = ", ".join(f"{each.counted} of {each.writer}" for each in self.writers)
         more = self.count - len(self.writers)
         also = f" and those of {more} more writers" if more else ""
         return f"but rows came too late: {named}{also}"

@@ -84,7 +84,7 @@ class Note:
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
          takes_over=False, label='', max_times=None, took_over=None,
-         held=None, log=None, observes=False, because=())
+         held=None, log=None, observes=False, because=(), since=None)
     """
 
     writer: str
@@ -131,6 +131,8 @@ class Note:
     """Whether it notes for writers that do not, from what it sees in the log."""
     because: Sequence[LogFact] = ()
     """What it found in the log that holds time or moved it, at most `MOST_LOG_FACTS`."""
+    since: int | None = None
+    """The least time of its rows, of a first note; `None`: they may have any time."""
 
 
 def reports_of(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:

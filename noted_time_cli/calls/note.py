@@ -9,7 +9,16 @@ import typer
 from controller.aggregation.shown.sentences import REASON_WORDS
 from noted_time import Accepted, Note, Rejected, UnknownWriter, Unreachable
 from noted_time.client import note_to_wire, stream_path
-from noted_time.values import UNCHANGED, NotesRefused, State, shown_duration, shown_time, time_of
+from noted_time.values import (
+    UNCHANGED,
+    LateRows,
+    NotesRefused,
+    State,
+    shown_duration,
+    shown_gap,
+    shown_time,
+    time_of,
+)
 from noted_time_cli.calls.calling import Caller, calls, writer_path
 from noted_time_cli.calls.waiting import UNANSWERED
 from noted_time_cli.terminal.options import (
@@ -53,6 +62,18 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     timeout: Annotated[
         int, duration("How long it may be silent, such as 90m, from now on.")
     ] = UNCHANGED,
+    late: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ROWS",
+            min=1,
+            help="Correct what it noted: how many rows it wrote below the watermark.",
+        ),
+    ] = None,
+    least: Annotated[str | None, option("TIME", "The least time of the --late rows.")] = None,
+    since: Annotated[
+        str | None, option("TIME", "No row of this writer is older: of its first note.")
+    ] = None,
 ) -> None:
     """Note time for a writer, so that a script is one: everything before TIME is written.
 
@@ -60,16 +81,30 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     hour uses it each time, with a --timeout above an hour. Note the time only when the events are
     written for good.
 
+    A writer that notes a time below the watermark comes late: the command says so, and readers are
+    told that its rows may be missing. Name such rows with --late ROWS --least TIME.
+
     Ends with status 0 once the note is durable, with 1 if it is refused, and with 69 if no
     controller answered: then try again, since a note that comes twice changes nothing.
 
     Try it:  noted-time note flights UA 2013-01-01T10:00Z --position 0=120 --join
     """
-    if time is None and state == "live" and not join:
-        raise typer.BadParameter("give a TIME, or --join, or --state idle or finished")
+    if time is None and state == "live" and not join and late is None:
+        raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
+    if (late is None) != (least is None):
+        raise typer.BadParameter("--late ROWS and --least TIME go together")
     noted = None if time is None else time_of(time, up=False)
     reached = {int(segment): offset for segment, offset in offsets(position).items()}
-    said = Note(writer, noted, reached, domain=domain, state=state, timeout_ms=timeout or UNCHANGED)
+    said = Note(
+        writer,
+        noted,
+        reached,
+        domain=domain,
+        state=state,
+        timeout_ms=timeout or UNCHANGED,
+        late=None if late is None or least is None else LateRows(late, time_of(least)),
+        since=None if since is None else time_of(since),
+    )
     try:
         if not join:
             call.ask("GET", writer_path(stream, writer))
@@ -86,6 +121,28 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         raise result.error(writer)
     if not call.prints(answer["results"][0]):
         say(_sentence(stream, said, result))
+    if warning := _late_warning(stream, said, result.lower):
+        say(warning)
+
+
+def _late_warning(stream: str, said: Note, lower: int | None) -> str:
+    """Return that a note comes late, empty if it does not.
+
+    >>> _late_warning("five", Note("lima", 3_600_000), 7_200_000)
+    'lima noted 3600000: late by 1h, five went on without it to 7200000'
+    >>> _late_warning("five", Note("lima"), 7_200_000)
+    'lima vouches from 7200000 on'
+    """
+    if lower is None or said.state != "live" or said.late:
+        return ""
+    at = shown_time(lower)
+    if said.time is None:
+        return f"{said.writer} vouches from {at} on"
+    if said.time >= lower:
+        return ""
+    noted = f"{said.writer} noted {shown_time(said.time)}"
+    gap = shown_gap(said.time, lower)
+    return f"{noted}: late by {gap}, {stream} went on without it to {at}"
 
 
 def _sentence(stream: str, said: Note, result: Accepted) -> str:

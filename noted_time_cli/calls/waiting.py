@@ -11,7 +11,14 @@ import typer
 
 from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
 from noted_time import Conflict, NotCompleteYet, OpenStream, Unreachable
-from noted_time.client import Json, not_vouching_from_wire, run, stream_path, vouched_from_wire
+from noted_time.client import (
+    Json,
+    late_from_wire,
+    not_vouching_from_wire,
+    run,
+    stream_path,
+    vouched_from_wire,
+)
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
@@ -284,11 +291,10 @@ def missing_shown(found: Json, now: int) -> str:
 def late_shown(found: Json) -> str:
     """Return which writers have late rows below a cut, as the end of a sentence.
 
-    >>> late_shown({"late": [{"writer": "pos", "rows": 112, "at_most": False}], "late_count": 1})
+    >>> late = {"writer": "pos", "rows": 112, "least": 5, "most": 6, "last_seen": 7}
+    >>> late |= {"at_most": False, "unknown": False}
+    >>> late_shown({"late": [late], "late_count": 1, "late_is_known": True})
     ', with late rows of pos (112)'
     """
-    named = [
-        f"{each['writer']} ({'at most ' if each['at_most'] else ''}{each['rows']})"
-        for each in found["late"][:NAMED]
-    ]
+    named = [f"{each.writer} ({each.counted})" for each in late_from_wire(found).writers[:NAMED]]
     return f", with late rows of {listed(named, found['late_count'])}" if named else ""

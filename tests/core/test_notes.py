@@ -76,10 +76,10 @@ def test_rows_below_the_lower_are_summed_by_writer_and_domain() -> None:
     """Without their largest time they may be of any time up to the lower; no mark names them."""
     stream = stream_of("UA")
     marks_after(stream, Note("UA", 10))
-    reported = []
+    reported: list[LateReport] = []
     for note in (Note("UA", 11, late=LateRows(3, 7)), Note("UA", 12, late=[LateRows(1, 4, 5)])):
         deliver(stream, note)
-        reported += stream.report_late(note, 60)[1]
+        reported += [report for _, report in stream.report_late(note, 60)]
 
     assert reported == [
         LateReport("UA", 3, 7, 9, first_seen=60, last_seen=60, behind=3),

@@ -2,14 +2,24 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from noted_time import Aggregator, Mark, Note, StreamSettings
-from noted_time.reading import VouchingTally, required_seq
-from noted_time.values import MAX_INT64, NotVouching, Vouched, VouchingPeriod
-from tests.core.acts import Act, histories, lived, streams
-from tests.core.world import World
+from noted_time import Accepted, Aggregator, Mark, Note, StreamSettings
+from noted_time.reading import Coverage, LateReports, MissingWriters, VouchingTally, required_seq
+from noted_time.values import (
+    MAX_INT64,
+    MIN_INT64,
+    LateReport,
+    LateRows,
+    Missing,
+    NotVouching,
+    Vouched,
+    VouchingPeriod,
+)
+from tests.core.acts import WRITERS, Act, histories, lived, perform, streams
+from tests.core.world import Author, Made, World
 from tests.support.honest import is_below
 from tests.support.streams import restarted
 
@@ -147,3 +157,143 @@ def test_what_none_vouches_for_is_named_and_may_come() -> None:
         2,
         [("lima", True, None), ("delhi", False, 9)],
     )
+
+
+# Writers that note below the watermark and declare no event times
+
+
+def unreported(stream: Aggregator, *notes: Note) -> list[tuple[str, int | None, int, bool]]:
+    """Note, and return which rows may be late: writer, least and largest time, whether unknown."""
+    found = []
+    for note in notes:
+        answer = stream.note(note, now=0)
+        assert isinstance(answer, Accepted), answer
+        found += [report for _, report in stream.report_late(note, at=60)]
+    return [(each.writer, each.least, each.most, each.unknown) for each in found]
+
+
+def behind(*notes: Note) -> Aggregator:
+    """Return a stream at 100, after which these are noted; lima idles at 10."""
+    stream = Aggregator(StreamSettings(domains=("default", "ship")))
+    for note in (Note("lima", 10, {0: 1}), Note("lima", 10, {}, "ship"), Note("berlin")):
+        stream.note(note, now=0)
+    stream.note(Note("lima", state="idle"), now=0)
+    stream.note(Note("berlin", 100, {1: 5}), now=0)
+    stream.advance("default", now=0, written_at=0)
+    unreported(stream, *notes)
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("note", "found"),
+    [
+        (Note("lima", 50, {0: 4}), [("lima", 10, 99, True)]),
+        (Note("lima", 50), [("lima", 10, 99, True)]),
+        (Note("lima", None, {0: 4}), [("lima", 10, 99, True)]),
+        (Note("lima", 120, {0: 4}), [("lima", 10, 99, True)]),
+        (Note("lima", 50, {0: 4}, max_time=20), []),
+        (Note("lima", 50, {0: 4}, max_times={"default": 20}), []),
+        (Note("lima", 10, {0: 1}), []),
+        (Note("lima"), []),
+        (Note("lima", 50, {0: 4}, late=LateRows(2, 11, 12)), [("lima", 11, 12, False)]),
+        (Note("quito", 50, {2: 4}), [("quito", None, 99, True)]),
+        (Note("quito", 50, {2: 4}, since=40), [("quito", 40, 99, True)]),
+        (Note("quito"), []),
+        (Note("berlin", 200, {1: 9}), []),
+        (Note("lima", 20, {0: 9}, "ship"), [("lima", 10, 99, True)]),
+    ],
+)
+def test_a_note_below_the_lower_is_a_report_of_late_rows(
+    note: Note, found: list[tuple[str, int | None, int, bool]]
+) -> None:
+    """If it advances the time or the position, and declares no event times; in each domain."""
+    assert unreported(behind(), note) == found
+
+
+def test_an_expected_writer_is_judged_by_the_marks_that_counted_it() -> None:
+    """One that is expected since the last mark was in no mark's word."""
+    stream = behind()
+    stream.expect(["quito"], now=0)
+
+    assert unreported(stream, Note("quito", 50, {2: 4})) == []
+
+
+def test_late_rows_of_any_time_are_named_once() -> None:
+    """In the window that was complete last, and by a cut without a beginning."""
+    reports = LateReports([LateReport("till", 0, None, 99, 60, 60, unknown=True)])
+
+    windows = [each.count for each in reports.in_windows([70, 80, 90, 100], 10)]
+    cuts = [reports.between(start, 100).count for start in (MIN_INT64, 90)]
+    assert (windows, cuts) == ([0, 0, 1, 0], [1, 0])
+    assert reports.between(MIN_INT64, 100).sentence == (
+        "but rows came too late: an unknown number of till"
+    )
+
+
+class Witness(World):
+    """A world that keeps, by domain, what a controller keeps of missing writers and late rows."""
+
+    def __init__(self, settings: StreamSettings) -> None:
+        super().__init__(settings, WRITERS, segments=3)
+        self.missing = {domain: MissingWriters() for domain in self.domains}
+        self.late = {domain: LateReports() for domain in self.domains}
+
+    def hear(self, author: Author, note: Note) -> None:
+        """Hand over a note that declares nothing, and keep what it may leave unreported."""
+        super().hear(author, note)
+        for domain, report in self.stream.report_late(note, at=0):
+            self.late[domain].add(report)
+
+    def advance(self, domain: str) -> Made | None:
+        """Let time advance, and keep what the ledger would."""
+        made = super().advance(domain)
+        if made is not None:
+            running, before = self.stream.domains[domain], made.before and made.before.lower
+            absences, lowers = running.named + running.joined, (before, made.mark.lower)
+            self.missing[domain].take(made.mark.seq, 0, lowers, absences, running.returned)
+        return made
+
+    def named(self, domain: str, mark: Mark) -> set[str]:
+        """Return the writers that an answer about a mark names as missing or late."""
+        new = Missing(tuple(self.stream.domains[domain].not_counted_yet))
+        coverage = Coverage(self.missing[domain], self.late[domain], None, new)
+        found = coverage.at_mark(mark, None, MAX_INT64)
+        return {each.writer for each in (*found.missing.writers, *found.late.writers)}
+
+
+IDLE_AT_FIRST: list[Act] = [
+    ("note", ("a", "order", 1, True, "live", "nothing")),
+    ("note", ("a", "order", 0, True, "idle", "nothing")),
+    ("note", ("b", "order", 6, True, "live", "nothing")),
+    ("advance", ("order",)),
+]
+"""The watermark goes on without a writer that is not missing."""
+
+
+@given(settings=streams, history=histories("waits", "restarts", "removals"))
+def test_a_writer_whose_rows_a_mark_lacks_is_named(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Law: a noted row below a lower that lies beyond the cut is of a writer missing or late.
+
+    For writers that declare no event times, however they came back; so somebody is told.
+    """
+    world = Witness(settings)
+    for name, parts in IDLE_AT_FIRST + history:
+        silent = (*parts[:-1], "nothing") if name == "note" else parts
+        perform(world, (name, silent))
+    lacking = {
+        (made.domain, made.mark.seq, each.writer)
+        for made in world.made
+        for each in world.events
+        if each.times[made.domain] < made.mark.lower
+        and is_below(each, world.authors[each.writer].noted)
+        and not is_below(each, made.mark.cut.offsets)
+        and made.domain in world.authors[each.writer].domains
+    }
+    event(f"lacking: {min(len(lacking), 5)}")
+
+    marks = {(made.domain, made.mark.seq): made.mark for made in world.made}
+    assert [
+        each for each in lacking if each[2] not in world.named(each[0], marks[each[0], each[1]])
+    ] == []

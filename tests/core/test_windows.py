@@ -259,7 +259,7 @@ def summed(of: list[LateReport]) -> dict[str, int]:
 
 def meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]:
     """Return the reports whose times may be in a window."""
-    return [each for each in of if each.least < end and each.most >= start]
+    return [each for each in of if each.first < end and each.most >= start]
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 12))

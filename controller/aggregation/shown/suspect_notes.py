@@ -56,13 +56,15 @@ def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
     recent = (each for each in stream.late[domain] if each.last_seen > now - LATELY_MS)
     for each in by_writer(recent):
         span = shown_seconds(max(LATELY_MS, now - each.first_seen))
-        far = f", up to {shown_gap(each.least, each.least + each.behind)} late" * bool(each.behind)
+        far = f", up to {shown_gap(each.first, each.first + each.behind)} late" * bool(each.behind)
         member = stream.aggregator.domains.members.get(each.writer)
         doubt = "." if member is None or member.exclusion else ": wrong clock or zone?"
         does = "wrote" if member is None or not member.observes else "found"
         detail = (
             f"{does} {counted(each.rows, 'row')} below the watermark in the last {span}{far}{doubt}"
         )
+        if not each.rows:
+            detail = f"noted below the watermark in the last {span}: its rows of then may be late."
         yield Hint(each.writer, "late", detail)
 
 

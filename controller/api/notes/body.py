@@ -216,6 +216,7 @@ NOTE: Mapping[str, tuple[Any, Any, str | None]] = {
         Annotated[list[NotedLogFact], Field(max_length=MOST_LOG_FACTS)],
         "what an observer found in the log that holds time or moved it, for people",
     ),
+    "since": (Int64 | None, Time | None, "of a first note: no row of the writer is older"),
 }
 
 _note: Any = _struct_of(noted_time.Note, NOTE)

@@ -59,7 +59,7 @@ const missingText = ({ missing, missing_count: count, missing_is_known: isKnown 
   writersText(missing.map((each) => `${each.writer} (${inWords(each.reason)})`), count, isKnown);
 
 const lateText = ({ late, late_count: count, late_is_known: isKnown }) => {
-  const rows = (each) => `${each.at_most ? "at most " : ""}${counted(each.rows)}`;
+  const rows = (each) => each.unknown ? "number unknown" : `${each.at_most ? "at most " : ""}${counted(each.rows)}`;
   return writersText(late.map((each) => `${each.writer}: ${rows(each)}`), count, isKnown);
 };
 
@@ -90,8 +90,9 @@ function ledgerSection({ ledger, changes }) {
   const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
   const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
   const late = ledger.late.map((each) => ({
-    key: `l${each.writer} ${each.least} ${each.first_seen}`, at: each.last_seen, from: each.least, to: each.most,
-    what: `${each.writer} wrote ${many(each.rows, "late row")}`,
+    key: `l${each.writer} ${each.least} ${each.first_seen}`, at: each.last_seen, from: each.least ?? undefined, to: each.most,
+    what: each.unknown ? `${each.writer} noted below the watermark: its rows may be late`
+      : `${each.writer} wrote ${many(each.rows, "late row")}`,
     comment: each.first_seen < each.last_seen ? ["reported from ", when(each.first_seen), " on"] : null,
   }));
   const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
@@ -105,12 +106,14 @@ function ledgerSection({ ledger, changes }) {
 }
 
 function entryText({ writers, returned }) {
-  const absent = writers.filter(({ reason }) => reason !== "late_rows")
+  const joined = writers.filter(({ reason }) => reason.startsWith("not_")).map(({ writer }) => writer);
+  const absent = writers.filter(({ reason }) => reason !== "late_rows" && !reason.startsWith("not_"))
     .map(({ writer, reason }) => `${writer} (${inWords(reason)})`);
   const late = writers.filter((each) => each.late)
     .map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
   const without = absent.length && `advanced without ${listed(absent)}`;
-  return [without, returned.length && `no longer missing: ${listed(returned)}`, ...late]
+  const first = joined.length && `was the first to count ${listed(joined)}`;
+  return [without, first, returned.length && `no longer missing: ${listed(returned)}`, ...late]
     .filter(Boolean).join("; ");
 }
 
