@@ -162,10 +162,7 @@ class Grant:
 
     @classmethod
     def from_scopes(cls, kept: Mapping[str, Any]) -> Self:
-        """Return the grant from its JSON; what is missing there grants nothing.
-
-        What this version does not know is ignored, such as the `alignments` of older tokens.
-        """
+        """Return the grant from its JSON; what is missing there grants nothing."""
         return cls(
             admin=kept.get("admin", False) is True,
             read=Patterns(tuple(kept.get("read", ()))),

@@ -121,8 +121,6 @@ class LateRecord:
 class LedgerEntry:
     """That the mark `seq` of (stream, domain) advanced without writers.
 
-    Version 0.1.0 also recorded late rows here.
-
     `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
     to `to_lower`. `by` is who removed a writer, `None` if no operator did. `returned` names the
     writers that are missing no longer as of this mark.

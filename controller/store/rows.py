@@ -13,7 +13,7 @@ at most twice the room of what moved, however many segments were ever named. The
 from rows of at most twice its size.
 
 A row may be *sealed*: blanks behind the JSON of one column are its CRC-32. Decoders of JSON pass
-over blanks, so older code reads the row too, and writes it without a seal.
+over blanks. A row without them is not checked: PostgreSQL has checksums of its own.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ def late_from_wire(wire: Json) -> Late:
 def _writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ...], int, bool]:
     """Return the writers that an answer names, how many there are, and whether that is known."""
     names = [field.name for field in fields(kind)]
-    writers = (kind(*(each[name] for name in names)) for each in wire.get(name, ()))
-    return tuple(writers), wire.get(f"{name}_count", 0), wire.get(f"{name}_is_known", False)
+    writers = (kind(*(each[name] for name in names)) for each in wire[name])
+    return tuple(writers), wire[f"{name}_count"], wire[f"{name}_is_known"]
 
 
 def _segment(name: str) -> int:

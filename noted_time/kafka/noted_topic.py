@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 from noted_time.client import MISREAD, mark_from_wire, mark_to_wire, text
-from noted_time.values import Mark, Rejected, log_id
+from noted_time.values import Mark, Rejected
 
 
 def noted_topic_of(topic: str) -> str:
@@ -50,7 +50,6 @@ class NotedRecord:
             wire = json.loads(value or b"")
             stream, topic_id = text(wire["stream"]), wire["topic_id"]
             of = stream, text(wire["stream_id"]), text(wire["domain"])
-            topic_id = None if topic_id is None else log_id(text(topic_id))
-            return cls(*of, topic_id, mark_from_wire(wire))
+            return cls(*of, None if topic_id is None else text(topic_id), mark_from_wire(wire))
         except (*MISREAD, RecursionError) as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error

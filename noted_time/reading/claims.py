@@ -23,7 +23,6 @@ EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
 NOT_SINCE = "from when on it lacks no row that was deleted before its query began is not known"
 GONE = "rows before {} may be missing: they were deleted before its query began"
-EARLIER = "it was claimed by an earlier version of noted-time"
 REFILLED = "commit {} is not the one that it comes after"
 GAP = "commits before {} are missing in the history"
 SINCE = "since version {}, as of which it was accepted, {}"
@@ -315,8 +314,8 @@ class _Fold:
 
     def _doubt(self, before: Standing, claim: Claim) -> str:
         """Return why what a record comes after cannot be relied on, `""` if it can."""
-        if not claim.id or claim.starts:
-            return "" if claim.id else EARLIER
+        if claim.starts:
+            return ""
         if claim.accepted:
             return self._doubt_of_accepted(before, claim)
         after = claim.after

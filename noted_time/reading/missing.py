@@ -11,17 +11,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from noted_time.values import (
-    MIN_INT64,
-    WRITERS_NAMED,
-    Absence,
-    Mark,
-    Missing,
-    MissingReason,
-    MissingWriter,
-)
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing, MissingWriter
 
 
 class Interval(NamedTuple):
@@ -45,7 +37,7 @@ class MissingWriters:
     >>> from noted_time import Mark, StreamCut
     >>> from noted_time.values.membership import Absence
     >>> missing = MissingWriters()
-    >>> missing.take(2, 0, (10, 20), [Absence("UA", 10, {}, "timed_out", None, 7, 10)], ())
+    >>> missing.take(2, 0, (10, 20), [Absence("UA", 10, {}, "timed_out", 7, 10)], ())
     >>> missing.take(4, 0, (30, 40), (), ("UA",))
     >>> [found.count for found in missing.in_windows([0, 10, 20, 30], 10)]
     [0, 1, 1, 0]
@@ -84,7 +76,7 @@ class MissingWriters:
             if writer.joined_later:
                 if before is not None:
                     self._add(Interval(writer, _start_of(absence), 1, at, before, seq - 1))
-            elif absence.reason != "late_rows":
+            else:
                 self.begin(absence, seq, at)
                 if absence.reason == "removed":
                     self._end(absence.writer, lower, seq)
@@ -201,5 +193,4 @@ def _start_of(absence: Absence) -> int:
 
 
 def _missing_writer(absence: Absence) -> MissingWriter:
-    reason = cast("MissingReason", absence.reason)
-    return MissingWriter(absence.writer, reason, absence.since, absence.time)
+    return MissingWriter(absence.writer, absence.reason, absence.since, absence.time)

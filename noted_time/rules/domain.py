@@ -440,7 +440,7 @@ class Domain:
         found = self.not_counted_yet
         start = self.forgotten_lower  # before that, it may have been a member under its name
         joined = tuple(
-            Absence(each.writer, None, {}, each.reason, None, each.since, start) for each in found
+            Absence(each.writer, None, {}, each.reason, each.since, start) for each in found
         )
         self.newcomers.clear()
         return joined

@@ -322,7 +322,6 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
         time,
         dict(member.position),
         member.excluded or "returned_late",
-        None,
         track.exclusion.since if track.exclusion else None,
         missing_from,
     )

@@ -109,7 +109,8 @@ class Claim:
     def to_json(self) -> str:
         """Return the record as the commit has it."""
         found = asdict(self)
-        record = {"complete_to": self.complete_to, "batch": [self.query, self.batch]}
+        batch = [self.query, self.batch]
+        record = {"complete_to": self.complete_to, "batch": batch, "id": self.id}
         found["cut"] = self.cut if len(self.cut) <= SEGMENTS_KEPT else {}
         given = {key: found[key] for key in FIELDS if found[key] != DEFAULTS[key]}
         return json.dumps({**record, **given}, separators=(",", ":"))
@@ -121,7 +122,7 @@ class Claim:
             found: Any = json.loads(text) if len(text) <= LARGEST else None
             query, batch = found["batch"]
             given = {key: found[key] for key in FIELDS if key in found}
-            complete_to = found["complete_to"]
+            complete_to, given["id"] = found["complete_to"], found["id"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Rejected(f"{PREFIX}{name} holds no claim: {text[:200]!r}") from error
         is_record = _is_time(complete_to) and _is_text(query) and _is_int(batch)
@@ -188,7 +189,8 @@ def claims_in(metadata: Mapping[str, Any]) -> dict[str, Claim]:
 
     A record that cannot be read claims nothing, and says so.
 
-    >>> claims_in({"noted-time.flights": '{"complete_to": 50, "batch": ["q", 7]}', "owner": "me"})
+    >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
+    >>> claims_in({"noted-time.flights": text, "owner": "me"})
     {'flights': Claim(name='flights', complete_to=50, ...)}
     """
     found = {str(key).removeprefix(PREFIX): text for key, text in metadata.items() if is_key(key)}

@@ -77,7 +77,7 @@ class Session:
     @property
     def who(self) -> str:
         """The process that has the name, for people."""
-        return self.label or (f"session {self.id}" if self.id else "an operator")
+        return self.label or f"session {self.id}"
 
     @property
     def held(self) -> HeldName:

@@ -10,7 +10,7 @@ SPELLED = str.maketrans("+/", "-_")
 def log_id(spelling: str) -> str:
     """Return the id of a Kafka topic as Kafka itself spells it, in base64url.
 
-    Its clients in C and Python, and noted topics of version 0.1.0, have `+` and `/` in it.
+    Its clients in C and Python have `+` and `/` in it.
 
     >>> log_id("l+Nn1Hl/QmqdyIVaRTaVpA")
     'l-Nn1Hl_QmqdyIVaRTaVpA'

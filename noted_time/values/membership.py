@@ -20,9 +20,6 @@ MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
 """Why a writer is missing: it is excluded, it was live when the stream was sealed, or it joined (or
 was expected) only later."""
 
-Reason = Literal[MissingReason, "late_rows"]
-"""Why a mark names a writer: it is missing, or it reported rows written below the lower."""
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -168,8 +165,7 @@ class Absence:
     writer: str
     time: int | None
     position: Mapping[int, int]
-    reason: Reason
-    late: LateRows | None = None
+    reason: MissingReason
     since: int | None = None
     missing_from: int | None = None
 

@@ -116,7 +116,7 @@ def _holders(found: Json) -> list[Json]:
 def _print(found: Json) -> None:
     for sentence in found["sentences"]:
         echo(sentence)
-    if (reader := found.get("reader")) and reader["waiting_for"]:
+    if (reader := found["reader"]) and reader["waiting_for"]:
         print_table(SEGMENTS, reader["waiting_for"])
     if found["waiting_for"]:
         print_table(HOLDERS, _holders(found))

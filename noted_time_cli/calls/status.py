@@ -25,12 +25,12 @@ def status(call: Caller) -> None:
     """Show the controllers that share the database, and which version each of them runs.
 
     `schema` is the revision of the tables that its code is for, `since` when it connected, and
-    `buckets` how many parts of the streams it has. A version that is not known is an older one.
+    `buckets` how many parts of the streams it has.
 
     Try it:  noted-time status
     """
     found = call.ask("GET", "/v1/controllers")
     if not call.prints(found):
         print_table(CONTROLLERS, found["controllers"])
-        if risk := found.get("risk"):
+        if risk := found["risk"]:
             say(risk)

@@ -47,11 +47,11 @@ def _session(writer: Json) -> str | None:
 def _state(writer: Json) -> str:
     """Return the state, why the writer does not note if it said so, and how long it is silent.
 
-    >>> _state({"state": "live", "is_silent": True, "silent_ms": 120_000})
+    >>> _state({"state": "live", "held": None, "is_silent": True, "silent_ms": 120_000})
     'live, silent 2m'
     """
     silent = f", silent {shown_seconds(writer['silent_ms'])}" if writer["is_silent"] else ""
-    held = f": alive, but {writer['held']}" if writer.get("held") else ""
+    held = f": alive, but {writer['held']}" if writer["held"] else ""
     return f"{writer['state']}{held}{silent}"
 
 
@@ -72,7 +72,7 @@ WRITERS: Columns = {
     "state": _state,
     "times": lambda row: " ".join(f"{k}={shown_time(v)}" for k, v in row["times"].items()),
     "position": lambda row: shown_position(row["position"]),
-    "noted at": lambda row: "never" if row.get("is_expected") else shown_time(row["noted_at"]),
+    "noted at": lambda row: "never" if row["is_expected"] else shown_time(row["noted_at"]),
     "holding since": lambda row: shown_time(row["holding_since"]),
     "held by an operator until": _hold,
     "session": _session,
@@ -143,7 +143,7 @@ def remove(
         noted_at = row["noted_at"]
         for line in _dry_run(call, stream, writer):
             say(line)
-        last = "never noted" if row.get("is_expected") else f"noted last at {shown_time(noted_at)}"
+        last = "never noted" if row["is_expected"] else f"noted last at {shown_time(noted_at)}"
         say(f"{writer} {last}.")
         confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
@@ -265,12 +265,13 @@ def changes(
 def _what(change: Json) -> str:
     """Return in words what was changed, if the action does not say it all.
 
-    >>> _what({"action": "held", "is": {"for_ms": 60_000, "until": 0}})
+    >>> _what({"action": "held", "was": None, "is": {"for_ms": 60_000, "until": 0}})
     'for 1m'
     >>> settings = {"was": {"domains": ["a"]}, "is": {"domains": ["a", "b"]}}
     >>> _what({"action": "settings", **settings})
     'domains: a → a, b'
-    >>> _what({"action": "scaled", "is": {"sealed": {"0": 5}, "created": {"2": [0], "3": [0]}}})
+    >>> event = {"sealed": {"0": 5}, "created": {"2": [0], "3": [0]}}
+    >>> _what({"action": "scaled", "was": None, "is": event})
     'sealed 0:5, created 2 3'
     >>> _what({"action": "taken_over", "was": {"label": "a:1"}, "is": {"label": "b:2"}})
     'a:1 → b:2'
@@ -279,7 +280,7 @@ def _what(change: Json) -> str:
     'the database lost marks 5 to 9 of default'
     """
     words = WORDS.get(change["action"])
-    return words(change.get("was") or {}, change.get("is") or {}) if words else ""
+    return words(change["was"] or {}, change["is"] or {}) if words else ""
 
 
 def _settings(was: Json, is_now: Json) -> str:

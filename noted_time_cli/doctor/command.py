@@ -149,12 +149,11 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, shown: str) ->
         make = "noted-time token create --scope read, and show it by --token or NOTED_TIME_TOKEN"
         report.add([Finding("token", "wrong", f"{error}{given}", make)])
         return False
-    report.add(controller_rules.versions(access.get("version"), version("noted-time")))
+    report.add(controller_rules.versions(access["version"], version("noted-time")))
     report.add(controller_rules.token(access, stream))
-    grant = controller_rules.grant_of(access)
-    if access.get("version") and grant and grant.may_read_all():
+    if controller_rules.grant_of(access).may_read_all():
         found = call.ask("GET", "/v1/controllers", query={"check": "true"})
-        report.add(controller_rules.database(found.get("risk")))
+        report.add(controller_rules.database(found["risk"]))
     return True
 
 

@@ -62,17 +62,12 @@ def clock(date: str | None, sent: int, received: int) -> list[Finding]:
     return judged("clock", [(is_far, far, "set both by NTP: writers note by theirs")], near)
 
 
-def versions(theirs: str | None, ours: str) -> list[Finding]:
+def versions(theirs: str, ours: str) -> list[Finding]:
     """Judge whether a client works with a controller of that version.
 
-    >>> [versions(theirs, "0.2.0")[0].outcome for theirs in ("0.2.1", "0.3.0", "0.4.0", None)]
-    ['ok', 'ok', 'wrong', 'not checked']
+    >>> [versions(theirs, "1.2.0")[0].outcome for theirs in ("1.2.1", "1.3.0", "1.4.0")]
+    ['ok', 'ok', 'wrong']
     """
-    if theirs is None:
-        older = (
-            f"the controller does not report its version, so it is older than this client, {ours}"
-        )
-        return [Finding("version", "not checked", older, UPGRADE)]
     (major, minor), (own, own_minor) = (map(int, re.findall(r"\d+", v)[:2]) for v in (theirs, ours))
     pair = f"controller {theirs}, this client {ours}"
     is_apart = major != own or abs(minor - own_minor) > 1
@@ -91,10 +86,9 @@ def database(risk: str | None) -> list[Finding]:
     return judged("database", [(risk, fact, remedy)], fine)
 
 
-def grant_of(access: Json) -> Grant | None:
-    """Return what the answer of `/v1/access` permits, `None` if it is of an older controller."""
-    is_told = access["administer"] or "read" in access
-    return Grant.from_scopes({**access, "admin": access["administer"]}) if is_told else None
+def grant_of(access: Json) -> Grant:
+    """Return what the answer of `/v1/access` permits."""
+    return Grant.from_scopes({**access, "admin": access["administer"]})
 
 
 def token(access: Json, stream: str | None) -> list[Finding]:
@@ -106,11 +100,12 @@ def token(access: Json, stream: str | None) -> list[Finding]:
     >>> [each.fact for each in token(own | {"read": ["eu.*"]}, "us.west")]
     ['token 5b permits: read eu.*; nothing on us.west']
     """
-    grant, free = grant_of(access), "none is required: who reaches the controller may do everything"
     if not access["tokens"]:
+        free = "none is required: who reaches the controller may do everything"
         return judged("token", (), free)
-    fact = f"token {access['token']} permits: {grant or 'this controller does not tell'}"
-    is_shut = stream and grant and not (grant.may_read(stream) or grant.may_write(stream))
+    grant = grant_of(access)
+    fact = f"token {access['token']} permits: {grant}"
+    is_shut = stream and not (grant.may_read(stream) or grant.may_write(stream))
     remedy = f"noted-time token create --scope read --stream {stream}"
     faults = [(is_shut, f"{fact}; nothing on {stream}", remedy)]
     return judged("token", faults, fact)

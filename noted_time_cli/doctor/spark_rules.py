@@ -61,7 +61,8 @@ def read_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
     """Yield stream, domain and stream id of what the offsets of a query read; the rest is unknown.
 
     >>> log = {"noted_log": "flights", "marks": {"ship": {"stream_id": "9b"}}}
-    >>> list(read_streams([log, {"noted_marks": "a", "mark": {"stream_id": "5c"}}, {"t": {}}]))
+    >>> marks = {"noted_marks": "a", "streams": {"a": {"mark": {"stream_id": "5c"}}}}
+    >>> list(read_streams([log, marks, {"t": {}}]))
     [('flights', 'ship', '9b'), ('a', '', '5c')]
     """
     for each in (offset for offset in offsets if isinstance(offset, dict)):
@@ -69,7 +70,7 @@ def read_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
             for domain, mark in ((d, m) for d, m in each["marks"].items() if "/" not in d):
                 yield each["noted_log"], domain, mark["stream_id"]
         if "noted_marks" in each:
-            for name, one in (each.get("streams") or {each["noted_marks"]: each}).items():
+            for name, one in each["streams"].items():
                 yield name, "", one["mark"]["stream_id"]
         for topic in each:
             if topic.endswith(".noted"):

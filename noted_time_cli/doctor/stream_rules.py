@@ -88,20 +88,20 @@ def stream_settings(stream: Json) -> list[Finding]:
 def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
     """Whether writers, each of which has a finding of its own, are why a domain does not advance.
 
-    >>> waits = {"lower": None, "waiting_for": [{"writer": "UA"}]}
+    >>> waits = {"lower": None, "silence": None, "waiting_for": [{"writer": "UA"}]}
     >>> is_explained_by({"UA"}, waits), is_explained_by({"DL"}, waits)
     (True, False)
     """
-    if explained.get("silence") in SILENT:
+    if explained["silence"] in SILENT:
         return bool(at_fault)
-    holders = (each["writer"] for each in explained.get("waiting_for", ()))
+    holders = (each["writer"] for each in explained["waiting_for"])
     return explained["lower"] is None and any(each in at_fault for each in holders)
 
 
 def time_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
     """Judge a domain by its explanation."""
     fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
-    is_silent = explained.get("silence") in SILENT
+    is_silent = explained["silence"] in SILENT
     faults = (
         (is_silent, fact, f"start the writers again; {more}"),
         (explained["lower"] is None, fact, f"start the writers; {more}"),
@@ -143,7 +143,7 @@ def faults_of(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
     timeout_ms, since = row["timeout_ms"] or stream["writer_timeout_ms"], row["holding_since"]
     vouched = stream["domains"] if row["domains"] is None else row["domains"]
     unnoted = [each for each in vouched if each not in row["times"]]
-    if row.get("is_expected"):
+    if row["is_expected"]:
         yield "never came", f"expected for {shown_seconds(now - row['noted_at'])}"
     elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
         reason, at = row["excluded"]["reason"], shown_time(row["excluded"]["since"])

@@ -51,7 +51,7 @@ def settings_of(
     if seen is None:
         return topic_settings(settings, age, 0, is_observed=False)
     rows = seen.page["writers"]
-    is_observed = bool(rows) and all(each.get("observes") for each in rows)
+    is_observed = bool(rows) and all(each["observes"] for each in rows)
     return topic_settings(settings, age, seen.stream["max_time_ahead_ms"], is_observed=is_observed)
 
 

@@ -95,7 +95,7 @@ class Noting:
         """Return how times are written; those of a stream with another clock are not doubted."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(Question("GET", stream_path(client.stream)))
-            if given.unit is None and settings.get("max_time_ahead_ms", 0) is None:
+            if given.unit is None and settings["max_time_ahead_ms"] is None:
                 return replace(given, unit="ms")
         return given
 

@@ -178,7 +178,7 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     """Bring the database to this version's tables, or create it.
 
     Controllers of the version before continue to serve a PostgreSQL database meanwhile and after
-    it; 0.1.0 has to be stopped first. A database of a later version is left as it is.
+    it. A database of a later version is left as it is.
 
     Try it:  noted-time migrate --database sqlite:///noted-time.db
     """

@@ -45,9 +45,9 @@ Answer = TypeVar("Answer")
 class StreamRead:
     """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
 
-    `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not known;
-    `are_unix_ms` says that times are Unix ms, which the controller judges by its clock. `logs` are
-    the ids of the logs that positions are of, empty if none is known.
+    `reader_timeout_ms` is how long a reader of a group may be silent; `are_unix_ms` says that times
+    are Unix ms, which the controller judges by its clock. `logs` are the ids of the logs that
+    positions are of, empty if none is known.
     """
 
     id: str
@@ -55,7 +55,7 @@ class StreamRead:
     succession: Succession
     scale_events: int
     last_seqs: dict[str, int]
-    reader_timeout_ms: int | None = None
+    reader_timeout_ms: int
     are_unix_ms: bool = False
     logs: tuple[str, ...] = ()
 
@@ -133,7 +133,6 @@ def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
 @_read_whole
 def stream_answer(wire: Json) -> StreamRead:
     """Read the answer of ``GET /streams/{stream}``."""
-    timeout = wire.get("reader_timeout_ms")
     events = wire["scale_events"]
     return StreamRead(
         id=text(wire["id"]),
@@ -143,8 +142,8 @@ def stream_answer(wire: Json) -> StreamRead:
         last_seqs={
             domain: int64(last["seq"]) if last else 0 for domain, last in wire["marks"].items()
         },
-        reader_timeout_ms=None if timeout is None else int64(timeout),
-        are_unix_ms=wire.get("max_time_ahead_ms") is not None,
+        reader_timeout_ms=int64(wire["reader_timeout_ms"]),
+        are_unix_ms=wire["max_time_ahead_ms"] is not None,
         logs=_logs(wire),
     )
 
@@ -161,7 +160,7 @@ def marks_answer(wire: Json) -> MarksRead:
     marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     stream_id, events = text(wire["stream_id"]), int64(wire["scale_events"])
-    quiet, ahead = wire.get("quiet") is True, wire.get("ahead_of_stream") is True
+    quiet, ahead = wire["quiet"] is True, wire["ahead_of_stream"] is True
     return MarksRead(stream_id, events, marks, final_cut, quiet, ahead, _logs(wire))
 
 
@@ -183,7 +182,7 @@ def windows_answer(wire: Json) -> WindowsRead:
     """Read the answer of ``GET /streams/{stream}/windows``."""
     windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
     further = int64(wire["next"]) if wire["has_more"] else None
-    return WindowsRead(windows, _logs(wire), further, wire.get("changes_are_known", True) is True)
+    return WindowsRead(windows, _logs(wire), further, wire["changes_are_known"] is True)
 
 
 @_read_whole
@@ -194,16 +193,15 @@ def group_answer(wire: Json) -> GroupRead:
 
 
 def _logs(wire: Json) -> tuple[str, ...]:
-    """Read the ids of logs; controllers of version 0.1.0 name none."""
-    return tuple(text(log) for log in wire.get("logs", ()))
+    return tuple(text(log) for log in wire["logs"])
 
 
 def _backlog(wire: Json) -> BacklogState:
-    """Read the backlog if present; reasons unknown to this client count as well."""
-    backlog, since = wire.get("backlog", False), wire.get("since")
+    """Read the backlog; reasons unknown to this client count as well."""
+    backlog, since = wire["backlog"], wire["since"]
     if not isinstance(backlog, bool):
         raise TypeError(f"{str(backlog)[:SHOWN]!r} is neither true nor false")
-    reasons = {cause["reason"] for cause in wire.get("because", ())}
+    reasons = {cause["reason"] for cause in wire["because"]}
     because = tuple(reason for reason in get_args(Reason) if reason in reasons)
     return BacklogState(backlog, because, None if since is None else int64(since))
 

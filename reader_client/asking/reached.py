@@ -167,7 +167,7 @@ def _window(
     """Return the offsets, and the time window of their position; raises as `complete_to`."""
     cut = position_from_wire(mark["cut"])
     read: ReadOffsets = yield UpTo(cut)
-    AnotherLog.check(stream, mark.get("logs", ()), read.log)
+    AnotherLog.check(stream, mark["logs"], read.log)
     if read.log is None and read.position.keys() - cut.keys():
         known = yield from _segments(stream, domain)
         try:

@@ -183,9 +183,8 @@ class Reporting:
 
     def learn(self, stream: StreamRead) -> None:
         """Record after how long a silence a reader goes offline."""
-        if stream.reader_timeout_ms is not None:
-            timeout_s = stream.reader_timeout_ms / 1000
-            self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
+        timeout_s = stream.reader_timeout_ms / 1000
+        self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
 
     def wake(self) -> None:
         """Report now what is due."""

@@ -41,7 +41,7 @@ class Follower:
 
     >>> from noted_time import Mark, StreamCut
     >>> from reader_client.asking.answers import MarksRead, StreamRead
-    >>> stream = StreamRead("a", ("default",), Succession(), 0, {"default": 0})
+    >>> stream = StreamRead("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
     >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
     >>> follower = Follower("default", keep_last=1000)
     >>> follower.take_stream(stream)

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 
 from noted_time.client import Json, position_from_wire, position_to_wire
 from noted_time.reading import WHOLE, WholeFrom
-from noted_time.values import log_id
 from spark_integration.marks.released import Released, whole_from_json, whole_to_json
 
 
@@ -57,10 +56,8 @@ class Admitted:
             MarkAhead(**{**each, "needs": position_from_wire(each["needs"])})
             for each in json.get("ahead", ())
         )
-        topic_id = json.get("topic_id")
         released = Released.from_json(json["mark"])
-        whole = whole_from_json(json)
-        return cls(released, topic_id and log_id(topic_id), tuple(ahead), whole)
+        return cls(released, json.get("topic_id"), tuple(ahead), whole_from_json(json))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +89,17 @@ class MarksOffset:
 
     def to_json(self) -> Json:
         """Return the shape that Spark keeps; equal offsets give the same text."""
-        each = {name: self.streams[name].to_json() for name in sorted(self.streams)}
-        json: Json = {"noted_marks": ",".join(each), "token": self.token, "run": self.run}
+        streams = {name: self.streams[name].to_json() for name in sorted(self.streams)}
+        json: Json = {"noted_marks": ",".join(streams), "token": self.token, "run": self.run}
         if self.backlog is not None:
             json["backlog"] = self.backlog
         if self.claims:
             json["claims"] = True
-        # one stream has the shape that earlier versions read
-        return {**json, **(each.popitem()[1] if len(each) == 1 else {"streams": each})}
+        return {**json, "streams": streams}
 
     @classmethod
     def from_json(cls, json: Json) -> MarksOffset:
         """Return the offset from what Spark kept."""
-        streams = json.get("streams") or {json["noted_marks"]: json}
-        admitted = {name: Admitted.from_json(each) for name, each in streams.items()}
+        admitted = {name: Admitted.from_json(each) for name, each in json["streams"].items()}
         flags = json.get("backlog"), json.get("claims", False)
         return cls(admitted, json["token"], json["run"], *flags)

@@ -36,8 +36,6 @@ MOST = 2
 
 UNNAMED = "is of domain %s, and the call names no domain="
 MIRRORED = "is of a topic with the id %s, and this one has %s"
-ODD = ("+/", "-_")
-"""How noted topics of version 0.1.0 spell ids, and how Kafka does."""
 
 FOREIGN = (
     "the record at offset %s of Kafka topic '%s' %s; expected are marks of stream '%s' as "
@@ -116,7 +114,7 @@ class NotedTopic:
         is_last = F.col("final") & F.lit(self.asked.policy.on_seal == "close")
         domain = StreamSettings().domain_or_default(self.asked.domains[self.stream])
         is_other = F.col("domain") != domain
-        logs, log = self.asked.logs.get(self.stream, ()), F.translate("topic_id", *ODD)
+        logs, log = self.asked.logs.get(self.stream, ()), F.col("topic_id")
         is_foreign = ~log.isin(*logs) if logs else F.lit(col=False)
         flaw = (
             F.when(F.col("value").isNull(), "has no value")

@@ -15,11 +15,10 @@ from spark_integration.scan.time_range import ALL_TIMES, TimeRange
 class LogOffset:
     """How far a query has read the file log, and which mark it has let in per domain.
 
-    `root` is the log's absolute path, empty in offsets of earlier versions. `run` counts the starts
-    of the query after which its lower was stated again. `backlog` is what was found when the batch
-    was planned, `None` if nothing was known or asked. `times` is the range of event times that
-    the query has, and `begin` where its first batch began for that. `claims`: the source feeds
-    claims.
+    `root` is the log's absolute path. `run` counts the starts of the query after which its lower
+    was stated again. `backlog` is what was found when the batch was planned, `None` if nothing was
+    known or asked. `times` is the range of event times that the query has, and `begin` where its
+    first batch began for that. `claims`: the source feeds claims.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -50,7 +49,7 @@ class LogOffset:
         noted_time.Rejected: the checkpoint is of stream 'flights', domain 'default', ...
         """
         recorded = next((name for name in self.marks if is_domain(name)), domain)
-        before = self.stream, recorded, self.root or new.root
+        before = self.stream, recorded, self.root
         asked = new.stream, domain, new.root
         if before != asked:
             was, is_asked = (
@@ -60,7 +59,7 @@ class LogOffset:
                 f"the checkpoint is of {was}, and the query reads {is_asked}: read the former, or "
                 "start a query with a new checkpoint"
             )
-        return replace(self, root=new.root, claims=new.claims)
+        return replace(self, claims=new.claims)
 
     def named(self, domain: str) -> LogOffset:
         """Return the offset with the marks of its domain under another name of it.
@@ -87,12 +86,10 @@ class LogOffset:
             "run": self.run,
             "segments": position_to_wire(self.segments),
             "marks": {domain: mark.to_json() for domain, mark in sorted(self.marks.items())},
+            "root": self.root,
         }
-        if self.root:
-            json["root"] = self.root
         if self.claims:
             json["claims"] = True
-        # without a range the shape stays the one that earlier versions read
         if self.times != ALL_TIMES:
             json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
         return json if self.backlog is None else {**json, "backlog": self.backlog}
@@ -110,7 +107,7 @@ class LogOffset:
             backlog=json.get("backlog"),
             times=TimeRange(**times),
             begin=begin,
-            root=json.get("root", ""),
+            root=json["root"],
             claims=json.get("claims", False),
         )
 

@@ -380,7 +380,7 @@ def plan_of(planned: Planned) -> str:
 def lower_of(offsets: Sequence[Any]) -> int | None:
     """Return the lower that the sources of ours let in, the least; `None` if one tells none.
 
-    >>> lower_of([{"noted_marks": "a", "token": "t", "mark": {"lower": 50}}, {"a": {"0": 5}}])
+    >>> lower_of([{"noted_marks": "a", "streams": {"a": {"mark": {"lower": 50}}}}, {"a": {"0": 5}}])
     50
     >>> lower_of([{"a": {"0": 5}}, {"a.noted": {"0": 2}}]) is None
     True
@@ -391,8 +391,7 @@ def lower_of(offsets: Sequence[Any]) -> int | None:
         if is_of_log(each):
             lowers += [mark["lower"] for name, mark in each["marks"].items() if "/" not in name]
         elif is_of_marks(each):
-            streams = each.get("streams") or {"": each}
-            lowers += [admitted["mark"]["lower"] for admitted in streams.values()]
+            lowers += [admitted["mark"]["lower"] for admitted in each["streams"].values()]
         elif not follows and each is not None:
             return None
         follows = is_of_marks(each)
@@ -403,11 +402,11 @@ def lower_of(offsets: Sequence[Any]) -> int | None:
 def whole_of(offsets: Sequence[Any]) -> WholeFrom:
     """Return from when on the sources of a query lack no row.
 
-    >>> whole_of([{"noted_marks": "a", "whole": {"time": 50}}, {"a": {"0": 5}}]).time
+    >>> whole_of([{"noted_marks": "a", "streams": {"a": {"whole": {"time": 50}}}}, {"a": {}}]).time
     50
     """
-    ours = [each.get("streams") or {"": each} for each in offsets if is_of_marks(each)]
-    return whole_of_all(whole_from_json(each) for streams in ours for each in streams.values())
+    ours = (each["streams"].values() for each in offsets if is_of_marks(each))
+    return whole_of_all(whole_from_json(each) for streams in ours for each in streams)
 
 
 def _read(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds

@@ -253,7 +253,15 @@ URL = "http://127.0.0.1:7464"
 
 TOKEN = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 
-STREAM = {"id": "1", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
+STREAM = {
+    "id": "1",
+    "domains": ["default"],
+    "scale_events": [],
+    "marks": {"default": None},
+    "reader_timeout_ms": 60_000,
+    "max_time_ahead_ms": None,
+    "logs": [],
+}
 
 ADMIN, READ = ["--scope", "admin"], ["--scope", "read", "--stream", "s"]
 
@@ -276,9 +284,12 @@ class Answers(httpx.MockTransport):
         if request.method == "POST":
             notes = json.loads(request.content)["notes"]
             self.noted += [note.get("time") for note in notes]
-            return httpx.Response(200, json={"results": [{"status": "accepted"}] * len(notes)})
+            return httpx.Response(
+                200, json={"results": [{"status": "accepted", "lower": None}] * len(notes)}
+            )
         if request.url.path.endswith("/marks"):
             about = {"stream_id": "1", "scale_events": 0, "sealed": False, "final_cut": None}
+            about |= {"quiet": False, "ahead_of_stream": False, "logs": []}
             return httpx.Response(200, json={**about, "marks": []})
         return httpx.Response(200, json=STREAM)
 

@@ -291,14 +291,6 @@ def test_what_was_not_granted_explicitly_is_not_granted(kept: dict[str, object])
     assert (may, EVERYTHING.may_administer()) == ((False, False, False), True)
 
 
-def test_a_token_that_an_earlier_version_narrowed_to_alignments_is_loaded() -> None:
-    """It keeps its other rights; there are no alignments any more."""
-    kept = {"admin": False, "read": ["s"], "write": [], "writers": ["*"], "alignments": ["shop*"]}
-    grant = Grant.from_scopes(kept)
-
-    assert (str(grant), grant.may_read("s"), grant.may_read("t")) == ("read s", True, False)
-
-
 # What is kept of tokens, in every store
 
 

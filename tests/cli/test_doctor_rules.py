@@ -113,13 +113,6 @@ def test_a_token_is_judged_by_what_it_permits_on_the_stream(
     assert outcomes(controller_rules.token(access, "flights")) == [(outcome, fact)]
 
 
-def test_a_controller_before_the_doctor_does_not_tell_what_a_token_permits() -> None:
-    """Which is said, and not taken for nothing."""
-    (found,) = controller_rules.token({"tokens": True, "token": "5b", "administer": False}, "s")
-
-    assert (found.outcome, found.fact) == ("ok", "token 5b permits: this controller does not tell")
-
-
 @pytest.mark.parametrize(
     ("changed", "remedies"),
     [
@@ -394,7 +387,8 @@ def test_late_records_are_put_down_to_the_record_that_moved_time() -> None:
 
 def test_a_stream_without_writers_is_wrong_once() -> None:
     """Whatever the number of its domains; one that advances is named in any case."""
-    explained: Json = {"sentences": ["flights is quiet."], "lower": None, "hints": []}
+    explained: Json = {"sentences": ["flights is quiet."], "lower": None, "silence": None}
+    explained |= {"waiting_for": [], "hints": []}
     page = {"now": NOON, "writers": [], "states": {"live": 0}}
     none, some = (
         stream_rules.stream(StreamFacts(STREAM, page | {"writers": rows}, facts))

@@ -1,6 +1,7 @@
 """What strangers write reaches a terminal as text: no escapes, no forged lines, no tracebacks."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.support.odd_controller import odd_controller
 EVIL = "\x1b]0;owned\x07\x9b2J\u202elive\r\nnoted-time: all is well"
 SHOWN = r"\u001b]0;owned\u0007\u009b2J\u202elive\r\nnoted-time: all is well"
 CONTROLS = frozenset("\x1b\x07\x9b\u202e\r")
-ACCESS = {"version": "0.2.0", "tokens": False, "administer": True, "token": None}
+ACCESS = {"version": version("noted-time"), "tokens": False, "administer": True, "token": None}
 STREAM = {
     "name": "s",
     "id": "9b",
@@ -29,9 +30,17 @@ STREAM = {
     "expected_writers": [],
 }
 PAGE = {"writers": [], "states": {}, "now": 5}
-EXPLAINED = {"sentences": ["Quiet."], "lower": None, "hints": []}
+EXPLAINED = {
+    "sentences": ["Quiet."],
+    "lower": None,
+    "hints": [],
+    "waiting_for": [],
+    "silence": None,
+    "reader": None,
+}
 ANSWERS: dict[str, Any] = {
     "/access": ACCESS,
+    "/controllers": {"controllers": [], "risk": None},
     "/streams/s": STREAM,
     "/writers": PAGE,
     "/explain": EXPLAINED,

@@ -22,7 +22,7 @@ from noted_time.reading import (
     committing,
     to_commit,
 )
-from noted_time.values import Claim, Rejected
+from noted_time.values import Claim, Rejected, claims_in
 from tests.support import table_model
 from tests.support.table_model import Query, World
 
@@ -245,8 +245,8 @@ def test_a_record_that_cannot_be_read_ends_the_claim_until_the_next_one() -> Non
     assert history(*table.commits, after).standings()["flights"].complete_to == 60
 
 
-def test_a_table_that_an_earlier_version_claimed_is_absent_until_it_is_accepted() -> None:
-    """Its records do not say of which table they are."""
-    table = TableHistory((commit(0, Claim("flights", 50, "time", "q", 0)),))
+def test_a_record_without_an_id_claims_nothing() -> None:
+    """No later record could say that it comes after it."""
+    (found,) = claims_in({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
 
-    assert table.claim() == NoClaim("flights: it was claimed by an earlier version of noted-time")
+    assert (found.complete_to, found.unreadable[:32]) == (None, "noted-time.flights holds no clai")

@@ -19,8 +19,8 @@ from noted_time import (
     StreamSettings,
 )
 from noted_time.rules import forecast
-from noted_time.values import ExcludedSince, LateReport, LateRows, Session
-from noted_time.values.fencing import FORMER_KEPT, Former
+from noted_time.values import ExcludedSince, LateReport, LateRows
+from noted_time.values.fencing import FORMER_KEPT
 from tests.core.twins import Reconfigures, Step, Twins, starts, steps
 from tests.support.streams import (
     TIMEOUT_MS,
@@ -143,18 +143,6 @@ def test_the_last_eight_that_lost_the_name_are_remembered() -> None:
     lost = [each.id for each in stream.member("UA").session.lost]
 
     assert lost == sessions[1:-1]
-
-
-def test_a_name_that_was_lost_to_nobody_is_not_given_back() -> None:
-    """The next process has it without taking it over; version 0.1.0 left names so."""
-    stream = stream_of()
-    deliver(stream, Note("UA", 5, session="older"))
-    nobody = stream.member("UA").session = Session(None, "", 9, (Former("older", ""),))
-    older, younger = (Note("UA", 6, session=each) for each in ("older", "younger"))
-
-    answers = deliver(stream, replace(older, takes_over=True), younger)
-
-    assert answers == [Refused("fenced", nobody), Accepted(None)]
 
 
 def test_a_note_without_a_session_takes_no_name_over() -> None:

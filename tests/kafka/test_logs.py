@@ -5,7 +5,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from demo.trials.kafka import Broker
 from noted_time import AnotherLog
@@ -160,21 +159,6 @@ def relayed(relay: KafkaRelay, broker: Broker) -> list[NotedRecord]:
 
         wait_until(lambda: bool(found()))
         return [NotedRecord.read(each.value) for each in found()]
-
-
-@pytest.mark.usefixtures("noted")
-def test_a_relay_continues_a_noted_topic_whose_ids_are_spelled_as_before(
-    broker: Broker, topic: str, relay: Callable[[], KafkaRelay]
-) -> None:
-    """Version 0.1.0 wrote what Python's client spells."""
-    (first,) = relayed(relay(), broker)
-    known = id_of(broker, topic)
-    producer = Producer(broker.config)
-    old = first.value.replace(known.encode(), known.replace("-", "+").replace("_", "/").encode())
-    producer.produce(f"{topic}.noted", old, b"default", partition=0)
-    producer.flush(60)
-
-    assert [each.topic_id for each in relayed(relay(), broker)] == [known, known]
 
 
 @pytest.mark.usefixtures("noted")

@@ -44,6 +44,9 @@ def stream_answer(
             }
             for event in scales
         ],
+        "reader_timeout_ms": 60_000,
+        "max_time_ahead_ms": None,
+        "logs": [],
     }
     return answers.stream_answer(wire)
 
@@ -61,6 +64,9 @@ def marks_answer(
         "marks": [as_json(mark) for mark in marks],
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
+        "quiet": False,
+        "ahead_of_stream": False,
+        "logs": [],
     }
     return answers.marks_answer(wire)
 

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -15,16 +16,16 @@ from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from reader_client.asking import questions
-from reader_client.asking.answers import stream_answer
 from reader_client.group import reporting
 from reader_client.marks.follower import Follower
 from reader_client.running.wakeup import News
-from tests.reader_client.answers import readers_of
+from tests.reader_client.answers import readers_of, stream_answer
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
+NO_BACKLOG = {"backlog": False, "because": [], "since": None}
 PAGE = "<html>Sign in to the hotel</html>"
 
 
@@ -48,7 +49,9 @@ class Misled(httpx.BaseTransport):
 
 def other_shapes() -> list[dict[str, Any]]:
     """Return bodies that are not answers of this version."""
+    stream: dict[str, Any]
     stream = {"id": "a", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
+    stream |= {"reader_timeout_ms": 60_000, "max_time_ahead_ms": None, "logs": []}
     mark = {
         "seq": 1,
         "lower": 1,
@@ -59,6 +62,7 @@ def other_shapes() -> list[dict[str, Any]]:
         "final": False,
     }
     marks = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
+    marks |= {"quiet": False, "ahead_of_stream": False, "logs": []}
     return [
         {},
         stream | {"domains": 7},
@@ -230,12 +234,12 @@ def test_a_reader_without_news_gives_signs_of_life(
 
 def test_signs_of_life_fit_into_the_streams_timeout() -> None:
     """Several of them, so that one may be lost."""
-    answer = {"id": "a", "domains": [], "scale_events": [], "marks": {}, "reader_timeout_ms": 1000}
+    stream = replace(stream_answer(), reader_timeout_ms=1000)
     reports = reporting.Reporting(reporting.ReaderName("s", "g", "r"), refresh_s=60, news=News())
-    reports.learn(stream_answer(answer))
+    reports.learn(stream)
     round_ = reports._step()
     question = next(round_)
-    pause = round_.send({"position": {}, "readers": {"r": {}}})
+    pause = round_.send({"position": {}, "readers": {"r": {}}, **NO_BACKLOG})
 
     assert (question, pause) == (questions.report("s", "g", "r", {}), questions.Pause(0.25))
 

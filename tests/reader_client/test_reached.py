@@ -142,7 +142,7 @@ class History:
             segments = range(len(self.topic.partitions))
             return {"segments": [{"segment": each} for each in segments], "next": None}
         mark = history.complete_to(step.query["complete_to"])
-        return mark_to_wire(mark)
+        return mark_to_wire(mark) | {"logs": []}
 
 
 def read_of(topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]) -> ReadOffsets:
@@ -168,7 +168,7 @@ def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] |
     except NothingKnown:
         time, mark = -1, {"seq": 0}
     for each in history.marks[-5:]:
-        wire = mark_to_wire(each)
+        wire = mark_to_wire(each) | {"logs": []}
         if not wire["cut"]:
             continue
         try:

@@ -13,7 +13,6 @@ from spark_integration.beside.admitted import Admitted, MarksOffset
 from spark_integration.beside.query import MarksQuery
 from spark_integration.beside.source import MarksReader
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.log.offset import LogOffset
 from tests.support.log_reading import batches, log_query, replayed
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
@@ -40,7 +39,7 @@ def test_a_checkpoint_of_another_log_is_refused(
         with pytest.raises(Rejected, match=f"the checkpoint is of {mine} the query reads .*{name}"):
             batches(other, batch.end)
         with pytest.raises(Rejected, match="start a query with a new checkpoint"):
-            replayed(other, LogOffset(other.stream), batch.end)
+            replayed(other, other.beginning, batch.end)
 
 
 def test_the_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> None:
@@ -59,18 +58,15 @@ def test_the_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path)
         batches(replace(named, is_only=False), ends[0])
 
 
-def test_an_offset_of_an_earlier_version_is_taken_for_one_of_the_root_that_is_read(
-    flights: NotedStream,
-) -> None:
-    """It does not name its log; later ones do. Spellings of a path do not matter."""
+def test_the_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
+    """It is the same path."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
     query = log_query(flights, Batches(1))
     first, second = batches(query)
-    earlier = LogOffset.from_json({k: v for k, v in first.end.to_json().items() if k != "root"})
     otherwise = replace(query, root=f"{flights.root}/../log/")
 
-    assert batches(query, earlier) == [second] == batches(otherwise, first.end)
+    assert batches(otherwise, first.end) == [second]
 
 
 def test_a_checkpoint_of_the_marks_of_another_stream_is_refused(

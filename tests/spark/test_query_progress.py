@@ -110,7 +110,7 @@ def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> Non
 
 
 def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
-    """Spark writes 0, and earlier versions of it wrote no policy."""
+    """Spark writes 0, and older releases of it wrote no policy."""
     plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
 
     planned = QueryProgress(str(tmp_path)).planned(0)

@@ -30,7 +30,7 @@ from tests.support.waiting import PATIENCE_S
 
 KAFKA = {"flights": {"0": 5}}
 NOTED = {"flights.noted": {"0": 2}}
-MARKS = {"noted_marks": "flights", "token": "t"}
+MARKS: dict[str, object] = {"noted_marks": "flights", "token": "t", "streams": {"flights": {}}}
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_rows_without_a_time_are_in_no_range() -> None:
 
 
 def test_an_offset_keeps_the_range() -> None:
-    """Queries without one still write what earlier versions read."""
+    """And says nothing of one that it has not."""
     offset = LogOffset("flights", segments={0: 9}, times=TimeRange(5, None), begin={0: 7})
 
     assert LogOffset.from_json(offset.to_json()) == offset

@@ -128,8 +128,7 @@ absences = st.builds(
     names,
     st.none() | int64,
     positions,
-    st.sampled_from(["timed_out", "removed", "returned_late", "late_rows"]),
-    st.none() | late_rows,
+    st.sampled_from(["timed_out", "removed", "returned_late", "sealed"]),
     st.none() | natural,
     st.none() | int64,
 )

@@ -164,8 +164,8 @@ def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) ->
     assert str(refusal.value).endswith(REMEDY)
 
 
-def test_a_row_of_older_code_is_read_without_a_seal(database: Path) -> None:
-    """It writes all columns but the key again, and the cut of a mark that becomes the first."""
+def test_a_row_without_a_seal_is_read(database: Path) -> None:
+    """As one that an operator edited is, once its blanks are removed."""
     with closing(SqliteStore(database)) as store:
         store.commit(of_one_stream(upto=1))
         store.commit(Transaction(members=records(member())))

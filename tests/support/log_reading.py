@@ -46,7 +46,7 @@ def reader_of(query: LogQuery) -> LogReader:
 
 def batches(query: LogQuery, start: LogOffset | None = None) -> list[Batch]:
     """Return the batches from `start` on, by default the beginning; each runs after a restart."""
-    begun, found = start or LogOffset(query.stream), list[Batch]()
+    begun, found = start or query.beginning, list[Batch]()
     while True:
         reader = reader_of(query)
         try:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 
-from noted_time import Accepted, Unreachable
+from noted_time import Unreachable
 from noted_time.client import Backoff
 from noted_time.filelog import file_name, segment_directory
 from tests.support.processes import environment
@@ -23,8 +23,7 @@ from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
 from writer_client import DeliveryTracker, Pace, SegmentLogWriter, WriterClient
 from writer_client.files.segment_files import SegmentFiles
-from writer_client.sending.answers import Answered, Found
-from writer_client.sending.outbox import Outbox
+from writer_client.sending.answers import Found
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -167,16 +166,6 @@ def test_the_time_of_the_unnamed_domain_is_not_that_of_the_only_one_noted(served
             client.flush()
 
     assert known == [(None, 100), (100, 100)]
-
-
-def test_a_controller_that_does_not_name_the_declared_domains_is_coped_with() -> None:
-    """Then the only one that was noted is taken for the unnamed one."""
-    outbox = Outbox("UA")
-    outbox.join({})
-    accepted = Accepted(None, None, {0: 1}, {"ship_time": 100}, 60_000)
-    outbox.answered(outbox.take(), Answered((accepted,)))
-
-    assert outbox.vouched.known_time(None) == 100
 
 
 # The first append of a process, when pandas is still being imported

@@ -257,7 +257,9 @@ def test_an_answer_that_is_not_understood_changes_nothing() -> None:
     outbox.note(5, {0: 10})
     outbox.take()
     with pytest.raises(Unreachable):
-        answer_of(Reply(200, {}, b'{"results": [{"status": "accepted"}, 7]}'), 2, "s")
+        answer_of(
+            Reply(200, {}, b'{"results": [{"status": "accepted", "lower": null}, 7]}'), 2, "s"
+        )
 
     assert (outbox.durable_through, outbox.pop_refused()) == (0, None)
 

@@ -100,7 +100,7 @@ def holder(answer: Answered) -> Session | None:
 
 
 def _result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | Refused:
-    status, last = result["status"], result.get("last")
+    status = result["status"]
     if status == "accepted":
         return _accepted(result)
     if status == "unknown_domain":
@@ -109,9 +109,9 @@ def _result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | R
         return Refused(status, OtherLog(text(result["known"]), text(result["given"])))
     if status not in _LAST:
         raise ValueError(f"status {status!r:.80}")
-    field = result.get("field") if status == "too_far_ahead" else None
-    beyond = None if field is None else Beyond(text(field), int64(result["time"]))
-    return Refused(status, _LAST[status](last), beyond)
+    is_beyond = status == "too_far_ahead"
+    beyond = Beyond(text(result["field"]), int64(result["time"])) if is_beyond else None
+    return Refused(status, _LAST[status](result["last"]), beyond)
 
 
 def _accepted(result: Mapping[str, Any]) -> Accepted:
@@ -119,8 +119,9 @@ def _accepted(result: Mapping[str, Any]) -> Accepted:
         value = result.get(name)
         return None if value is None else read(value)
 
+    lower = result["lower"]
     return Accepted(
-        given("lower", int64),
+        None if lower is None else int64(lower),
         given("excluded", _exclusion),
         given("position", position_from_wire),
         given("times", lambda it: {domain: int64(time) for domain, time in it.items()}),
@@ -141,8 +142,7 @@ def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
 
 
 def _session(held: Any) -> Session:  # noqa: ANN401 - checked here
-    session = held["session"]
-    return Session(session and text(session), text(held["label"]), int64(held["since"]))
+    return Session(text(held["session"]), text(held["label"]), int64(held["since"]))
 
 
 _LAST: Mapping[str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]]

@@ -113,8 +113,7 @@ class Vouched:
         self.known_times = {**self.known_times, self._known_as(domain): last}
 
     def _known_as(self, domain: str | None) -> str:
-        """Return the name of a domain; an older controller names only those that were noted."""
-        return domain or unnamed_domain(self.declared_domains or tuple(self.known_times))
+        return domain or unnamed_domain(self.declared_domains)
 
     def _name(self, domain: str | None) -> str | None:
         if domain is not None:

@@ -105,7 +105,7 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
 
 
 async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
-    """Also where a client asks for server-sent events, which earlier versions had."""
+    """Also where a client asks for server-sent events."""
     await call.note(NOTE)
     events = {"accept": "text/event-stream"}
     answer = await call.client.get(f"{S}/marks", headers=events)

@@ -107,13 +107,11 @@ function ledgerSection({ ledger, changes }) {
 
 function entryText({ writers, returned }) {
   const joined = writers.filter(({ reason }) => reason.startsWith("not_")).map(({ writer }) => writer);
-  const absent = writers.filter(({ reason }) => reason !== "late_rows" && !reason.startsWith("not_"))
+  const absent = writers.filter(({ reason }) => !reason.startsWith("not_"))
     .map(({ writer, reason }) => `${writer} (${inWords(reason)})`);
-  const late = writers.filter((each) => each.late)
-    .map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
   const without = absent.length && `advanced without ${listed(absent)}`;
   const first = joined.length && `was the first to count ${listed(joined)}`;
-  return [without, first, returned.length && `no longer missing: ${listed(returned)}`, ...late]
+  return [without, first, returned.length && `no longer missing: ${listed(returned)}`]
     .filter(Boolean).join("; ");
 }
 
