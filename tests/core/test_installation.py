@@ -44,7 +44,7 @@ def test_the_user_names_a_place_where_none_is_known(recorded: dict[str, Any]) ->
 
 def test_an_archive_of_a_server_is_named_by_its_url() -> None:
     """Pip fetches it again."""
-    url = "https://files.example/noted_time-0.1.0-py3-none-any.whl"
+    url = "https://files.example/noted_time-1.0.0-py3-none-any.whl"
 
     assert command_from({"url": url, "archive_info": {}}, "cli") == (
         f'pip install "noted-time[cli] @ {url}"'
