@@ -19,8 +19,8 @@ from rich.console import Console
 
 from demo import findings, observers, report, tables
 from demo.data import read_flights
-from demo.stage import DATABASE, Result, bars_on, staged
-from demo.surroundings import SurroundingsError, broker, controller, keep_database
+from demo.stage import Result, staged
+from demo.surroundings import SurroundingsError, controller
 from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
 from noted_time.installation import install_command
@@ -30,16 +30,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 TERMINATED = 128 + signal.SIGTERM
-OUT = Path("flights-demo")
-KEPT_DATABASE = "flights.db"
-OF_THE_COMPARISON = ("delay", "speed", "rows_per_batch", "simulate_own")
+DATABASE = "flights.db"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def flights(  # noqa: PLR0913 - the options of a command
-    context: typer.Context,
     *,
     story: Annotated[
         Literal["observers"] | None,
@@ -51,53 +48,23 @@ def flights(  # noqa: PLR0913 - the options of a command
             "--tables", help="Play this instead: a Delta table that says up to when it is complete."
         ),
     ] = False,
-    months: Annotated[int, typer.Option(min=1, max=12, help="How much of 2013 to replay.")] = 1,
+    months: Annotated[
+        int,
+        typer.Option(min=1, max=12, help="How much of 2013; of more, Spark's own is simulated."),
+    ] = 1,
     days: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Only the first days of that: a quick look, 4 with --tables by default."
-        ),
+        typer.Option(min=1, help="Only the first days of that; 4 with --tables by default."),
     ] = None,
-    delay: Annotated[
-        list[int],
-        typer.Option(
-            min=1,
-            help="Delay of Spark's own watermark in hours; may be given several times. The least "
-            "that loses nothing is always added.",
-        ),
-    ] = [2, 4, 6, 8],  # noqa: B006 - typer takes the list of a repeated option this way
-    speed: Annotated[
-        float, typer.Option(min=0, help="Hours of replay per second; 0: as fast as it goes.")
-    ] = 0,
-    rows_per_batch: Annotated[
-        int, typer.Option(min=1, help="Rows per micro-batch of the query under noted time.")
-    ] = 200,
-    simulate_own: Annotated[
-        bool,
-        typer.Option(
-            "--simulate-own/--run-own",
-            help="Take Spark's own watermark from the simulation, or run that, too: one "
-            "micro-batch for each hour with a departure, many minutes for a year.",
-        ),
-    ] = False,
-    kafka: Annotated[
+    on_kafka: Annotated[
         bool,
         typer.Option("--kafka", help="Through a Kafka broker; one of its producers is killed."),
     ] = False,
-    bootstrap: Annotated[
-        str, typer.Option(help="As --kafka, at a broker of your own, without a topic flights.")
-    ] = "",
     out: Annotated[
         Path, typer.Option(help="Where to put the picture, the figures (.json) and flights.db.")
-    ] = OUT,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep log and checkpoints as well, in OUT/run.")
-    ] = False,
+    ] = Path("flights-demo"),
     stay: Annotated[
-        bool,
-        typer.Option(
-            "--open", help="Keep a controller up at the end, with its page, until Ctrl-C."
-        ),
+        bool, typer.Option("--open", help="Keep the controller up at the end, with its page.")
     ] = False,
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
@@ -109,62 +76,51 @@ def flights(  # noqa: PLR0913 - the options of a command
     """
     end_with_this_process()
     console = Console()
-    with _ending_in_order(console):
-        played = _story(context, story, of_tables=of_tables)
-        if of_tables and days is None and not _is_given(context, "months"):
-            days = tables.DAYS
-        data = read_flights(months, days)
-        delays = tuple(sorted({*delay, findings.least_full_hours(data)}))
-        plan = findings.Plan(delays, rows_per_batch, speed, run_own=not simulate_own)
-        kafka = kafka or bool(bootstrap)
-        opening = played.opening(data) if played else report.plot(data, plan, kafka=kafka)
-        _say(console, report.opening(data), *opening)
-        out.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            directory = stack.enter_context(_directory(out if keep else None))
-            if kafka and not bootstrap:
-                bootstrap = stack.enter_context(broker(directory))
-            bars = stack.enter_context(bars_on(console))
-            with staged(data, directory, bars, bootstrap) as stage:
-                result = played.play(stage) if played else findings.play(stage, plan)
-            keep_database(directory / DATABASE, out / KEPT_DATABASE)
-            if of_tables:
-                shutil.rmtree(out / tables.TABLE, ignore_errors=True)
-                shutil.copytree(directory / tables.TABLE, out / tables.TABLE)
+    with _ending_in_order(console), ExitStack() as stack:
+        played = _story(story, of_tables=of_tables, on_kafka=on_kafka)
+        data = read_flights(months, days or (tables.DAYS if of_tables else None))
+        delays, run_own = findings.delay_hours(data), months == 1
+        plot = report.plot(data, delays, run_own=run_own, on_kafka=on_kafka)
+        _say(console, report.opening(data), *(played.opening(data) if played else plot))
+        scratch = TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True)
+        directory = Path(stack.enter_context(scratch))
+        _clear(out)
+        stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
+        url = stack.enter_context(controller(out / DATABASE, directory))
+        with staged(data, url, directory, out, console, on_kafka=on_kafka) as stage:
+            result = played.play(stage) if played else findings.play(stage, run_own=run_own)
         _show(console, result, out / (played.NAME if played else "flights"))
         if of_tables:
-            url = quote(f"delta:{out / tables.TABLE}")
-            _say(console, f"The table stays; ask it:\n  noted-time complete-to --table {url}")
+            table = quote(f"delta:{out / tables.TABLE}")
+            _say(console, f"The table stays; ask it:\n  noted-time complete-to --table {table}")
         if stay:
-            _stay_up(console, out / KEPT_DATABASE, result.stream)
+            _say(console, f"Until Ctrl-C the flights are at {report.page(url)}")
+            with suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(1)
         else:
-            _say(console, report.where(out / KEPT_DATABASE, result.stream))
+            _say(console, report.where(out / DATABASE))
     raise typer.Exit(1 if result.broken else 0)
 
 
-def _story(context: typer.Context, name: str | None, *, of_tables: bool) -> ModuleType | None:
+def _story(name: str | None, *, of_tables: bool, on_kafka: bool) -> ModuleType | None:
     """Return the module of the story that is to be played, `None` for the comparison.
 
     Raises `BadParameter` for options that do not belong together.
     """
-    if not (name or of_tables):
-        return None
-    shown = "--tables" if of_tables else f"--story {name}"
-    for each in OF_THE_COMPARISON:
-        if _is_given(context, each):
-            option = f"--{each.replace('_', '-')}"
-            raise typer.BadParameter(f"{option} belongs to the comparison, not to {shown}")
-    on_kafka = _is_given(context, "kafka") or _is_given(context, "bootstrap")
     if of_tables and (name or on_kafka):
-        raise typer.BadParameter("--tables plays on files: leave out --story, --kafka, --bootstrap")
+        raise typer.BadParameter("--tables plays on files: leave out --story and --kafka")
     if name and not on_kafka:
         raise typer.BadParameter(f"--story {name} requires --kafka")
-    return tables if of_tables else observers
+    return tables if of_tables else observers if name else None
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+def _clear(out: Path) -> None:
+    """Make the directory, and remove what an earlier demo left there for the controller."""
+    out.mkdir(parents=True, exist_ok=True)
+    for file in out.glob(f"{DATABASE}*"):
+        file.unlink()
+    shutil.rmtree(out / tables.TABLE, ignore_errors=True)
 
 
 def _show(console: Console, result: Result, out: Path) -> None:
@@ -173,42 +129,17 @@ def _show(console: Console, result: Result, out: Path) -> None:
     _say(console, *result.meaning)
     for sentence in result.broken:
         console.print(sentence, style="red", highlight=False, markup=False)
-    result.picture.savefig(out.with_suffix(".png"))
     out.with_suffix(".json").write_text(json.dumps(result.figures, indent=2) + "\n")
-    _say(console, f"The picture is {out}.png, the figures {out}.json.")
+    _say(console, f"The figures are {out}.json.")
+    if result.picture:
+        result.picture.savefig(out.with_suffix(".png"))
+        _say(console, f"The picture is {out}.png.")
 
 
 def _say(console: Console, *sentences: str) -> None:
     """Print sentences; an address may be copied from the terminal, so its line stays unbroken."""
     for sentence in sentences:
         console.print(sentence, highlight=False, markup=False, soft_wrap="://" in sentence)
-
-
-def _stay_up(console: Console, database: Path, stream: str) -> None:
-    """Serve the database until Ctrl-C."""
-    with TemporaryDirectory(prefix="noted-time-") as logs, controller(database, Path(logs)) as url:
-        _say(console, f"Until Ctrl-C the flights are at {report.page(url, stream)}")
-        with suppress(KeyboardInterrupt):
-            while True:
-                time.sleep(1)
-    database.with_name(f"{database.name}.serving").unlink(missing_ok=True)
-
-
-@contextmanager
-def _directory(kept_in: Path | None) -> Iterator[Path]:
-    """Yield an empty directory: one that stays in `kept_in`, or a temporary one."""
-    if kept_in is None:
-        with TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True) as directory:
-            yield Path(directory)
-        return
-    kept = (kept_in / "run").resolve()
-    try:
-        kept.mkdir()
-    except FileExistsError:
-        raise SurroundingsError(
-            f"{kept} is there already: remove it, or choose another --out"
-        ) from None
-    yield kept
 
 
 @contextmanager

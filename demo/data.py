@@ -76,15 +76,6 @@ def read_flights(months: int = 12, days: int | None = None) -> Flights:
     rows = rows[rows["month"] <= months]
     if days is not None:
         rows = rows[pd.to_datetime(rows[["year", "month", "day"]]).dt.dayofyear <= days]
-    return clean(rows)
-
-
-def clean(rows: pd.DataFrame) -> Flights:
-    """Return the flights among `rows` that departed and landed, and count the others.
-
-    The departure is the scheduled minute plus the delay: `time_hour` is in UTC, unlike `dep_time`,
-    which also hides on which side of midnight a late flight left.
-    """
     departed = rows["dep_time"].notna() & rows["dep_delay"].notna()
     timed = departed & rows["air_time"].notna()
     return Flights(
@@ -95,6 +86,11 @@ def clean(rows: pd.DataFrame) -> Flights:
 
 
 def _flights(rows: pd.DataFrame) -> list[Flight]:
+    """Return the flights; one departed at its scheduled minute plus its delay.
+
+    `time_hour` is in UTC, unlike `dep_time`, which also hides on which side of midnight a late
+    flight left.
+    """
     hours = pd.to_datetime(rows["time_hour"], utc=True).dt.tz_localize(None)
     scheduled = hours.astype("datetime64[ms]").astype("int64") + rows["minute"] * MINUTE_MS
     departures = scheduled + (rows["dep_delay"] * MINUTE_MS).astype("int64")

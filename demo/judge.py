@@ -3,7 +3,7 @@
 The judge knows no claims: it reads which files each version of the table consists of, and the rows
 in them. A flight is missing in a version if only a later one has it. So the truth of a version is
 the earliest departure that is missing in it, and at most the clock of the replay: no hour is
-complete before it has ended. Rows of others are no flights, and do not count.
+complete before it has ended.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     Says = Callable[["Seen"], int | None]
-
-FOREIGN = "??"
-"""The carrier of rows that somebody else appends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +76,14 @@ def rows_of(location: str, version: int | None = None) -> Counter[Flight]:
 def seen(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
     """Yield what there was to see at each look."""
     read: dict[str, Counter[Flight]] = {}
-    missing, present = _flights(rows_of(location)), set[str]()
+    missing, present = rows_of(location), set[str]()
     for look in looks:
         files = set(DeltaTable(location, version=look.version).file_uris())
         read |= {file: _rows_in(file) for file in files - read.keys()}
         for file in files - present:
-            missing.subtract(_flights(read[file]))
+            missing.subtract(read[file])
         for file in present - files:
-            missing.update(_flights(read[file]))
+            missing.update(read[file])
         missing, present = +missing, files
         hours = Counter[int]()
         for flight, times in missing.items():
@@ -115,10 +112,6 @@ def judged(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) ->
         elif calls:
             late.append(calls[0].clock - true_at)
     return Verdict(name, len(ends), wrong + len(late), wrong, missed, tuple(sorted(late)))
-
-
-def _flights(rows: Counter[Flight]) -> Counter[Flight]:
-    return Counter({row: times for row, times in rows.items() if row.carrier != FOREIGN})
 
 
 def _rows_in(file: str) -> Counter[Flight]:

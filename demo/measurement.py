@@ -6,8 +6,7 @@ window's end, is its latency: the speed of the machine does not matter.
 
 * Under Spark's own watermark, batches end exactly where the newest departure passes a full hour.
 * Under noted time, batches are cut by size, so the input that a window needed is taken from the
-  marks: the cut of the first mark whose lower reaches the window's end. Each window is checked to
-  come in the first batch after that cut was read; `untimely` counts those that did not.
+  marks: the cut of the first mark whose lower reaches the window's end.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from demo.data import HOUR_MS
-from noted_time.values import reaches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from demo.data import Flight
     from demo.query import Count, Run
@@ -75,19 +73,6 @@ Cuts = dict[int, dict[int, int]]
 """End of the hour in Unix ms → cut of the first mark whose lower reaches it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What the query under noted time counted, the truth, and how far the log was when.
-
-    `incidents` are sentences on what happened to the carriers meanwhile.
-    """
-
-    run: Run
-    truth: Truth
-    replayed: Replayed
-    incidents: tuple[str, ...] = ()
-
-
 def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]) -> Outcome:
     """Return the outcome of Spark's own watermark at one delay; `landed` is the input, in order."""
     delay_ms = delay_hours * HOUR_MS
@@ -99,21 +84,11 @@ def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Fligh
     return Outcome(delay_ms, sum(truth.values()), lost, tuple(latencies))
 
 
-def noted_outcome(counted: Counted, cuts: Cuts) -> Outcome:
+def noted_outcome(run: Run, truth: Truth, replayed: Replayed, cuts: Cuts) -> Outcome:
     """Return the outcome of noted time."""
-    run, truth, clock_at = counted.run, counted.truth, counted.replayed.clock_at
-    latencies = sorted(clock_at(cuts[end], end) - end for end in came_in(run, 0))
+    latencies = sorted(replayed.clock_at(cuts[end]) - end for end in came_in(run, 0))
     lost = lost_rows(given_out(run, 0), truth, run.watermark)
     return Outcome(None, sum(truth.values()), lost, tuple(latencies))
-
-
-def untimely(run: Run, cuts: Cuts) -> int:
-    """Count the windows that did not come in the first batch after their mark's cut was read."""
-
-    def due(cut: Mapping[int, int]) -> int:
-        return next(n for n, position in run.positions.items() if reaches(position, cut)) + 1
-
-    return sum(number != due(cuts[end]) for end, number in came_in(run, 0).items())
 
 
 def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:

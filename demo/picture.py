@@ -28,60 +28,38 @@ INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
 OWN, NOTED = "#c2410c", "#0f766e"
 
 
-def headed(title: str, subtitle: str) -> Figure:
-    """Return a figure, 1600 by 864 pixels, headed by the finding and what was done."""
-    figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
-    FigureCanvasAgg(figure)
-    figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
-    figure.text(0.03, 0.865, subtitle, fontsize=11, color=GREY)
-    return figure
-
-
 LINEAR_TO = 0.1
 LOSSES = (0, 0.1, 1, 10)
 
 
 def draw(findings: Findings, curve: Sequence[Outcome], perfect_ms: float | None) -> Figure:
-    """Return the picture; `curve` is Spark's own watermark at rising delays, simulated.
+    """Return the picture, 1600 by 864 pixels; `curve` is Spark's own watermark at rising delays.
 
     `perfect_ms` is the median wait under the perfect watermark, where a window was closed.
     """
     noted, *own = findings.shown
-    figure = headed(title(findings.shown), subtitle(noted))
-    figure.text(0.03, 0.825, findings.ways, fontsize=11, color=NOTED)
-    axes = axes_of(figure, findings.shown)
-    dots = "measured" if findings.own_was_run else "simulated, too"
-    draw_curve(
-        axes, curve, ("Spark's own watermark", f"line simulated, dots {dots}"), OWN, (0.68, 0.7)
+    sooner = sooner_hours(findings.shown)
+    figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
+    FigureCanvasAgg(figure)
+    title = f"Not one flight lost, and results {sooner or 0:.1f} hours sooner"
+    if noted.lost:
+        title = f"Noted time lost {noted.lost:,} flights"
+    subtitle = (
+        f"{noted.rows:,} real flights, counted by hour of departure as they land: "
+        "noted time against Spark's own watermark at several delays"
     )
-    for outcome in own:
-        draw_dot(axes, outcome, OWN)
-    _draw_saving(axes, noted.median_hours, sooner_hours(findings.shown))
+    figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
+    figure.text(0.03, 0.865, subtitle, fontsize=11, color=GREY)
+    axes = _axes_of(figure, findings.shown)
+    _draw_own(axes, curve, own, "measured" if findings.own_was_run else "simulated, too")
+    _draw_saving(axes, noted.median_hours, sooner)
     if perfect_ms is not None:
         _draw_perfect(axes, perfect_ms / HOUR_MS)
     _draw_noted(axes, noted)
     return figure
 
 
-def title(outcomes: Sequence[Outcome]) -> str:
-    """Return the finding in a line."""
-    sooner = sooner_hours(outcomes)
-    if outcomes[0].lost:
-        return f"Noted time lost {outcomes[0].lost:,} flights"
-    if sooner is None:
-        return "Noted time loses no flight; every delay tried does"
-    return f"Not one flight lost, and results {sooner:.1f} hours sooner"
-
-
-def subtitle(noted: Outcome) -> str:
-    """Return what was done."""
-    return (
-        f"{noted.rows:,} real flights, counted by hour of departure as they land: "
-        "noted time against Spark's own watermark at several delays"
-    )
-
-
-def axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
+def _axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
     """Return axes of rows lost over latency, in which these outcomes have room."""
     axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
     axes.set_xlim(0, max(outcome.median_hours for outcome in outcomes) * 1.13)
@@ -90,9 +68,8 @@ def axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
     axes.set_yticks(LOSSES, [f"{loss:g} %" for loss in LOSSES])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} h")
-    axes.set_xlabel(
-        "median time from the end of a window to its result, in replay time", color=GREY
-    )
+    latency = "median time from the end of a window to its result, in replay time"
+    axes.set_xlabel(latency, color=GREY)
     axes.set_ylabel("flights lost", color=GREY)
     axes.grid(visible=True, color=RULE, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -102,29 +79,19 @@ def axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
     return axes
 
 
-def draw_curve(
-    axes: Axes,
-    curve: Sequence[Outcome],
-    words: tuple[str, str],
-    colour: str,
-    at: tuple[float, float],
-) -> None:
-    """Draw outcomes at rising delays as a line, with two lines of words at this place."""
+def _draw_own(axes: Axes, curve: Sequence[Outcome], own: Sequence[Outcome], dots: str) -> None:
+    """Draw Spark's own watermark: a line, and a dot with its delay for each that was tried."""
     hours = [outcome.median_hours for outcome in curve]
     lost = [outcome.lost_percent for outcome in curve]
-    axes.plot(hours, lost, color=colour, linewidth=2.5, alpha=0.3, zorder=2)
-    place: dict[str, Any] = {"transform": axes.transAxes, "color": colour}
-    axes.text(*at, words[0], fontsize=14, weight="bold", **place)
-    axes.text(at[0], at[1] - 0.065, words[1], fontsize=10.5, **place)
-
-
-def draw_dot(axes: Axes, outcome: Outcome, colour: str) -> None:
-    """Draw an outcome with its delay."""
-    at = (outcome.median_hours, outcome.lost_percent)
-    axes.plot(*at, "o", color=colour, markersize=10, markeredgecolor="white", zorder=3)
-    hours = (outcome.delay_ms or 0) / HOUR_MS
-    label = f"delay {hours:g} h\n{outcome.lost:,} lost"
-    _label(axes, label, at, (7, 9), color=colour, fontsize=10.5, linespacing=1.35)
+    axes.plot(hours, lost, color=OWN, linewidth=2.5, alpha=0.3, zorder=2)
+    place: dict[str, Any] = {"transform": axes.transAxes, "color": OWN}
+    axes.text(0.68, 0.7, "Spark's own watermark", fontsize=14, weight="bold", **place)
+    axes.text(0.68, 0.635, f"line simulated, dots {dots}", fontsize=10.5, **place)
+    for outcome in own:
+        at = (outcome.median_hours, outcome.lost_percent)
+        axes.plot(*at, "o", color=OWN, markersize=10, markeredgecolor="white", zorder=3)
+        label = f"delay {(outcome.delay_ms or 0) / HOUR_MS:g} h\n{outcome.lost:,} lost"
+        _label(axes, label, at, (7, 9), color=OWN, fontsize=10.5, linespacing=1.35)
 
 
 def _draw_noted(axes: Axes, noted: Outcome) -> None:

@@ -5,26 +5,25 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.data import HOUR_MS
 from demo.replay import EVENT_TIME, STREAM, table
-from demo.starting import started
-from noted_time.client import position_from_wire
+from demo.trials.starting import started
 from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from demo.data import Flight
     from demo.measurement import Truth
@@ -41,13 +40,13 @@ JUDGED_BY_THE_BATCH_BEFORE_LAST = "spark.sql.streaming.statefulOperator.allowMul
 
 
 def with_noted_time(
-    spark: SparkSession, root: Path, controller_url: str, *options: Option, stream: str = STREAM
+    spark: SparkSession, root: Path, controller_url: str, *options: Option
 ) -> DataFrame:
     """Return the flights of the log under the watermark that the carriers vouch for."""
     return read_noted_log(
         spark,
         root,
-        Noted(controller_url, stream),
+        Noted(controller_url, STREAM),
         Columns((EVENT_TIME, "origin")),
         *options,
         event_time=EVENT_TIME,
@@ -121,27 +120,21 @@ class Count(NamedTuple):
 class Run:
     """The micro-batches of one query by their number.
 
-    `given_out` is the result; `read` counts the rows read by each batch's end; `positions` says the
-    same of the file log, for a query that reads it; `watermark` is the last one used, in ms;
-    `progress` is what Spark reported of them.
+    `given_out` is the result; `read` counts the rows read by each batch's end; `watermark` is the
+    last one used, in ms.
     """
 
     given_out: dict[int, list[Count]] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
-    positions: dict[int, Mapping[int, int]] = field(default_factory=dict)
     watermark: int = 0
-    progress: list[dict[str, Any]] = field(default_factory=list, compare=False, repr=False)
 
     def take_progress(self, progress: Iterable[dict[str, Any]]) -> None:
         """Add what Spark reports of each batch, in the order of the batches."""
-        self.progress, read = list(progress), 0
-        for batch in self.progress:
-            number, source = batch["batchId"], batch["sources"][0]
-            read += source["numInputRows"]
-            self.read[number] = read
+        read = 0
+        for batch in progress:
+            read += batch["sources"][0]["numInputRows"]
+            self.read[batch["batchId"]] = read
             self.watermark = max(self.watermark, unix_ms(batch["eventTime"]["watermark"]))
-            if "segments" in (source["endOffset"] or ()):
-                self.positions[number] = position_from_wire(source["endOffset"]["segments"])
 
 
 def unix_ms(instant: str) -> int:
@@ -172,11 +165,10 @@ def run_until(
     counts: DataFrame,
     checkpoint: Path,
     on_batch: Callable[[Run], None] = lambda _: None,
-    **trigger: str,
 ) -> Run:
     """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
     run = Run()
-    with running(run, counts, checkpoint, on_batch, **trigger) as query:
+    with running(run, counts, checkpoint, on_batch) as query:
         while run.watermark < watermark and query.isActive:
             time.sleep(LOOK_S)
             if last := query.lastProgress:
@@ -184,9 +176,6 @@ def run_until(
         if not query.isActive:
             query.awaitTermination()  # raises the query's error
     return run
-
-
-Running = AbstractContextManager[StreamingQuery]
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pyarrow as pa
 
-from demo.data import DAY_MS, HOUR_MS
+from demo.data import DAY_MS
 from noted_time.values import reaches
 from writer_client import SegmentLogWriter, WriterClient
 
@@ -39,28 +38,19 @@ SCHEMA = pa.schema(
 
 @dataclass(slots=True)
 class Replayed:
-    """How far the log reached at each stop of the replay: clocks in Unix ms, rising, and cuts.
-
-    `lowers` are those of the marks there, none if marks cannot come before the rows of their stop.
-    """
+    """How far the log reached at each stop of the replay: clocks in Unix ms, rising, and cuts."""
 
     clocks: list[int] = field(default_factory=list)
     cuts: list[Mapping[int, int]] = field(default_factory=list)
-    lowers: Sequence[int] = ()
 
-    def clock_at(self, cut: Mapping[int, int], lower: int) -> int:
-        """Return the clock of the first stop at which the log and time reached both.
+    def clock_at(self, cut: Mapping[int, int]) -> int:
+        """Return the clock of the first stop at which the log reached a cut.
 
-        After the last stop, all carriers finish.
-
-        >>> replayed = Replayed([10, 20], [{0: 5}, {0: 7, 1: 2}], lowers=[3, 9])
-        >>> replayed.clock_at({0: 5}, 3), replayed.clock_at({0: 5, 1: 1}, 3)
+        >>> replayed = Replayed([10, 20], [{0: 5}, {0: 7, 1: 2}])
+        >>> replayed.clock_at({0: 5}), replayed.clock_at({0: 5, 1: 1})
         (10, 20)
-        >>> replayed.clock_at({0: 5}, 9), replayed.clock_at({0: 5}, 99)
-        (20, 20)
         """
-        stop = bisect_left(self.cuts, x=True, key=lambda reached: reaches(reached, cut))
-        return self.clocks[max(stop, min(bisect_left(self.lowers, lower), len(self.clocks) - 1))]
+        return self.clocks[bisect_left(self.cuts, x=True, key=lambda end: reaches(end, cut))]
 
 
 class Carriers:
@@ -73,7 +63,7 @@ class Carriers:
         self._logs = {
             name: SegmentLogWriter(
                 root,
-                client.stream,
+                STREAM,
                 segments=range(SEGMENTS),
                 client=client,
                 event_time=EVENT_TIME,
@@ -108,13 +98,9 @@ def table(flights: Sequence[Flight]) -> pa.Table:
 
 
 def create_stream(
-    controller_url: str,
-    stream: str,
-    domains: Sequence[str] = (DOMAIN,),
-    *,
-    expected: Sequence[str] = (),
+    controller_url: str, domains: Sequence[str] = (DOMAIN,), *, expected: Sequence[str] = ()
 ) -> None:
-    """Create a stream with a mark at every advance, which keeps its marks for a year.
+    """Create the stream with a mark at every advance, which keeps its marks for a year.
 
     From the start it waits for the writers that are expected.
     """
@@ -126,18 +112,16 @@ def create_stream(
         "mark_retention_ms": YEAR_MS,
         "writer_retention_ms": YEAR_MS,
     }
-    url = f"{controller_url}/v1/streams/{stream}"
+    url = f"{controller_url}/v1/streams/{STREAM}"
     httpx.put(url, json=settings, trust_env=False).raise_for_status()
 
 
 @contextmanager
-def at_work(
-    names: Iterable[str], root: Path, controller_url: str, stream: str = STREAM
-) -> Iterator[Carriers]:
+def at_work(names: Sequence[str], root: Path, controller_url: str) -> Iterator[Carriers]:
     """Create the stream and yield its carriers, which have all joined; at the end they finish."""
-    create_stream(controller_url, stream)
+    create_stream(controller_url, expected=names)
     with ExitStack() as stack:
-        clients = {name: WriterClient(controller_url, stream, name) for name in names}
+        clients = {name: WriterClient(controller_url, STREAM, name) for name in names}
         for client in clients.values():
             stack.enter_context(client)
         yield Carriers(root, clients)
@@ -146,21 +130,14 @@ def at_work(
 
 
 def replay(
-    steps: Iterable[Step],
-    take: Take,
-    *,
-    hours_per_second: float = 0,
-    on_step: Callable[[int], None] = lambda _: None,
+    steps: Iterable[Step], take: Take, *, on_step: Callable[[int], None] = lambda _: None
 ) -> Replayed:
-    """Take each step when it is due at that pace; 0 sets no limit.
+    """Take each step in turn.
 
     `take` returns where each segment ends, `on_step` gets the number of steps that are done.
     """
-    replayed, began = Replayed(), time.monotonic()
+    replayed = Replayed()
     for step in steps:
-        if hours_per_second and replayed.clocks:
-            hours = (step.clock - replayed.clocks[0]) / HOUR_MS
-            time.sleep(max(0.0, began + hours / hours_per_second - time.monotonic()))
         replayed.cuts.append(take(step))
         replayed.clocks.append(step.clock)
         on_step(len(replayed.clocks))

@@ -4,18 +4,15 @@ An hourly count can change only at certain moments of the replay, and stopping a
 the figures exact with few steps: noting, or ending a micro-batch, in between would change none.
 
 * Noted time closes an hour when the last flight that departed in it or before has landed, or at the
-  hour's end if nothing is in the air. There the carriers write and note. For a carrier whose time
-  is its newest departure less a delay, the hour closes when that has reached its end.
+  hour's end if nothing is in the air. There the carriers write and note.
 * Spark's own watermark, whose delay is a number of full hours, closes an hour when the newest
   departure passes a full hour. There its micro-batches end.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from demo.data import HOUR_MS
@@ -25,11 +22,6 @@ if TYPE_CHECKING:
 
     from demo.data import Flight, Flights
 
-    Delays = Mapping[str, int]
-
-ALL_EXACT: Delays = MappingProxyType({})
-"""The carriers whose time is the newest departure that has landed, less a delay in ms: none."""
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -37,8 +29,7 @@ class Step:
 
     `landed` maps carriers to flights in the order of their landing. `notes` maps every carrier to
     the earliest departure that it has in the air, or the clock if it has none: all its flights
-    that departed before have landed. With a delay it is the newest departure that has landed, less
-    the delay, and nothing before the first has.
+    that departed before have landed.
     """
 
     clock: int
@@ -46,31 +37,21 @@ class Step:
     notes: Mapping[str, int]
 
 
-def closing_clocks(flights: Flights, delays: Delays = ALL_EXACT) -> list[int]:
+def closing_clocks(flights: Flights) -> list[int]:
     """Return, sorted, the clocks in Unix ms at which some hour of departures becomes complete.
 
-    At the last one all flights have landed, and no hour waits for a carrier any more.
+    At the last one all flights have landed.
     """
-    exact = [flight for flight in flights.landed if flight.carrier not in delays]
-    exact.sort(key=lambda flight: flight.departure)
-    newest = {carrier: _newest_departures(flights, carrier) for carrier in delays}
-    all_landed = max(flights.window_ends[-1], flights.landed[-1].landing)
-    clocks, last_landing, passed = set(), 0, 0
+    departed = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)
+    clocks, last_landing = set(), 0
     for end in flights.window_ends:
-        while passed < len(exact) and exact[passed].departure < end:
-            last_landing = max(last_landing, exact[passed].landing)
-            passed += 1
-        waits = [end, last_landing]
-        for carrier, delay_ms in delays.items():
-            reached = bisect_left(newest[carrier], (end + delay_ms,))
-            waits.append([*newest[carrier], (0, all_landed)][reached][1])
-        clocks.add(max(waits))
+        while departed and departed[-1].departure < end:
+            last_landing = max(last_landing, departed.pop().landing)
+        clocks.add(max(end, last_landing))
     return sorted(clocks)
 
 
-def steps(
-    flights: Flights, clocks: Iterable[int] | None = None, delays: Delays = ALL_EXACT
-) -> Iterator[Step]:
+def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Step]:
     """Yield the steps of the replay, at other `clocks` (Unix ms, rising) than the closing ones.
 
     After the last, every flight has landed, if it is no earlier than the last landing.
@@ -78,29 +59,15 @@ def steps(
     airspaces = {
         carrier: Airspace(flight for flight in flights.landed if flight.carrier == carrier)
         for carrier in flights.carriers
-        if carrier not in delays
     }
-    newest: dict[str, int] = {}
     passed = 0
-    for clock in closing_clocks(flights, delays) if clocks is None else clocks:
+    for clock in closing_clocks(flights) if clocks is None else clocks:
         landed: dict[str, list[Flight]] = {}
         while passed < len(flights.landed) and flights.landed[passed].landing <= clock:
             flight = flights.landed[passed]
             landed.setdefault(flight.carrier, []).append(flight)
-            newest[flight.carrier] = max(flight.departure, newest.get(flight.carrier, 0))
             passed += 1
-        notes = {carrier: airspace.note(clock) for carrier, airspace in airspaces.items()}
-        notes |= {each: newest[each] - ms for each, ms in delays.items() if each in newest}
-        yield Step(clock, landed, notes)
-
-
-def _newest_departures(flights: Flights, carrier: str) -> list[tuple[int, int]]:
-    """Return (departure, landing) of each flight that departed after all that landed before it."""
-    rises: list[tuple[int, int]] = []
-    for flight in flights.landed:
-        if flight.carrier == carrier and (not rises or flight.departure > rises[-1][0]):
-            rises.append((flight.departure, flight.landing))
-    return rises
+        yield Step(clock, landed, {name: each.note(clock) for name, each in airspaces.items()})
 
 
 class Airspace:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from demo.data import HOUR_MS
 from demo.measurement import Outcome
-from demo.schedule import ALL_EXACT, Airspace
+from demo.schedule import Airspace
 from noted_time.analysis import Analysis, analyse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demo.data import Flight, Flights
-    from demo.schedule import Delays
 
 BEFORE_ALL_TIME = -(2**63)
 
@@ -71,24 +70,18 @@ def analysed(flights: Flights) -> Analysis:
     )
 
 
-def noted_time(flights: Flights, delays: Delays = ALL_EXACT) -> Outcome:
+def noted_time(flights: Flights) -> Outcome:
     """Return the outcome of noted time if all carriers note at each landing and each full hour.
 
     The lower is then the earliest departure in the air of any carrier, or the clock if no flight is
-    in the air; and no more than the newest landed departure of a carrier with a delay, less that.
-    At the end all carriers finish.
+    in the air.
     """
-    exact = Airspace(flight for flight in flights.landed if flight.carrier not in delays)
-    windows, lower, clock = Windows(), BEFORE_ALL_TIME, BEFORE_ALL_TIME
-    newest = dict.fromkeys(delays, BEFORE_ALL_TIME)
+    airspace, windows, lower = Airspace(flights.landed), Windows(), BEFORE_ALL_TIME
     for clock, landing in _moments(flights):
         for flight in landing:
             windows.land(flight, lower)
-            if flight.carrier in newest:
-                newest[flight.carrier] = max(flight.departure, newest[flight.carrier])
-        lower = min(exact.note(clock), *(newest[each] - ms for each, ms in delays.items()), clock)
+        lower = airspace.note(clock)
         windows.close(lower, clock)
-    windows.close(clock, clock)
     return windows.outcome(flights, None)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from demo.replay import STREAM
-from demo.surroundings import KAFKA, controller, spark_session
-from spark_integration import spark_jars
+from demo.surroundings import spark_session
+from demo.trials import kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,21 +19,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from rich.console import Console
 
     from demo.data import Flights
-
-DATABASE = "noted-time.db"
+    from demo.trials.kafka import Broker
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """The flights, a controller at `url`, a Spark, a directory, and bars for what takes long.
 
-    `bootstrap` is the address of a Kafka broker, empty without one.
-    `beside` runs what talks to Spark: the main thread may be interrupted, which Spark's client
-    cannot handle.
+    `out` is where what stays is put. `beside` runs what talks to Spark: the main thread may be
+    interrupted, which Spark's client cannot handle.
     """
 
     flights: Flights
@@ -42,56 +39,50 @@ class Stage:
     spark: SparkSession
     beside: Executor
     directory: Path
+    out: Path
     bars: Progress
-    bootstrap: str = ""
+    broker: Broker | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address of the broker, empty without one."""
+        return self.broker.address if self.broker else ""
 
     @property
     def log(self) -> Path:
         """The root of the file log."""
         return self.directory / "log"
 
-    def written(self) -> DataFrame:
-        """Return all that the log has."""
-        return self.spark.read.parquet(str(self.log / STREAM))
-
     def bar(self, description: str, total: int) -> Callable[[int], None]:
         """Show a bar and return what to call with how much is done; `total` fills it.
 
-        Where there is no terminal, a line says so of each quarter.
+        Where there is no terminal, a line says that it begins.
         """
         task = self.bars.add_task(description, total=total)
-        left = [25, 50, 75, 100]
-
-        def done(completed: int) -> None:
-            self.bars.update(task, completed=min(completed, total))
-            while self.bars.disable and left and 100 * completed >= left[0] * total:
-                self.bars.console.print(f"{description}: {left.pop(0)} %", highlight=False)
-
-        return done
+        if self.bars.disable:
+            self.bars.console.print(description)
+        return lambda completed: self.bars.update(task, completed=min(completed, total))
 
 
 @contextmanager
-def staged(
-    flights: Flights, directory: Path, bars: Progress, bootstrap: str = ""
+def staged(  # noqa: PLR0913 - what there is on it
+    flights: Flights, url: str, directory: Path, out: Path, console: Console, *, on_kafka: bool
 ) -> Iterator[Stage]:
-    """Yield a stage in `directory`; whatever it started has ended after the block.
-
-    The controller's SQLite file is `DATABASE` there. With `bootstrap`, Spark can read Kafka.
-    """
-    jars = spark_jars(KAFKA / "connector") if bootstrap else ""
-    with (
-        controller(directory / DATABASE, directory) as url,
-        ThreadPoolExecutor(2) as beside,
-        spark_session(directory, jars) as spark,
-    ):
-        yield Stage(flights, url, spark, beside, directory, bars, bootstrap)
+    """Yield a stage in `directory`, with a broker if asked; all it started ends with the block."""
+    if on_kafka:
+        kafka.install()
+    with ExitStack() as stack:
+        broker = stack.enter_context(kafka.Broker(directory / "kafka")) if on_kafka else None
+        bars = stack.enter_context(bars_on(console))
+        beside = stack.enter_context(ThreadPoolExecutor(2))
+        jars = ",".join(kafka.connector()) if on_kafka else ""
+        spark = stack.enter_context(spark_session(directory, jars))
+        yield Stage(flights, url, spark, beside, directory, out, bars, broker)
 
 
 def bars_on(console: Console) -> Progress:
     """Return bars that are live while the value is entered, where there is a terminal."""
-    description = TextColumn("{task.description:<50}")
-    bar, share = BarColumn(bar_width=28), TaskProgressColumn()
-    columns = description, bar, share, TimeElapsedColumn()
+    columns = TextColumn("{task.description:<50}"), BarColumn(bar_width=28), TaskProgressColumn()
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
@@ -99,15 +90,14 @@ def bars_on(console: Console) -> Progress:
 class Result:
     """The result of a story: `meaning` in sentences, and `figures` that JSON can hold.
 
-    `broken` has the promises that the story did not keep. `stream` is the one to look at.
+    `broken` has the promises that the story did not keep. The comparison has a picture.
     """
 
     table: Table
     meaning: tuple[str, ...]
     figures: Mapping[str, Any]
-    picture: Figure
     broken: tuple[str, ...] = ()
-    stream: str = STREAM
+    picture: Figure | None = None
 
 
 def table(

@@ -10,19 +10,20 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from demo import claimed
 from demo.data import HOUR_MS, hour_after
-from demo.judge import FOREIGN, Look, judged, rows_of, seen
+from demo.judge import Look, judged, rows_of, seen
 from demo.others import Others
 from demo.query import LOOK_S, unix_ms
 from demo.replay import EVENT_TIME, STREAM, at_work, replay
 from demo.schedule import steps
 from demo.stage import Result
-from demo.starting import started
+from demo.trials.starting import started
 from noted_time.tables import complete_to
 from spark_integration import (
     Columns,
@@ -34,12 +35,12 @@ from spark_integration import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql.streaming.query import StreamingQuery
 
     from demo.data import Flights
-    from demo.judge import Seen, Verdict
+    from demo.judge import Verdict
     from demo.schedule import Step
     from demo.stage import Stage
 
@@ -50,44 +51,29 @@ TABLE = "flights-table"
 COLUMNS = Columns(
     schema=f"{EVENT_TIME} timestamp, landing timestamp, carrier string, origin string"
 )
-MOST_STOPS = 120
-"""The replay stops every hour; if it had more stops than that, every few hours."""
-
 POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 
 
-def hours_between(flights: Flights) -> int:
-    """Return how many hours are between two stops."""
-    return -(-len(range(*_span(flights), HOUR_MS)) // MOST_STOPS)
-
-
 def stops_of(flights: Flights) -> list[Step]:
-    """Return the stops of the replay, the last when all have landed and all hours have ended."""
-    first, last = _span(flights)
-    every = hours_between(flights) * HOUR_MS
-    return list(steps(flights, range(first, last + every, every)))
-
-
-def _span(flights: Flights) -> tuple[int, int]:
-    """Return the full hours after the first landing and after the last one."""
-    last = max(flights.landed[-1].landing, flights.window_ends[-1])
-    return hour_after(flights.landed[0].landing), hour_after(last)
+    """Return a stop an hour, the last when all have landed and all hours have ended."""
+    first = hour_after(flights.landed[0].landing)
+    last = hour_after(max(flights.landed[-1].landing, flights.window_ends[-1]))
+    return list(steps(flights, range(first, last + HOUR_MS, HOUR_MS)))
 
 
 def opening(flights: Flights) -> list[str]:
     """Return sentences that announce the story."""
-    every = hours_between(flights)
-    written = (
-        f"Each of {len(flights.carriers)} carriers is a writer, and notes. Every "
-        f"{'hour' if every == 1 else f'{every} hours'} of the replay a Spark query appends what "
-        "has landed to a Delta table, and claims in the same commit up to when it is complete."
-    )
-    others = (
-        "Others write to the table, too: it is compacted, gets a row with a wrong date, and is "
-        "overwritten with an old copy. A judge compares the claim, max(event_time) and the truth, "
-        "by the files of each version alone."
-    )
-    return [written, others]
+    return [
+        (
+            f"Each of {len(flights.carriers)} carriers is a writer, and notes. Every hour of the "
+            "replay a Spark query appends what has landed to a Delta table, and claims in the same "
+            "commit up to when it is complete."
+        ),
+        (
+            "Others write to the table, too: it is compacted, and overwritten with an old copy. A "
+            "judge compares the claim, max(event_time) and the truth, by the files of each version."
+        ),
+    ]
 
 
 def play(at: Stage) -> Result:
@@ -97,9 +83,9 @@ def play(at: Stage) -> Result:
 
 def _play(at: Stage) -> Result:
     stops, looks = stops_of(at.flights), list[Look]()
-    others = Others(at.directory / TABLE, stops, looks)
+    others = Others(at.out / TABLE, stops, looks)
+    logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
     with (
-        _warnings() as warnings,
         at_work(at.flights.carriers, at.log, at.url) as carriers,
         _filling(at, others.location) as query,
     ):
@@ -114,14 +100,15 @@ def _play(at: Stage) -> Result:
         done = at.bar("Carriers write, Spark fills the table, others do, too", len(stops))
         replay(stops, take, on_step=done)
     found = list(seen(others.location, looks))
-    shown = [each.replace(others.location, TABLE) for each in warnings]
-    verdicts = verdicts_of(found, at.flights.window_ends)
+    shown = [each.getMessage().replace(others.location, TABLE) for each in kept.buffer]
+    ends = at.flights.window_ends
+    claim = judged(claimed.CLAIM, found, ends, lambda look: look.claim)
+    verdicts = claim, judged(claimed.NEWEST, found, ends, lambda look: look.newest)
     return Result(
         table=claimed.table(verdicts),
         meaning=claimed.meaning(verdicts, others, shown),
         figures=claimed.figures(verdicts, others),
-        picture=claimed.draw(found, verdicts, others),
-        broken=tuple(_broken(verdicts, at.flights, others.location)),
+        broken=tuple(_broken(claim, at.flights, others.location)),
     )
 
 
@@ -130,20 +117,6 @@ def look_at(location: str, clock: int) -> Look:
     found = complete_to(f"delta:{location}")
     version = DeltaTable(location).version()
     return Look(clock, version, None if found is None else found.complete_to)
-
-
-def verdicts_of(found: Sequence[Seen], ends: Sequence[int]) -> tuple[Verdict, ...]:
-    """Return how right each method was, the truth first and the claim after it."""
-    return (
-        judged(claimed.TRUTH, found, ends, lambda look: look.truth),
-        judged(claimed.CLAIM, found, ends, lambda look: look.claim),
-        judged(claimed.NEWEST, found, ends, lambda look: look.newest),
-        judged(claimed.GUESS, found, ends, _guessed),
-    )
-
-
-def _guessed(look: Seen) -> int | None:
-    return None if look.newest is None else look.newest - claimed.GUESS_HOURS * HOUR_MS
 
 
 @contextmanager
@@ -179,35 +152,10 @@ def _wait_for(query: StreamingQuery, lower: int) -> None:
     query.awaitTermination()  # raises the query's error
 
 
-class _Kept(logging.Handler):
-    """Keeps what is logged as sentences."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.said: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
-        self.said.append(record.getMessage())
-
-
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """Yield the warnings of queries, which are kept instead of shown while the block lasts."""
-    log, kept = logging.getLogger("noted_time.spark"), _Kept()
-    log.addHandler(kept)
-    try:
-        yield kept.said
-    finally:
-        log.removeHandler(kept)
-
-
-def _broken(verdicts: Sequence[Verdict], flights: Flights, location: str) -> Iterator[str]:
+def _broken(claim: Verdict, flights: Flights, location: str) -> Iterator[str]:
     """Yield the promises that were not kept."""
-    claim = verdicts[1]
     if claim.wrong:
         yield f"The claim called {claim.wrong:,} hours complete wrongly."
-    rows = rows_of(location)
-    own = [row for row in rows.elements() if row.carrier != FOREIGN]
-    if sorted(own) != list(flights.landed):
-        yield f"The table has {len(own):,} flights, and {len(flights.landed):,} landed."
+    rows = list(rows_of(location).elements())
+    if sorted(rows) != list(flights.landed):
+        yield f"The table has {len(rows):,} flights, and {len(flights.landed):,} landed."

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -18,9 +15,10 @@ import pyspark
 
 from demo.surroundings import JAVA_OPTIONS, SMALL_BATCHES
 from demo.trials import classes
+from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, listens
 from demo.trials.spark_programs import SparkProgram, environment
-from demo.trials.waiting import PATIENCE_S, wait_until
+from demo.trials.waiting import wait_until
 
 HOME = Path(pyspark.__file__).parent
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -202,46 +200,6 @@ class Cluster:
         own |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(self.directory / "local")}
         del own["PYTHONPATH"]  # executors have what their own Python has
         return Daemon(words, self.directory / f"{name}.log", own)
-
-
-class Daemon:
-    """A process that runs until it is ended, with all that it has started."""
-
-    def __init__(self, command: Sequence[str], log: Path, variables: Mapping[str, str]) -> None:
-        self._log = log
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=dict(variables),
-                start_new_session=True,
-            )
-        self.pid = self._process.pid
-
-    def running(self) -> bool:
-        """Return true; raises `AssertionError` with the end of its log if it has ended."""
-        assert self._process.poll() is None, f"{self._log}:\n{self._log.read_text()[-3000:]}"
-        return True
-
-    def kill(self) -> None:
-        """Kill it (-9), and all of its group."""
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(PATIENCE_S)
-        self.kill()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
 
 
 def children(parent: int, containing: str) -> Iterator[int]:

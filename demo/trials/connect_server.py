@@ -13,7 +13,8 @@ import pyspark
 
 from demo.surroundings import JAVA_OPTIONS
 from demo.trials import classes
-from demo.trials.cluster import CONNECT, HOME, Daemon, free_ports
+from demo.trials.cluster import CONNECT, HOME, free_ports
+from demo.trials.daemons import Daemon
 from demo.trials.kafka import HOME as JARS_HOME
 from demo.trials.kafka import connector
 from demo.trials.ports import LOOPBACK, listens

@@ -12,16 +12,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo import replay
 from demo.data import read_flights
-from demo.kafka import KEPT_FOR_EVER, record
-from demo.replay import PATIENCE_S, SEGMENTS, STREAM, create_stream
-from demo.schedule import Step, steps
+from demo.kafka import at_work
+from demo.schedule import steps
 from demo.surroundings import SurroundingsError, controller, require_java
 from demo.trials import kafka
 from demo.trials.cluster import Cluster
@@ -30,7 +27,6 @@ from demo.trials.ports import listens
 from demo.trials.run_kafka import alone, interrupt, say
 from demo.trials.spark_programs import SparkProgram
 from noted_time import NotedTimeError, Rejected
-from writer_client import KafkaNotedProducer
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "cluster"
@@ -100,11 +96,10 @@ def _run(given: argparse.Namespace) -> None:
         master, page, connect, control, listener = range(given.port, given.port + len(PORTS))
         url = started.enter_context(controller(data / "noted-time.db", data, port=control))
         asked = {"url": url, "checkpoint": str(data / "checkpoint")}
+        to: Path | kafka.Broker = data / "log"
         if given.kafka:
-            broker = kafka.Broker(data / "kafka", port=listener)
-            asked["bootstrap"] = started.enter_context(broker).address
-        else:
-            asked["root"] = str(data / "log")
+            to = started.enter_context(kafka.Broker(data / "kafka", port=listener))
+        asked |= {"root": str(to)} if isinstance(to, Path) else {"bootstrap": to.address}
         cluster = Cluster(
             data / "spark",
             workers=given.workers,
@@ -113,7 +108,9 @@ def _run(given: argparse.Namespace) -> None:
         )
         started.enter_context(cluster)
         _present(cluster, asked)
-        count_flights(cluster, given.days, asked)
+        write_flights(given.days, url, to)
+        say("Submitting the flights query. That takes half a minute.")
+        _say_result(cluster.submit(QUERY, asked))
         say(HOW.format(properties=cluster.properties, remote=cluster.remote))
         while True:
             cluster.check()
@@ -159,71 +156,19 @@ def _present(cluster: Cluster, asked: Mapping[str, str]) -> None:
     say("".join(f"  {what:<16}{where}\n" for what, where in rows.items()).rstrip())
 
 
-def count_flights(cluster: Cluster, days: int, asked: Mapping[str, str]) -> None:
-    """Write days of flights, and have the flights query count them on the cluster.
-
-    `asked` has the `url` of the controller, the `checkpoint`, and the `root` of the log or the
-    `bootstrap` of the broker.
-    """
-    write_flights(days, asked)
-    say("Submitting the flights query. Its driver needs some 10 s to start.")
-    _follow(cluster.submit(QUERY, asked))
-
-
-def write_flights(days: int, asked: Mapping[str, str]) -> None:
-    """Let the carriers write their flights, and note; `asked` is that of `count_flights`."""
+def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
+    """Let the carriers write their flights, and note: to a log at a path, or to a topic."""
     flights = read_flights(1, days)
     say(f"{len(flights.carriers)} carriers write {len(flights.landed):,} flights, and note.")
-    if "root" in asked:
-        with replay.at_work(flights.carriers, Path(asked["root"]), asked["url"]) as carriers:
-            replay.replay(steps(flights), carriers.take)
-    else:
-        with ExitStack() as started:
-            producers = _producers(flights.carriers, asked, started)
-            replay.replay(steps(flights), lambda step: _produce(producers, step))
-            for producer in producers.values():
-                producer.finish(PATIENCE_S)
+    names = flights.carriers
+    with (
+        replay.at_work(names, to, url) if isinstance(to, Path) else at_work(to, url, names)
+    ) as carriers:
+        replay.replay(steps(flights), carriers.take)
 
 
-def _producers(
-    names: Sequence[str], asked: Mapping[str, str], started: ExitStack
-) -> dict[str, KafkaNotedProducer]:
-    """Create the topic and the stream, and return the producer of each carrier: all have joined."""
-    config: dict[str, Any] = {"bootstrap.servers": asked["bootstrap"]}
-    topic = NewTopic(STREAM, SEGMENTS, config=KEPT_FOR_EVER)
-    admin = AdminClient(config)
-    admin.create_topics([topic])[STREAM].result()
-    create_stream(asked["url"], STREAM, expected=names)
-    return {
-        name: started.enter_context(
-            KafkaNotedProducer(config, STREAM, asked["url"], name, wait=None)
-        )
-        for name in names
-    }
-
-
-def _produce(producers: Mapping[str, KafkaNotedProducer], step: Step) -> Mapping[int, int]:
-    """Let each carrier produce what has landed, and note."""
-    for name, producer in producers.items():
-        for flight in step.landed.get(name, ()):
-            producer.produce(value=record(flight), event_time=flight.departure)
-        producer.note_time(step.notes[name])
-    for producer in producers.values():
-        producer.flush(PATIENCE_S)
-    return {}
-
-
-def _follow(driver: SparkProgram) -> None:
-    """Show what a driver prints until it ends, and its result."""
-    shown, runs = 0, True
-    while runs:
-        runs = driver.running()
-        *lines, _ = driver.printed().split("\n")
-        for line in lines[shown:]:
-            if not line.startswith("{"):
-                say(f"  {line}")
-        shown = len(lines)
-        time.sleep(LOOK_S)
+def _say_result(driver: SparkProgram) -> None:
+    """Wait until the driver ends, and say what it counted."""
     found = json.loads(driver.finish())
     say(
         f"It counted {found['flights']:,} flights in {found['hours']:,} hours: {found['lost']:,} "

@@ -25,8 +25,8 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.starting import started
 from demo.trials.kafka import Broker
+from demo.trials.starting import started
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
 from spark_integration import (

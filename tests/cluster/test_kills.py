@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import pyarrow.parquet as pq
 import pytest
 
-from demo.starting import UNCONNECTED
 from demo.trials import kafka
 from demo.trials.cluster import Cluster
+from demo.trials.starting import UNCONNECTED
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 from tests.support.waiting import wait_until

@@ -34,7 +34,7 @@ def test_the_page_runs_as_printed(
         "http://127.0.0.1:7080": served.url,
         "sc://127.0.0.1:7079": connect,
     }
-    write_flights(1, {"url": served.url, "root": str(tmp_path / "log")})
+    write_flights(1, served.url, tmp_path / "log")
 
     *_, submitted, connected = Saving(tmp_path, served.url, elsewhere).run_page(
         "docs/guides/cluster.md"

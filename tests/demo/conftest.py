@@ -22,4 +22,5 @@ def morning(spark: SparkSession, tmp_path: Path) -> Iterator[Stage]:
     """Return a stage with the first flights of the year, a real controller, and Spark."""
     flights = Flights(read_flights(months=1, days=1).landed[:FLIGHTS])
     with Served() as served, ThreadPoolExecutor(1) as beside:
-        yield Stage(flights, served.url, spark, beside, tmp_path, bars_on(Console(quiet=True)))
+        bars = bars_on(Console(quiet=True))
+        yield Stage(flights, served.url, spark, beside, tmp_path, tmp_path, bars)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,44 +12,32 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from controller.store.migrate import migrate
 from demo import cli, findings, report
 from demo.data import HOUR_MS, Flights
 from demo.findings import Findings
 from demo.measurement import Outcome
-from demo.stage import DATABASE
 from demo.surroundings import SurroundingsError, require_java
 
 MADE = ["flights.db", "flights.json", "flights.png"]
 
 
-def run(
-    monkeypatch: pytest.MonkeyPatch,
-    out: Path,
-    *arguments: str,
-    lost: int = 0,
-    make_database: Callable[[Path], None] = Path.touch,
-) -> Result:
+def run(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str, lost: int = 0) -> Result:
     """Run the command on one day, with findings in which noted time lost that many rows."""
 
     @contextmanager
-    def staged(flights: Flights, directory: Path, *_: Any) -> Iterator[SimpleNamespace]:  # noqa: ANN401
-        make_database(directory / DATABASE)
+    def staged(flights: Flights, *_: Any, on_kafka: bool) -> Iterator[SimpleNamespace]:  # noqa: ANN401
+        assert not on_kafka
         yield SimpleNamespace(flights=flights)
 
-    def find(_stage: Any, _plan: Any) -> Findings:  # noqa: ANN401
+    def find(_stage: Any, *, run_own: bool) -> Findings:  # noqa: ANN401
+        assert run_own
         noted = Outcome(None, rows=831, lost=lost, latencies_ms=(HOUR_MS,))
         outcomes = (noted, Outcome(10 * HOUR_MS, rows=831, lost=0, latencies_ms=(11 * HOUR_MS,)))
-        return Findings(measured=outcomes, predicted=outcomes, untimely=0)
+        return Findings(measured=outcomes, predicted=outcomes)
 
     monkeypatch.setattr(cli, "staged", staged)
     monkeypatch.setattr(findings, "find", find)
     return CliRunner().invoke(cli.app, ["--days", "1", "--out", str(out), *arguments])
-
-
-def migrated(database: Path) -> None:
-    """Make a database with our tables."""
-    migrate(f"sqlite:///{database}")
 
 
 def test_a_loss_of_noted_time_fails_the_command(
@@ -63,20 +51,19 @@ def test_a_loss_of_noted_time_fails_the_command(
 
 def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It serves what it kept until Ctrl-C, which is not a failure and leaves nothing behind."""
-    answers = []
+    answers, urls = [], list[str]()
 
     def interrupted(_: float) -> None:
         answers.append(httpx.get(f"{urls[0]}/v1/streams", trust_env=False).json())
         raise KeyboardInterrupt
 
-    def shown(url: str, _stream: str) -> str:
+    def shown(url: str) -> str:
         urls.append(url)
         return "its page"
 
-    urls: list[str] = []
     monkeypatch.setattr(report, "page", shown)
     monkeypatch.setattr(cli, "time", SimpleNamespace(sleep=interrupted))
-    result = run(monkeypatch, tmp_path, "--open", make_database=migrated)
+    result = run(monkeypatch, tmp_path, "--open")
 
     made = sorted(path.name for path in tmp_path.iterdir())
     message = "Until Ctrl-C the flights are at its page"

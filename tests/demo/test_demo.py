@@ -61,11 +61,10 @@ def test_only_noted_time_and_the_delay_of_hindsight_lose_nothing(finished: Path)
 
 
 def test_spark_measures_what_the_simulation_predicts(finished: Path) -> None:
-    """Every row lost, every latency; and every window comes as soon as its mark allows."""
+    """Every row lost, every latency."""
     figures = json.loads((finished / "flights.json").read_text())
 
-    found = (figures["as_simulated"], figures["untimely"], figures["own_watermark"])
-    assert found == (True, 0, "measured")
+    assert (figures["as_simulated"], figures["own_watermark"]) == (True, "measured")
 
 
 def test_the_findings_are_drawn(finished: Path) -> None:
@@ -91,7 +90,7 @@ def test_the_flights_can_be_looked_at_afterwards(finished: Path, tmp_path: Path)
 def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     """Stopped amid the replay, it ends its controller and removes its files."""
     written = "noted-time-*/log/flights/partition=*/*.parquet"
-    with demo(tmp_path, "--speed", "0.1") as process:
+    with demo(tmp_path) as process:
         wait_until(lambda: process.poll() is not None or any((tmp_path / "scratch").glob(written)))
         was_running = process.poll() is None
 

@@ -1,17 +1,13 @@
-"""The flights of the examples: data, schedule and simulation."""
+"""The flights of the demo: data, schedule and simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from demo.data import HOUR_MS, Flights, read_flights
 from demo.schedule import steps
 from demo.simulation import least_delay_without_loss, noted_time, own_watermark
-from demo.ways import delays
 from tests.demo.flown import days_of_flights
 
 
@@ -64,15 +60,12 @@ def year() -> Flights:
     return read_flights()
 
 
-slow_carriers = st.sets(st.sampled_from(("UA", "DL"))).map(sorted)
-
-
-@given(days_of_flights, slow_carriers)
-def test_every_note_is_true(flights: Flights, slow: Sequence[str]) -> None:
+@given(days_of_flights)
+def test_every_note_is_true(flights: Flights) -> None:
     """What departed below a carrier's note has landed by the step that notes it."""
     broken = [
         (step.clock, each)
-        for step in steps(flights, None, delays(flights, slow))
+        for step in steps(flights)
         for each in flights.landed
         if each.departure < step.notes.get(each.carrier, 0) and each.landing > step.clock
     ]
@@ -80,22 +73,13 @@ def test_every_note_is_true(flights: Flights, slow: Sequence[str]) -> None:
     assert broken == []
 
 
-@given(days_of_flights, slow_carriers)
-def test_the_steps_are_where_the_simulation_closes_hours(
-    flights: Flights, slow: Sequence[str]
-) -> None:
-    """Stopping nowhere else, the replay gives the latencies of one that stops everywhere.
+@given(days_of_flights)
+def test_the_steps_are_where_the_simulation_closes_hours(flights: Flights) -> None:
+    """Stopping nowhere else, the replay gives the latencies of one that stops everywhere."""
+    lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
 
-    A carrier that is noted with a delay holds before its first landing, and finishes at the end.
-    """
-    late = delays(flights, slow)
-    *stops, last = steps(flights, None, late)
-
-    every = len(flights.carriers)
-    lowers = [(s.clock, min(s.notes.values())) for s in stops if len(s.notes) == every]
-    lowers.append((last.clock, last.clock))
     closed = [next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends]
-    found = noted_time(flights, late)
+    found = noted_time(flights)
     assert (found.lost, found.latencies_ms) == (0, tuple(sorted(closed)))
 
 

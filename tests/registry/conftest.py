@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.cluster import Daemon, free_ports
+from demo.trials.cluster import free_ports
+from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, listens
 from spark_integration.session.jars import java
 from tests.support.suites import programs_of

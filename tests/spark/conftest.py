@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
-from demo.starting import connected
+from demo.trials.starting import connected
 from spark_integration.log.options import Option
 from tests.support.bundles import noted_and_policy
 from tests.support.hourly_log import HourlyLog

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.starting import connected
+from demo.trials.starting import connected
 from noted_time import Rejected
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from tests.spark.conftest import Reads

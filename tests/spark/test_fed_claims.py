@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.starting import started
+from demo.trials.starting import started
 from noted_time.client import Json
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress

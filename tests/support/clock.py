@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.starting import connected
 from demo.trials.kafka import Broker
+from demo.trials.starting import connected
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
 from tests.support.calls import wire

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
-from demo.starting import connected
+from demo.trials.starting import connected
 from spark_integration import BatchRead, Columns, Noted
 from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream

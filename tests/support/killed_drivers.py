@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
 
-from demo.starting import UNCONNECTED
 from demo.trials import tables
 from demo.trials.spark_programs import SparkProgram
+from demo.trials.starting import UNCONNECTED
 from noted_time.reading import TableClaim, TableHistory
 from noted_time.tables.opened import iceberg_history, opened
 from tests.support.noted_stream import NotedStream, table

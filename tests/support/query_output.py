@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.starting import started
+from demo.trials.starting import started
 from tests.support.spark_sessions import wait_for_end
 
 

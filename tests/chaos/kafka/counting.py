@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.starting import started
 from demo.trials.kafka import connector
+from demo.trials.starting import started
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.spark_sessions import start_spark
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.starting import connected, started
+from demo.trials.starting import connected, started
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka, read_noted_log
 
 

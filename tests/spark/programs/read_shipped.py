@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from demo.starting import connected
+from demo.trials.starting import connected
 from spark_integration import Noted, read_complete, read_noted_log
 from tests.support.spark_sessions import SETTINGS
 

@@ -23,7 +23,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.starting import connected, started
+from demo.trials.starting import connected, started
 from noted_time.reading import TableHistory
 from spark_integration import NotedTable, TableClaims
 from spark_integration.tables.formats import OpenTable, WriteOptions, open_table

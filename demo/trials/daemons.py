@@ -1,0 +1,53 @@
+"""Processes that run until they are ended, with all that they have started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from demo.trials.waiting import PATIENCE_S
+
+
+class Daemon:
+    """A process that runs until it is ended, with all that it has started."""
+
+    def __init__(self, command: Sequence[str], log: Path, variables: Mapping[str, str]) -> None:
+        self._log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(variables),
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    def running(self) -> bool:
+        """Return true; raises `AssertionError` with the end of its log if it has ended."""
+        assert self._process.poll() is None, f"{self._log}:\n{self._log.read_text()[-3000:]}"
+        return True
+
+    def kill(self) -> None:
+        """Kill it (-9), and all of its group."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(PATIENCE_S)
+        self.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
