@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -72,18 +73,7 @@ def meaning(
 
 def figures(verdicts: Sequence[Verdict], others: Others) -> dict[str, Any]:
     """Return the findings as JSON can hold them."""
-    methods = [
-        {
-            "method": each.name,
-            "hours": each.hours,
-            "called": each.called,
-            "wrong": each.wrong,
-            "missed": each.missed,
-            "late": len(late_of(each)),
-            "longest_hours": max(each.late_ms, default=0) / HOUR_MS,
-        }
-        for each in verdicts
-    ]
+    methods = [asdict(each) for each in verdicts]
     ended = {"why": others.reason, "accepted": others.accepted}
     return {"methods": methods, "when": others.when, "compactions": others.compactions, **ended}
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from demo import findings, observers, report, tables
 from demo.data import read_flights
 from demo.stage import Result, staged
-from demo.surroundings import SurroundingsError, controller
+from demo.surroundings import controller
 from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
 from noted_time.installation import install_command
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-TERMINATED = 128 + signal.SIGTERM
 DATABASE = "flights.db"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -145,10 +144,10 @@ def _say(console: Console, *sentences: str) -> None:
 @contextmanager
 def _ending_in_order(console: Console) -> Iterator[None]:
     """Clean up on SIGTERM as on Ctrl-C, and report expected errors in a sentence."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
-    except (SurroundingsError, NotedTimeError) as error:
+    except NotedTimeError as error:
         console.print(f"noted-time: {error}", style="red")
         raise typer.Exit(2) from error
     except PackageNotFoundError as error:

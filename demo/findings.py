@@ -66,9 +66,9 @@ class Findings:
         return (*self.measured, *self.predicted[len(self.measured) :])
 
     @property
-    def own_was_run(self) -> bool:
-        """Whether Spark's own watermark was measured, too."""
-        return len(self.measured) > 1
+    def own_source(self) -> str:
+        """How Spark's own watermark was found."""
+        return "measured" if len(self.measured) > 1 else "simulated"
 
 
 def delay_hours(flights: Flights) -> tuple[int, ...]:

@@ -9,8 +9,8 @@ complete before it has ended.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,10 +19,7 @@ from deltalake import DeltaTable
 from demo.data import Flight
 from demo.replay import SCHEMA
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    Says = Callable[["Seen"], int | None]
+Says = Callable[["Seen"], int | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ observer the least, both less the same delay.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -59,39 +59,35 @@ HEADINGS = ("watermark", "lost", "lost %", "median", "longest")
 MAXIMUM, MINIMUM = "Spark's maximum", "observed minimum"
 
 
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """The time during which an airport is cut off, from `begin` to `end` in Unix ms."""
-
-    begin: int
-    end: int
-
-    def known(self, flight: Flight) -> Flight:
-        """Return the flight with the time at which it becomes known in place of its landing."""
-        hidden = flight.origin == CUT_OFF and self.begin <= flight.landing < self.end
-        return flight._replace(landing=self.end) if hidden else flight
-
-
-def outage_of(flights: Flights) -> Outage:
-    """Return the middle third of the replay, or the first two days of it."""
+def outage_of(flights: Flights) -> tuple[int, int]:
+    """Return the middle third of the replay, or the first two days of it, in Unix ms."""
     first, last = flights.landed[0].landing, flights.landed[-1].landing
     third = (last - first) // 3
-    return Outage(first + third, first + third + min(third, MOST_CUT_OFF_MS))
+    return first + third, first + third + min(third, MOST_CUT_OFF_MS)
 
 
 def with_outage(flights: Flights) -> Flights:
-    """Return the flights as they become known."""
-    return replace(flights, landed=tuple(sorted(map(outage_of(flights).known, flights.landed))))
+    """Return the flights as they become known, whose time is in place of their landing's."""
+    outage = outage_of(flights)
+    known = (
+        each._replace(landing=outage[1]) if _is_hidden(each, outage) else each
+        for each in flights.landed
+    )
+    return replace(flights, landed=tuple(sorted(known)))
+
+
+def _is_hidden(flight: Flight, outage: tuple[int, int]) -> bool:
+    return flight.origin == CUT_OFF and outage[0] <= flight.landing < outage[1]
 
 
 def opening(flights: Flights) -> list[str]:
     """Return sentences that announce the story."""
-    outage = outage_of(flights)
-    hidden = sum(outage.known(flight) != flight for flight in flights.landed)
+    begin, end = outage_of(flights)
+    hidden = sum(_is_hidden(each, (begin, end)) for each in flights.landed)
     unnoted = (
         "Each airport has a partition of a Kafka topic, to which a plain producer writes its "
         f"flights as they land, and notes nothing. {CUT_OFF} is cut off for "
-        f"{(outage.end - outage.begin) / HOUR_MS:.0f} hours; its {hidden:,} flights of that time "
+        f"{(end - begin) / HOUR_MS:.0f} hours; its {hidden:,} flights of that time "
         "are written when it is back."
     )
     observed = (

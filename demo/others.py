@@ -9,23 +9,19 @@ import shlex
 import subprocess
 import sys
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
+from demo.judge import Look
 from demo.replay import INSTANT, SCHEMA
+from demo.schedule import Step
 from noted_time.tables import NoClaim, standing
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from demo.judge import Look
-    from demo.schedule import Step
 
 COMPACTED_EVERY = 24
 """The number of looks between two compactions."""
@@ -41,14 +37,14 @@ COMMENT = "flights of the gap written again, checked: Ada"
 
 @dataclass(slots=True)
 class Others:
-    """Others at work on the table at `path`, after each of the `stops`; `looks` are those before.
+    """Others at work on a table, after each of the `stops`; `looks` are those before.
 
     `when` is the clock (Unix ms) of each thing that they did, but for compactions. `reason` is why
     nothing was claimed after the overwrite, `gap` has the rows that it removed, and `accepted` is
     what the `command` said that vouched for the table.
     """
 
-    path: Path
+    location: str
     stops: Sequence[Step]
     looks: Sequence[Look]
     when: dict[str, int] = field(default_factory=dict)
@@ -57,11 +53,6 @@ class Others:
     command: str = ""
     accepted: str = ""
     gap: pa.Table = field(default_factory=SCHEMA.empty_table)
-
-    @property
-    def location(self) -> str:
-        """The table's location, without the kind of it."""
-        return str(self.path)
 
     def act(self) -> None:
         """Do what is due after the present stop."""
@@ -93,12 +84,12 @@ class Others:
         self.when["accept"] = clock
         write_deltalake(self.location, self.gap, mode="append")
         version = str(DeltaTable(self.location).version())
-        words = ["claim", "accept", f"delta:{self.path.name}", "--at", version]
+        words = ["claim", "accept", f"delta:{Path(self.location).name}", "--at", version]
         words += ["--comment", COMMENT]
         self.command = shlex.join(["noted-time", *words])
         done = subprocess.run(
             [sys.executable, "-m", "noted_time", *words],
-            cwd=self.path.parent,
+            cwd=Path(self.location).parent,
             check=True,
             stdout=subprocess.PIPE,
             text=True,

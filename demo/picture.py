@@ -51,7 +51,7 @@ def draw(findings: Findings, curve: Sequence[Outcome], perfect_ms: float | None)
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
     figure.text(0.03, 0.865, subtitle, fontsize=11, color=GREY)
     axes = _axes_of(figure, findings.shown)
-    _draw_own(axes, curve, own, "measured" if findings.own_was_run else "simulated, too")
+    _draw_own(axes, curve, own, findings.own_source)
     _draw_saving(axes, noted.median_hours, sooner)
     if perfect_ms is not None:
         _draw_perfect(axes, perfect_ms / HOUR_MS)

@@ -124,7 +124,7 @@ def figures(findings: Findings) -> dict[str, Any]:
     """Return the findings as JSON can hold them."""
     return {
         "methods": outcome_figures(findings.shown),
-        "own_watermark": "measured" if findings.own_was_run else "simulated",
+        "own_watermark": findings.own_source,
         "as_simulated": findings.agree,
     }
 

@@ -11,16 +11,11 @@ the figures exact with few steps: noting, or ending a micro-batch, in between wo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
-from demo.data import HOUR_MS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from demo.data import Flight, Flights
+from demo.data import HOUR_MS, Flight, Flights
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,13 @@ Windows are the hours of departure, and a window closes when the watermark reach
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
-from demo.data import HOUR_MS
+from demo.data import HOUR_MS, Flight, Flights
 from demo.measurement import Outcome
 from demo.schedule import Airspace
 from noted_time.analysis import Analysis, analyse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from demo.data import Flight, Flights
 
 BEFORE_ALL_TIME = -(2**63)
 

@@ -6,9 +6,9 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 from pyspark.sql import SparkSession
@@ -17,9 +17,7 @@ from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, free_port
 from demo.trials.spark_programs import environment
 from demo.trials.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from noted_time import Rejected
 
 # Hadoop's default local file systems start two processes for every file of a checkpoint, 80 ms of
 # CPU a micro-batch. With these and a plain compiler, one costs 0.12 s of CPU in place of 0.3.
@@ -38,16 +36,12 @@ JAVA_OPTIONS = (
 )
 
 
-class SurroundingsError(Exception):
-    """The demo cannot start what it needs; the message says what to do."""
-
-
 @contextmanager
 def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[str]:
     """Serve a controller on this machine, with its log in `directory`; port 0 is any free one.
 
     `database` is its SQLite file, complete once the block has ended. Yields its URL. Raises
-    `SurroundingsError`, with the end of its log, if it does not start.
+    `Rejected`, with the end of its log, if it does not start.
     """
     port = port or free_port()
     url = f"http://{LOOPBACK}:{port}"
@@ -57,7 +51,7 @@ def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[st
         try:
             wait_until(lambda: serving.running() and _is_ready(url))
         except AssertionError as error:
-            raise SurroundingsError(f"the controller did not start:\n{error}") from error
+            raise Rejected(f"the controller did not start:\n{error}") from error
         yield url
 
 
@@ -65,7 +59,7 @@ def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[st
 def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
     """Yield a local Spark with these `spark.jars`, whose log goes to a file in `directory`.
 
-    Raises `SurroundingsError` if there is no Java.
+    Raises `Rejected` if there is no Java.
     """
     require_java()
     os.environ |= environment()  # the workers import the source from this clone
@@ -95,10 +89,10 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
 
 
 def require_java() -> None:
-    """Raise `SurroundingsError` if no Java is found."""
+    """Raise `Rejected` if no Java is found."""
     home = os.environ.get("JAVA_HOME")
     if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
-        raise SurroundingsError(
+        raise Rejected(
             "Spark needs Java 17 or newer: install one and put it on the PATH, or start the demo "
             "by `./run demo`, which brings its own."
         )

@@ -83,7 +83,7 @@ def play(at: Stage) -> Result:
 
 def _play(at: Stage) -> Result:
     stops, looks = stops_of(at.flights), list[Look]()
-    others = Others(at.out / TABLE, stops, looks)
+    others = Others(str(at.out / TABLE), stops, looks)
     logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
     with (
         at_work(at.flights.carriers, at.log, at.url) as carriers,

@@ -19,7 +19,7 @@ from demo import replay
 from demo.data import read_flights
 from demo.kafka import at_work
 from demo.schedule import steps
-from demo.surroundings import SurroundingsError, controller, require_java
+from demo.surroundings import controller, require_java
 from demo.trials import kafka
 from demo.trials.cluster import Cluster
 from demo.trials.descendants import end_with_this_process
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         _run(given)
     except KeyboardInterrupt:
         say("")
-    except (NotedTimeError, SurroundingsError, KafkaException) as error:
+    except (NotedTimeError, KafkaException) as error:
         say(f"run cluster: {error}")
         return 1
     except AssertionError as error:
@@ -118,7 +118,7 @@ def _run(given: argparse.Namespace) -> None:
 
 
 def refuse(port: int, workers: int, available: int | None) -> None:
-    """Raise `Rejected` or `SurroundingsError`, with what to do, if the cluster could not start."""
+    """Raise `Rejected`, with what to do, if the cluster could not start."""
     if workers < 1:
         raise Rejected("a cluster needs a worker at least: choose --workers 1 or more")
     if not 0 < port <= LAST_PORT - len(PORTS):

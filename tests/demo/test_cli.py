@@ -16,7 +16,8 @@ from demo import cli, findings, report
 from demo.data import HOUR_MS, Flights
 from demo.findings import Findings
 from demo.measurement import Outcome
-from demo.surroundings import SurroundingsError, require_java
+from demo.surroundings import require_java
+from noted_time import Rejected
 
 MADE = ["flights.db", "flights.json", "flights.png"]
 
@@ -76,5 +77,5 @@ def test_without_java_the_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
-    with pytest.raises(SurroundingsError, match=r"Java 17 or newer: install one .* `./run demo`"):
+    with pytest.raises(Rejected, match=r"Java 17 or newer: install one .* `./run demo`"):
         require_java()
