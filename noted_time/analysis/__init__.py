@@ -1,4 +1,4 @@
-"""What a delay costs on a log as it came in: rows lost and waits, for all delays at once.
+"""What a delay, or the marks of a stream, cost on a log as it came in: rows lost, and waits.
 
 Needs numpy, which comes with the extra `analyse`.
 """
@@ -6,3 +6,4 @@ Needs numpy, which comes with the extra `analyse`.
 from __future__ import annotations
 
 from noted_time.analysis.curves import *
+from noted_time.analysis.promises import *

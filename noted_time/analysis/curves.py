@@ -84,7 +84,9 @@ class Curve:
 
     def waits(self, delay_ms: int) -> WindowWaits:
         """Return the waits of the windows that have a row at this delay."""
-        return _waits(self.largest, self.arrivals, self.ends[self.opens <= delay_ms], delay_ms)
+        return window_waits(
+            self.largest, self.arrivals, self.ends[self.opens <= delay_ms], delay_ms
+        )
 
 
 class Behind(NamedTuple):
@@ -174,7 +176,7 @@ def analyse(
     if np.any(came[1:] < came[:-1]):
         order = np.argsort(came, kind="stable")
         came, of_event, parts = came[order], of_event[order], parts[order]
-    ends = of_event if window_ms == 0 else (of_event // window_ms + 1) * window_ms
+    ends = window_ends(of_event, window_ms)
     windows, firsts = np.unique(ends, return_index=True)
 
     def curve(largest: Times) -> Curve:
@@ -200,7 +202,12 @@ def analyse(
     )
 
 
-def _waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
+def window_ends(times: Times, window_ms: int) -> Times:
+    """Return when the window of each time ends; without windows a time is its own."""
+    return times if window_ms == 0 else (times // window_ms + 1) * window_ms
+
+
+def window_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
     """Return the waits for a watermark that has to come so far beyond the ends."""
     closed_by = np.searchsorted(watermark, ends + beyond)
     closed = closed_by < len(watermark)
@@ -214,7 +221,7 @@ def _perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowW
     A time is complete only when the least to come is beyond it, as rows at it are not lost.
     """
     still_to_come = np.minimum.accumulate(times[:0:-1])[::-1]
-    waits = _waits(still_to_come, arrivals, ends, beyond)
+    waits = window_waits(still_to_come, arrivals, ends, beyond)
     return WindowWaits(np.maximum(waits.ms, 0), waits.still_open)
 
 

@@ -17,26 +17,25 @@ SHOWN = 200
 
 FIELDS = {
     (int,): """at before behind_ms buckets complete_to end excluded_marks exclusions expected
-        expected_vouching finished first_at first_lower first_offset first_seen held_for_ms
-        held_until holders holding_since idle lag_ms last_lower last_offset last_seen late_count
-        least live lower lower_seq mark_interval_ms mark_retention_ms max_offset_jump
+        expected_vouching finished first_at first_lower first_offset first_seen from_seq
+        held_for_ms held_until holders holding_since idle lag_ms last_lower last_offset last_seen
+        late_count least live lower lower_seq mark_interval_ms mark_retention_ms max_offset_jump
         max_segments max_time_ahead_ms missing_count missing_from missing_joined_later most
         needed next_lower next_seq not_vouching_count noted_at now number offset out_at
         reader_timeout_ms refused reported_at rows segment seq silent_ms since start time
-        timeout_ms times_out_in_ms total unanswered upper upper_seq watermark_lag_ms
+        timeout_ms times_out_in_ms total unanswered until upper upper_seq watermark_lag_ms
         writer_retention_ms writer_timeout_ms writers_total written_at""",
     (bool,): """administer ahead_of_stream answered at_most backlog before_first_mark beyond
         changes_are_known exact final has_more has_position is_expected is_silent late_is_known
-        missing_is_known names_known observes quiet read_all tokens unknown
-        upper_is_bound""",
+        missing_is_known names_known observes quiet read_all tokens unknown upper_is_bound""",
     (str,): """action by code comment decision detail domain field given group held held_by
         held_for hint id kind known label name reason returning_writer revision rule silence
         state stream_id title token type url version writer""",
     (list,): """because changes controllers domains entries expected_writers groups hints lag
         logs missing names never_noted not_vouching order points predecessors read results
         returned sentences streams successors took_over unmet waiting_for write""",
-    (dict,): """backlog_policy by_itself conditions counted_from created cut dropped final_cut is
-        lags position seal states times vouched was would""",
+    (dict,): """backlog_policy by_itself conditions created cut dropped final_cut is lags
+        position seal states times vouched vouching was would""",
     (int, dict): "behind from lower_without readers to",
     (int, list, dict): "excluded last marks segments",
     (int, list): "scale_events",
@@ -47,8 +46,8 @@ FIELDS = {
 }
 TYPES = {name: types for types, names in FIELDS.items() for name in names.split()}
 
-_NAMED = """behind conditions counted_from created cut dropped final_cut from lags late
-    lower_without marks position readers sealed segments states times to windows"""
+_NAMED = """behind conditions created cut dropped final_cut from lags late lower_without marks
+    position readers sealed segments states times to vouching windows"""
 KEYED = frozenset(_NAMED.split())
 """Fields whose objects have names or numbers for keys: of domains, segments, writers, readers."""
 

@@ -1,11 +1,13 @@
-"""The columns of files that `noted-time analyse` takes, as flags."""
+"""What `noted-time analyse` takes as flags: the columns of files, and a stream to judge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from noted_time_cli.terminal.options import option
+import typer
+
+from noted_time_cli.terminal.options import DEFAULT_URL, DomainOption, Token, Url, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,3 +19,22 @@ class FileColumns:
         str | None, option("COLUMN", "The column with the time at which each row came in.")
     ] = None
     who: Annotated[str | None, option("COLUMN", "Show whose rows are late, by this column.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedStream:
+    """The stream whose marks are judged beside the delays, if any."""
+
+    noted: Annotated[
+        str | None, option("STREAM", "Judge the marks of this stream, too.", "--stream")
+    ] = None
+    domain: DomainOption = None
+    url: Url = DEFAULT_URL
+    token: Token = None
+    fail_if_broken: Annotated[
+        bool, typer.Option("--fail-if-broken", help="End with status 1 if a writer broke its word.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.fail_if_broken and self.noted is None:
+            raise typer.BadParameter("--fail-if-broken is about the marks of a stream: --stream")

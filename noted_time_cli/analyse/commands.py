@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noted_time.extras import needs_extra
-from noted_time_cli.analyse.columns import FileColumns
+from noted_time_cli.analyse.columns import FileColumns, JudgedStream
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
@@ -33,7 +33,7 @@ app = typer.Typer(
     help="""Find what a delay costs on a log that is there: which rows Spark or Flink would lose.
 
     For all delays at once, with the least that loses none, and who makes it late. It only reads:
-    no controller, no consumer group, no query.
+    no consumer group, no query, and no controller but for the marks of a --stream.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing""",
     short_help="Find what a delay costs, before anybody changes anything.",
@@ -65,13 +65,17 @@ class Judging:
     ] = None
     as_json: AsJson = False
 
-    def show(self, rows: Rows, observe: str) -> None:
+    def show(self, rows: Rows, observe: str, by: JudgedStream | None = None) -> None:
         """Judge rows and print the costs; `observe` is an observer's command, without a delay."""
         from noted_time_cli.analyse.costs import costs_of, print_costs
 
         costs, found = costs_of(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
         )
+        if by is not None and by.noted is not None:
+            from noted_time_cli.analyse.noted import noted_costs
+
+            costs = replace(costs, noted=noted_costs(rows, self.window, by, by.noted))
         if self.picture is not None:
             from noted_time_cli.analyse.drawing import draw
 
@@ -81,6 +85,13 @@ class Judging:
             echo(json.dumps(asdict(costs)))
         else:
             print_costs(costs, observe)
+        if costs.noted is not None and by is not None:
+            from noted_time_cli.analyse.noted import check_words, print_lost
+
+            if not self.as_json:
+                print_lost(costs.noted, costs.who or "writer")
+            if by.fail_if_broken:
+                check_words(costs.noted)
 
 
 @command_of(app)
@@ -105,12 +116,14 @@ def files(
 
 
 @command_of(app)
-def log(
+def log(  # noqa: PLR0913 - one parameter for each kind of flag
     root: Annotated[Path, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
     stream: Stream,
     columns: FileColumns,
     written: WrittenTimes,
     how: Judging,
+    *,
+    by: JudgedStream,
 ) -> None:
     """Judge a file log, each segment in the order of its offsets.
 
@@ -119,7 +132,8 @@ def log(
     with _extra("log", "analyse"):
         from noted_time_cli.analyse.in_files import of_log
     rows = of_log(root, stream, columns, written.form, how.records)
-    how.show(rows, f"noted-time observe log event-time {root} {stream} --field {columns.time}")
+    observe = f"noted-time observe log event-time {root} {stream} --field {columns.time}"
+    how.show(rows, observe, by)
 
 
 @command_of(app)
@@ -130,6 +144,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     described: Described,
     written: WrittenTimes,
     *,
+    by: JudgedStream,
     field: Annotated[
         str | None,
         option(
@@ -164,7 +179,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         settings, topic, field, time, form, who=who, since_ms=since, most=how.records, live_ms=live
     )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
-    how.show(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}")
+    how.show(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}", by)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from noted_time.analysis import WindowWaits
+    from noted_time_cli.analyse.noted import NotedCosts
     from noted_time_cli.terminal.output import Columns
 
 SHARES = (0.01, 0.001, 0.0001, 0.0)
@@ -30,18 +31,28 @@ SECOND_MS = 1000
 class Figures:
     """What one watermark costs; waits, in ms, are `None` where nothing tells them.
 
-    `delay_ms` is `None` for the perfect watermark. `wait_p99_ms` is `None` if more than 5 % of the
-    windows are `still_open` at the end.
+    `delay_ms` is `None` for the perfect watermark and for marks, `lost_by_flink` for these alone.
+    `wait_p99_ms` is `None` if more than 5 % of the windows are `still_open` at the end.
     """
 
     delay_ms: int | None
     lost: int
     lost_percent: float
-    lost_by_flink: int
+    lost_by_flink: int | None
     wait_median_ms: float | None = None
     wait_p99_ms: int | None = None
     wait_longest_ms: int | None = None
     still_open: int | None = None
+
+    def waiting(self, waits: WindowWaits) -> Figures:
+        """Return the same with these waits."""
+        return replace(
+            self,
+            wait_median_ms=waits.median_ms,
+            wait_p99_ms=waits.p99_ms,
+            wait_longest_ms=waits.longest_ms,
+            still_open=waits.still_open,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,7 @@ class Costs:
     behind_by_partition: list[Behind]
     who: str | None
     behind_by_who: list[Behind]
+    noted: NotedCosts | None = None
 
 
 def costs_of(
@@ -94,11 +106,8 @@ def costs_of(
     spark, total = found.spark, len(rows.times)
 
     def figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
-        rows_lost = (delay, lost, 100 * lost / total, by_flink)
-        if assumed:
-            return Figures(*rows_lost)
-        waited = (waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open)
-        return Figures(*rows_lost, *waited)
+        found = Figures(delay, lost, 100 * lost / total, by_flink)
+        return found if assumed else found.waiting(waits)
 
     shown = sorted({*delays, *(spark.least_delay_ms(share) for share in SHARES)})
     costs = Costs(
@@ -153,7 +162,7 @@ def print_costs(costs: Costs, observe: str) -> None:
     )
     if costs.without_time:
         say(f"{counted(costs.without_time, 'row')} without {costs.event_time} passed over.")
-    print_table(_columns(costs), (_row(each) for each in _figures(costs)))
+    print_table(_columns(costs), _figures(costs))
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
     ahead = [] if costs.assumed else costs.owed_to
     late, by = "behind the largest time so far", costs.who or "partition"
@@ -191,20 +200,23 @@ def shown_delay(ms: int) -> str:
     return " ".join(filter(None, parts)) or "0s"
 
 
-def _figures(costs: Costs) -> Iterator[Figures]:
-    yield from costs.delays
+def _figures(costs: Costs) -> Iterator[dict[str, object]]:
+    for each in costs.delays:
+        yield _row(shown_delay(each.delay_ms or 0), each)
     if costs.perfect is not None:
-        yield costs.perfect
+        yield _row("perfect", costs.perfect)
+    if costs.noted is not None:
+        yield _row("noted", costs.noted.figures)
 
 
-def _row(each: Figures) -> dict[str, object]:
+def _row(name: str, each: Figures) -> dict[str, object]:
     waits = (each.wait_median_ms, each.wait_p99_ms, each.wait_longest_ms)
     median, p99, longest = (None if ms is None else shown_duration(int(ms)) for ms in waits)
     return {
-        "delay": "perfect" if each.delay_ms is None else shown_delay(each.delay_ms),
+        "delay": name,
         "lost": f"{each.lost:,}",
         "percent": f"{each.lost_percent:.2f} %" if each.lost else "0 %",
-        "by_flink": f"{each.lost_by_flink:,}",
+        "by_flink": None if each.lost_by_flink is None else f"{each.lost_by_flink:,}",
         "median": median,
         "p99": p99,
         "longest": longest,

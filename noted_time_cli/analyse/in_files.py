@@ -39,7 +39,7 @@ def of_files(
     files = sorted(Path(each) for each in named if Path(each).is_file())
     if not files:
         raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
-    return _rows([(0, file) for file in files], columns, form, partition, most)
+    return _rows([(0, 0, file) for file in files], columns, form, partition, most)
 
 
 def of_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
@@ -50,10 +50,11 @@ def of_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: 
     return _rows(files, columns, form, None, most)
 
 
-def _files(root: Path, stream: str) -> Iterator[tuple[int, Path]]:
+def _files(root: Path, stream: str) -> Iterator[tuple[int, int, Path]]:
+    """Yield the files of a log in order: the segment of each, its start offset, and its path."""
     for number, segment in LogDirectories(root, stream, time.monotonic).segments().items():
         for _, new in segment.changed():
-            yield from ((number, segment.path / name) for name in new)
+            yield from ((number, start, segment.path / name) for name, start in new.items())
 
 
 def _table(file: Path, columns: Sequence[str]) -> pa.Table:
@@ -89,17 +90,20 @@ def _as_text(table: pa.Table) -> pa.Table:
 
 
 def _rows(
-    files: Sequence[tuple[int, Path]],
+    files: Sequence[tuple[int, int, Path]],
     columns: FileColumns,
     form: TimeForm,
     partition: str | None,
     most: int,
 ) -> Rows:
-    """Return the rows of files, each of a partition or with one in a column."""
+    """Return the rows of files, each with its start, and of a partition or with one in a column."""
     given = (columns.time, columns.arrival, partition, columns.who)
     wanted = [*dict.fromkeys(each for each in given if each is not None)]
-    tables = [_table(file, wanted) for _, file in files]
-    numbers = np.repeat([number for number, _ in files], [len(table) for table in tables])
+    tables = [_table(file, wanted) for *_, file in files]
+    numbers = np.repeat([number for number, *_ in files], [len(table) for table in tables])
+    offsets = np.concatenate(
+        [start + np.arange(len(t)) for (_, start, _), t in zip(files, tables, strict=True)]
+    )
     table = pa.concat_tables(tables, promote_options="permissive")
     times = _times(table, columns.time, form)
     kept = np.flatnonzero(pc.is_valid(times).to_numpy())
@@ -122,6 +126,7 @@ def _rows(
         columns.time,
         _values(times)[kept],
         (numbers if partition is None else _names(table, partition))[kept],
+        offsets[kept],
         None if came is None else _values(came)[kept],
         columns.who,
         None if columns.who is None else _names(table, columns.who)[kept],

@@ -66,7 +66,7 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
             reader.begin(begins)
             _read(reader, reading, begins, look.ends)
     topic.look_again()  # raises if it was created again meanwhile
-    return reading.rows(name, said, is_live=live_ms is not None)
+    return reading.rows(topic, said, is_live=live_ms is not None)
 
 
 def _begins(
@@ -76,6 +76,10 @@ def _begins(
     found = topic.begins()
     topic.check_led(look.ends.keys() - found.keys())
     begins = {each: found[each] for each in look.ends}
+    if deleted := sum(map(bool, begins.values())):
+        said.append(
+            f"Records that were deleted from {counted(deleted, 'partition')} are not judged."
+        )
     if since_ms is not None:
         since = int(clocks.time() * 1000) - since_ms
         from_then = topic.offsets_at(since)
@@ -141,7 +145,7 @@ class _Reading:
         self._form, self._first = form, list[object]()
         self._named, self._who = who, None if who is None else _who(who)
         self._times, self._came = array("q"), array("q")
-        self._partitions, self._whose = array("i"), array("i")
+        self._partitions, self._offsets, self._whose = array("i"), array("q"), array("i")
         self._names: dict[str, int] = {}
         self._without, self._without_value, self._appended = 0, 0, 0
         self._refused: Exception | None = None
@@ -169,20 +173,21 @@ class _Reading:
             self._times.append(time)
             self._came.append(stamp if now is None else now)
             self._partitions.append(partition)
+            self._offsets.append(message.offset() or 0)
             if who is not None:
                 self._whose.append(self._names.setdefault(who, len(self._names)))
 
-    def rows(self, topic: str, said: list[str], *, is_live: bool) -> Rows:
+    def rows(self, topic: Topic, said: list[str], *, is_live: bool) -> Rows:
         """Return them; raises `Rejected` if there are none, or their timestamps tell nothing."""
         if not self._times:
-            raise Rejected(self._nothing(topic))
+            raise Rejected(self._nothing(topic.name))
         event_time = self._field or "timestamp"
         self._form.judged(event_time, self._first)
         is_appended = self._appended == len(self._times)
         knows = is_live or self._field is not None
         if self._field is None and is_appended:
             raise Rejected(
-                f"the timestamps of {topic} are its brokers' and rise: name the event time "
+                f"the timestamps of {topic.name} are its brokers' and rise: name the event time "
                 "in the records with --field"
             )
         if knows and not is_live:
@@ -197,11 +202,13 @@ class _Reading:
             event_time.rpartition(".")[2],
             np.asarray(self._times),
             np.asarray(self._partitions),
+            np.asarray(self._offsets),
             np.asarray(self._came) if knows else None,
             self._named,
             whose,
             self._without,
             said,
+            topic.id,
         )
 
     def _nothing(self, topic: str) -> str:

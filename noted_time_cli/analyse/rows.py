@@ -30,6 +30,9 @@ AS_REPLAY = (
 class Rows:
     """Rows in the order of each partition: event time in Unix ms, partition, arrival, and whose.
 
+    `offsets` say where each lies in its partition of a log, and `log_id` is the log's id, if it has
+    one.
+
     `arrivals` are `None` where nothing tells them; `whose` are the values of `who`, if that was
     asked for. `without_time` were passed over. `said` are sentences about what was read, and
     `event_time` is what users call it.
@@ -38,11 +41,13 @@ class Rows:
     event_time: str
     times: Times
     partitions: NDArray[Any]
+    offsets: Times
     arrivals: Times | None = None
     who: str | None = None
     whose: NDArray[Any] | None = None
     without_time: int = 0
     said: list[str] = field(default_factory=list)
+    log_id: str | None = None
 
     @property
     def names(self) -> NDArray[Any]:
@@ -52,7 +57,7 @@ class Rows:
     def without(self, rows: NDArray[np.int64]) -> Rows:
         """Return the other rows."""
         kept: dict[str, Any] = {}
-        for name in ("times", "partitions", "arrivals", "whose"):
+        for name in ("times", "partitions", "arrivals", "whose", "offsets"):
             column = getattr(self, name)
             kept[name] = None if column is None else np.delete(column, rows)
         return replace(self, **kept)

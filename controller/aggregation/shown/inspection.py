@@ -28,6 +28,7 @@ from noted_time.rules import (
     lower_without,
 )
 from noted_time.values import (
+    FROM_FIRST_MARK,
     DecisionName,
     ExcludedSince,
     HeldName,
@@ -84,6 +85,17 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedPeriod:
+    """Marks from `from_seq` on have all rows of a writer below `until`; null while it lasts.
+
+    Then each has all its rows below the lower of the mark.
+    """
+
+    from_seq: int
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class WriterRow:
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
@@ -93,11 +105,10 @@ class WriterRow:
     `is_silent`: that is half its timeout, or more. At `out_at` it is excluded if it is silent until
     then and holds the watermark by then; null if it is ahead and no other noted a later time.
     `session` is the process that has its name, and `held` why it lives and does not note.
-    `counted_from` has the seq of the first mark of a domain from which on it is counted, which its
-    absences interrupt. `observes` is whether its last note says so, and `because` what it found in
-    the log; false and empty until it notes after the controller took the stream over.
-    `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
-    holder of the domain asked for.
+    `observes` is whether its last note says so, and `because` what it found in the log; false and
+    empty until it notes after the controller took the stream over. `vouching` has, by domain, the
+    last two periods in which marks count it. `times_out_in_ms` and `lower_without`, the lower that
+    there would be without it, are those of a holder of the domain asked for.
     """
 
     # moments on the service clock are computed from now, so time without a controller does not
@@ -119,13 +130,13 @@ class WriterRow:
     is_silent: bool
     out_at: int | None
     late: Mapping[str, LateRows]
-    counted_from: Mapping[str, int]
     session: HeldName | None
     held: str | None
     observes: bool
     because: Sequence[LogFact]
     times_out_in_ms: int | None
     lower_without: int | None
+    vouching: Mapping[str, Sequence[CountedPeriod]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,17 +345,19 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         is_silent=silent_ms is not None and 2 * silent_ms >= own_ms,
         out_at=None if out_at is None else out_at + shift,
         late=record.late,
-        counted_from={
-            domain: member.track(number).vouching[-1].from_seq
-            for domain, number in running.numbers.items()
-            if member.track(number).vouching
-        },
         held=record.held,
         observes=member.observes,
         because=member.because,
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
+        vouching={
+            name: [
+                CountedPeriod(each.from_seq, None if each.is_open else each.until)
+                for each in record.vouching.get(name, FROM_FIRST_MARK)
+            ]
+            for name in running.numbers
+        },
     )
 
 

@@ -87,14 +87,14 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
     row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
     row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
     row |= {"session": None, "held": None, "observes": False, "held_by": None, "held_for": None}
-    row |= {"because": [], "counted_from": {"default": 2}}
+    row |= {"because": [], "vouching": {"default": [{"from_seq": 2, "until": None}]}}
     row |= {"silent_ms": 300, "is_silent": False, "out_at": None}
     row |= {"times_out_in_ms": None, "lower_without": None, "is_expected": False}
     z = row | {"writer": "z", "holding_since": WALL}
     z |= {"times_out_in_ms": 59_700, "lower_without": 12, "out_at": WALL + 60_000}
     a = row | {"writer": "a", "times": {"default": 12}, "position": {"0": 4}}
     a |= {"noted_at": WALL + 300, "holding_since": None, "silent_ms": 0}
-    a |= {"counted_from": {"default": 1}}
+    a |= {"vouching": {"default": [{"from_seq": 1, "until": None}]}}
     gone = row | {"writer": "gone", "state": "finished", "holding_since": None, "silent_ms": None}
     states = {"live": 2, "idle": 0, "finished": 1, "excluded": 0}
     about = {"now": WALL + 300, "total": 3, "states": states}

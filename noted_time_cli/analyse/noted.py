@@ -1,0 +1,91 @@
+"""What the marks of a stream cost, beside the delays: asked of its controller, judged and shown."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noted_time.analysis import BROKEN, NOT_KNOWN, LostRows, Placed, judge
+from noted_time.client import run
+from noted_time.client.transport import Transport
+from noted_time.values import DAY_MS, AnotherLog, counted, shown_time
+from noted_time_cli.analyse.costs import Figures
+from noted_time_cli.terminal.output import fail, print_table, say
+from reader_client.asking.vouching import read_noted
+
+if TYPE_CHECKING:
+    from noted_time_cli.analyse.columns import JudgedStream
+    from noted_time_cli.analyse.rows import Rows
+    from noted_time_cli.terminal.output import Columns
+
+LOST: Columns = {
+    "rows lost": lambda row: f"{row['rows']:,}",
+    "from": lambda row: shown_time(row["first_ms"]),
+    "to": lambda row: shown_time(row["last_ms"]),
+    "why": lambda row: shown_verdict(row["verdict"]),
+}
+
+VERDICTS = {BROKEN: "its word was broken", NOT_KNOWN: "not known"}
+"""How verdicts are shown; any other is the reason why a row is late by contract."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedCosts:
+    """What the marks of a stream cost, and whose rows they lost, by writer and verdict.
+
+    `not_judged` rows lie below the first cut that is kept.
+    """
+
+    stream: str
+    marks: int
+    figures: Figures
+    not_judged: int
+    lost: list[LostRows]
+
+
+def noted_costs(rows: Rows, window_ms: int, asked: JudgedStream, stream: str) -> NotedCosts:
+    """Ask for the marks of a stream and judge rows by them; raises as the controller answers.
+
+    Raises `AnotherLog` if the stream is of another log. Waits are told if rows came in within a day
+    of the last mark: an older log was replayed.
+    """
+    with closing(Transport(asked.url, token=asked.token)) as transport:
+        read = run(read_noted(stream, asked.domain), transport.ask)
+    AnotherLog.check(stream, read.logs, rows.log_id)
+    placed = Placed(rows.times, rows.partitions, rows.offsets, rows.whose)
+    found = judge(read.marks, placed, read.words, read.owners, window_ms)
+    lost, came = len(found.lost), rows.arrivals
+    costs = Figures(None, lost, 100 * lost / len(rows.times), None)
+    if came is not None and abs(int(came.max()) - read.marks.written[-1]) < DAY_MS:
+        costs = costs.waiting(found.waits)
+    return NotedCosts(stream, len(read.marks), costs, found.not_judged, found.rows(rows.times))
+
+
+def shown_verdict(verdict: str) -> str:
+    """Return a verdict in words.
+
+    >>> shown_verdict("broken"), shown_verdict("timed_out")
+    ('its word was broken', 'late by contract: timed out')
+    """
+    return VERDICTS.get(verdict) or f"late by contract: {verdict.replace('_', ' ')}"
+
+
+def print_lost(costs: NotedCosts, by: str) -> None:
+    """Print whose rows the marks lost, when and why, and what was not judged."""
+    if costs.not_judged:
+        rows = counted(costs.not_judged, "row")
+        say(
+            f"{rows} below the first mark kept of {costs.stream} not judged: it may have lost some."
+        )
+    if costs.lost:
+        say(f"Rows that the marks of {costs.stream} lost, by {by}:")
+        print_table({by: "name", **LOST}, (each._asdict() for each in costs.lost))
+
+
+def check_words(costs: NotedCosts) -> None:
+    """End with status 1 if a word was broken."""
+    broken = [each for each in costs.lost if each.verdict == BROKEN]
+    if broken:
+        whose = ", ".join(f"{each.name} ({counted(each.rows, 'row')})" for each in broken)
+        fail(f"rows came below a time that their writer had noted: {whose}", status=1)

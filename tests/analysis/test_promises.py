@@ -1,0 +1,185 @@
+"""The laws of judging marks: each verdict as a loop over rows and marks would find it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noted_time import Mark, StreamCut
+from noted_time.analysis import Away, Judgement, NotedMarks, Placed, Word, judge
+from noted_time.values import MAX_INT64, VouchingPeriod
+
+MANY = 17 * settings().max_examples
+"""A thousand streams, and more with the deep profile."""
+
+WRITERS = ("a", "b")
+OWNERS = {0: "a", 2: "b"}
+
+
+class Row(NamedTuple):
+    """One row, and whose it is."""
+
+    time: int
+    segment: int
+    offset: int
+    name: str
+
+
+class Stream(NamedTuple):
+    """Marks, rows, and what is known of two writers."""
+
+    marks: list[Mark]
+    rows: list[Row]
+    words: dict[str, Word]
+    window: int
+
+    @property
+    def judgement(self) -> Judgement:
+        """What is judged."""
+        rows = Placed(*map(np.array, zip(*self.rows, strict=True)))
+        return judge(NotedMarks(self.marks), rows, self.words, OWNERS, self.window)
+
+    def writer(self, row: Row) -> str:
+        """Return whose a row is: by its name if any is a writer's, else by its segment."""
+        if any(each.name in self.words for each in self.rows):
+            return row.name if row.name in self.words else ""
+        return OWNERS.get(row.segment, "")
+
+    def uncovered(self, row: Row) -> list[Mark]:
+        """Return the marks with a lower above its time and a cut that it lies at or beyond."""
+        return [
+            mark
+            for mark in self.marks
+            if mark.lower > row.time and mark.cut.offsets.get(row.segment, 0) <= row.offset
+        ]
+
+    def verdict(self, row: Row) -> str:
+        """Return what is known of a lost row, mark by mark."""
+        word, marks = self.words.get(self.writer(row)), self.uncovered(row)
+        if word is None:
+            return "not known"
+        if any(vouches(word, mark, row.time) for mark in marks):
+            return "broken"
+        seq = marks[-1].seq
+        away = [each for each in word.away if each.first_seq <= seq <= each.last_seq]
+        if not word.periods or seq < word.periods[0].from_seq:
+            away = [each for each in away if not each.first_seq]
+            return away[-1].reason if away else "not known"
+        return away[-1].reason if away else "idle"
+
+
+def vouches(word: Word, mark: Mark, time: int) -> bool:
+    """Whether a writer vouches that its row of a time would lie below the cut of a mark."""
+    return any(mark.seq >= each.from_seq and time < each.until for each in word.periods)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> Stream:
+    """Draw marks with gaps, segments that begin late, ties, and writers that join late or leave."""
+    first, lower, written = draw(st.sampled_from((1, 4))), draw(st.integers(-20, 20)), 0
+    cut: dict[int, int] = {}
+    marks = []
+    for seq in range(first, first + draw(st.integers(1, 8))):
+        lower, written = lower + draw(st.integers(1, 9)), written + draw(st.integers(0, 5))
+        for segment in draw(st.sets(st.integers(0, 2))):
+            cut[segment] = cut.get(segment, 0) + draw(st.integers(0, 4))
+        marks.append(Mark(seq, lower, 0, StreamCut(cut), written))
+    names = (*draw(st.sampled_from((WRITERS, ()))), "x", "y")
+    row = st.builds(
+        Row,
+        st.integers(-30, lower + 3),
+        st.integers(0, 3),
+        st.integers(0, 30),
+        st.sampled_from(names),
+    )
+    seqs = st.integers(0, first + 9)
+    spans = st.lists(st.tuples(seqs, seqs).map(sorted), max_size=2)
+    periods = st.lists(
+        st.tuples(seqs, st.integers(-30, lower + 9) | st.just(MAX_INT64)), max_size=2
+    )
+    word = st.builds(
+        Word,
+        periods.map(lambda each: [VouchingPeriod(*period) for period in sorted(each)]),
+        spans.map(lambda each: [Away(least, most, "timed_out") for least, most in each]),
+    )
+    words = {writer: draw(word) for writer in WRITERS}
+    rows = draw(st.lists(row, min_size=1, max_size=20))
+    return Stream(marks, rows, words, draw(st.sampled_from((0, 1, 7))))
+
+
+@settings(max_examples=MANY)
+@given(streams())
+def test_marks_lose_what_a_loop_over_rows_and_marks_finds(stream: Stream) -> None:
+    """And whose word was broken, who is late by contract and why, and what is not known."""
+    found = stream.judgement
+    lost = [n for n, row in enumerate(stream.rows) if stream.uncovered(row)]
+
+    assert found.lost.tolist() == lost
+    assert found.verdicts.tolist() == [stream.verdict(stream.rows[n]) for n in lost]
+
+
+@given(streams())
+def test_the_mark_that_decides_is_the_last_that_a_row_lies_beyond(stream: Stream) -> None:
+    """A row is lost exactly if its time is below the lower of that mark."""
+    marks = NotedMarks(stream.marks)
+    beyond = marks.beyond(*(np.array([row[n] for row in stream.rows]) for n in (1, 2))).tolist()
+
+    for row, number in zip(stream.rows, beyond, strict=True):
+        passed = [m for m in stream.marks if m.cut.offsets.get(row.segment, 0) <= row.offset]
+        assert number == len(passed) - 1
+        uncovered = stream.uncovered(row)
+        assert bool(uncovered) == (number >= 0 and stream.marks[number].lower > row.time)
+        assert not uncovered or uncovered[-1] == stream.marks[number]
+    for number, mark in enumerate(stream.marks):
+        assert StreamCut(marks.cut(number)).reaches(mark.cut)
+        assert mark.cut.reaches(StreamCut(marks.cut(number)))
+
+
+@given(streams())
+def test_rows_below_the_first_cut_kept_are_counted_and_not_judged(stream: Stream) -> None:
+    """Unless it is the first mark there ever was: then no earlier one can have lost them."""
+    first = stream.marks[0]
+    below = [row for row in stream.rows if row.offset < first.cut.offsets.get(row.segment, 0)]
+
+    assert stream.judgement.not_judged == (len(below) if first.seq > 1 else 0)
+
+
+@given(streams())
+def test_a_window_waits_for_the_first_mark_at_or_above_its_end(stream: Stream) -> None:
+    """If it has a row that is judged and not lost, and the first mark kept does not close it."""
+    first, ends = stream.marks[0], set[int]()
+    for row in stream.rows:
+        is_below = row.offset < first.cut.offsets.get(row.segment, 0) and first.seq > 1
+        if not stream.uncovered(row) and not is_below:
+            window = stream.window
+            ends.add((row.time // window + 1) * window if window else row.time)
+    waits, still_open = [], 0
+    for end in ends:
+        closing = [m for m in stream.marks if m.lower >= end + (stream.window == 0)]
+        if closing and closing[0] is not first:
+            waits.append(closing[0].written_at - end)
+        still_open += not closing
+
+    found = stream.judgement.waits
+    assert (found.ms.tolist(), found.still_open) == (sorted(waits), still_open)
+
+
+@given(streams())
+def test_lost_rows_are_told_by_name_and_verdict(stream: Stream) -> None:
+    """Broken words first; each lost row is in one line."""
+    found = stream.judgement
+    told = found.rows(np.array([row.time for row in stream.rows]))
+
+    groups: dict[tuple[str, str], list[int]] = {}
+    for n, verdict in zip(found.lost, found.verdicts, strict=True):
+        row = stream.rows[n]
+        groups.setdefault((stream.writer(row) or row.name, verdict), []).append(row.time)
+    assert {(each.name, each.verdict): each[2:] for each in told} == {
+        key: (len(rows), min(rows), max(rows)) for key, rows in groups.items()
+    }
+    assert [each.verdict != "broken" for each in told] == sorted(
+        each.verdict != "broken" for each in told
+    )

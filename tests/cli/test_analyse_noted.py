@@ -1,0 +1,210 @@
+"""`noted-time analyse … --stream`: the marks of a stream are judged by the rows of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from examples.flights.data import Flights, read_flights
+from examples.flights.replay import STREAM, at_work, replay
+from examples.flights.schedule import steps
+from examples.trials.kafka import Broker
+from tests.cli.conftest import Commands, Said
+from tests.support.calls import TEN
+from tests.support.served import Served
+from tests.support.waiting import wait_until
+from writer_client import KafkaNotedProducer, SegmentLogWriter
+
+MINUTE_MS = 60_000
+WRITERS = [f"w{n}" for n in range(10)]
+LIAR, LATECOMER = "w3", "latecomer"
+
+Analyse = Callable[..., Said]
+
+
+class Producers:
+    """Ten producers that share three partitions, one that comes later, and their stream."""
+
+    def __init__(self, broker: Broker, served: Served, stack: ExitStack) -> None:
+        self.name = f"noted-{uuid4().hex[:8]}"
+        self._broker, self._served, self._stack = broker, served, stack
+        self._producers: dict[str, KafkaNotedProducer] = {}
+        broker.create(self.name, 3)
+        served.create(self.name, mark_interval_ms=0)
+
+    def join(self, writer: str) -> KafkaNotedProducer:
+        """Return a writer's producer, which is a member then."""
+        if writer not in self._producers:
+            made = KafkaNotedProducer(self._broker.config, self.name, self._served.url, writer)
+            self._producers[writer] = self._stack.enter_context(made)
+            made.flush(60)
+            wait_until(lambda: writer in self._served.writers(self.name))
+        return self._producers[writer]
+
+    def write(self, writer: str, *minutes: int) -> None:
+        """Write a row of each of these minutes after TEN, all into one partition."""
+        producer, partition = self.join(writer), [*WRITERS, LATECOMER].index(writer) % 3
+        for minute in minutes:
+            at = TEN + minute * MINUTE_MS
+            producer.produce(None, key=writer, partition=partition, timestamp=at, event_time=at)
+        producer.flush(60)
+
+    def note(self, minute: int, *writers: str) -> None:
+        """Have writers note a time, and wait until all it allows is marked."""
+        for writer in writers:
+            self.join(writer).note_time(TEN + minute * MINUTE_MS)
+            self.join(writer).flush(60)
+
+
+@pytest.fixture
+def producers(broker: Broker, served: Served) -> Iterator[Producers]:
+    """Return ten members that have written nothing."""
+    with ExitStack() as stack:
+        found = Producers(broker, served, stack)
+        for writer in WRITERS:
+            found.join(writer)
+        yield found
+
+
+@pytest.mark.acceptance
+def test_the_rows_of_a_writer_that_broke_its_word_are_found_and_nobody_elses(
+    producers: Producers, broker: Broker, run: Commands, served: Served
+) -> None:
+    """An honest latecomer's are late by contract; what is above its writer's word is not lost."""
+    for hour in (1, 2):
+        for writer in WRITERS:
+            producers.write(writer, 60 * hour - 50, 60 * hour - 10)
+        producers.note(60 * hour, *WRITERS)
+    wait_until(lambda: served.lower(producers.name) == TEN + 120 * MINUTE_MS)
+    producers.write(LIAR, 30, 119, 121)
+    producers.write(LATECOMER, 100, 130)
+    producers.note(180, LATECOMER, *WRITERS)
+    wait_until(lambda: served.lower(producers.name) == TEN + 180 * MINUTE_MS)
+    producers.write(LIAR, 179)
+    words = ["analyse", "kafka", broker.address, producers.name, "--stream", producers.name]
+    words += ["--who", "key"]
+    by_key = run(*words, "--json")
+    failed = run(*words, "--fail-if-broken")
+
+    at = [TEN + minute * MINUTE_MS for minute in (30, 179, 100)]
+    lost = [[LIAR, "broken", 3, *at[:2]], [LATECOMER, "not_joined", 1, at[2], at[2]]]
+    noted = by_key.json["noted"]
+    assert (by_key.status, noted["lost"], noted["not_judged"]) == (0, lost, 0)
+    assert noted["figures"]["lost"] == 4
+    assert failed.status == 1
+    assert failed.err.endswith(f"their writer had noted: {LIAR} (3 rows)\n")
+    assert failed.table[-1][:2] == [LATECOMER, "1"]
+    assert failed.table[-1][2:] == ["2013-01-01T11:40:00Z"] * 2 + ["late by contract: not joined"]
+
+
+@pytest.mark.acceptance
+def test_deleted_records_are_said_not_judged(
+    producers: Producers, broker: Broker, run: Commands
+) -> None:
+    """What retention removed may have been late."""
+    producers.write(LIAR, 5, 6)
+    broker.truncate(producers.name, {0: 1})
+    said = run("analyse", "kafka", broker.address, producers.name)
+
+    assert "Records that were deleted from 1 partition are not judged.\n" in said.err
+
+
+@pytest.mark.acceptance
+def test_a_stream_of_another_topic_is_refused(
+    producers: Producers, broker: Broker, run: Commands
+) -> None:
+    """By the topic's id: offsets of one topic say nothing of another."""
+    producers.write(LIAR, 5)
+    producers.note(10, *WRITERS)
+    other = f"{producers.name}-2"
+    broker.create(other)
+    broker.send(other, [(0, "{}", TEN)])
+    said = run("analyse", "kafka", broker.address, other, "--stream", producers.name)
+
+    assert (said.status, "its positions are of log" in said.err) == (1, True)
+
+
+class NotedLog:
+    """A file log of two segments, written by a test, and its stream."""
+
+    def __init__(self, root: Path, served: Served) -> None:
+        self.name, self.root, self.served = uuid4().hex, root, served
+        served.create(self.name)
+
+    def write(self, segment: int, *minutes: int) -> None:
+        """Write a row of each minute after TEN."""
+        log = SegmentLogWriter(self.root, "flights", segments=[segment], event_time="at")
+        for minute in minutes:
+            log.append([{"at": datetime.fromtimestamp(TEN / 1000 + minute * 60, UTC)}])
+
+    def note(self, writer: str, minute: int, position: dict[str, int]) -> None:
+        """Note."""
+        note = {"writer": writer, "time": TEN + minute * MINUTE_MS, "position": position}
+        self.served.post(self.name, note)
+
+
+@pytest.fixture
+def log(tmp_path: Path, served: Served) -> NotedLog:
+    """Return a log without a row."""
+    return NotedLog(tmp_path, served)
+
+
+def test_a_file_log_is_judged_by_the_offsets_of_its_rows(log: NotedLog, run: Commands) -> None:
+    """Nobody is blamed for a segment that two have noted; the table has a line, waits none."""
+    for writer in ("a", "b"):
+        log.served.post(log.name, {"writer": writer})
+    log.write(0, 5, 9)
+    log.note("a", 10, {"0": 2})
+    log.note("b", 10, {"0": 1})
+    log.write(0, 7)
+    words = ("analyse", "log", str(log.root), "flights", "--time", "at", "--stream", log.name)
+    said = run(*words, "--fail-if-broken")
+
+    assert said.status == 0
+    assert ["noted", "1", "33.33 %"] in said.table
+    assert said.table[-1][::4] == ["segment 0", "not known"]
+
+
+def test_waits_are_those_for_the_moment_of_the_mark(log: NotedLog, run: Commands) -> None:
+    """Of a log whose rows came in lately: a window's end to the mark that closes it."""
+    log.write(0, 5, 65)
+    log.note("a", 10, {"0": 1})
+    log.note("a", 70, {"0": 2})
+    now = datetime.now(UTC)
+    written = log.served.all_marks(log.name)[1]["written_at"]
+    log.write(1, int(now.timestamp() // 60 - TEN / MINUTE_MS))
+    words = ("analyse", "log", str(log.root), "flights", "--time", "at", "--stream", log.name)
+    found = run(*words, "--arrival", "at", "--json").json["noted"]["figures"]
+
+    assert found["wait_longest_ms"] == written - (TEN + 60 * MINUTE_MS)
+    assert (found["still_open"], found["lost"]) == (2, 0)
+
+
+def test_the_flights_lose_none(tmp_path: Path, served: Served, run: Commands) -> None:
+    """Each carrier notes what is in the air. A replay tells no waits: its marks are of today."""
+    flights = Flights(read_flights(months=1, days=1).landed[:400])
+    with at_work(flights.carriers, tmp_path, served.url) as carriers:
+        replay(steps(flights), carriers.take)
+    words = ("analyse", "log", str(tmp_path), STREAM, "--time", "departure", "--stream", STREAM)
+    found = run(*words, "--arrival", "landing", "--delay", "0s", "--fail-if-broken", "--json")
+
+    noted = found.json["noted"]
+    assert (found.status, noted["figures"]["lost"], noted["not_judged"]) == (0, 0, 0)
+    assert noted["figures"]["wait_median_ms"] is None
+    assert found.json["delays"][0]["lost"] > 0
+
+
+def test_a_stream_without_a_mark_judges_nothing(log: NotedLog, run: Commands) -> None:
+    """And a flag about its marks needs it."""
+    log.write(0, 5)
+    words = ("analyse", "log", str(log.root), "flights", "--time", "at")
+    none = run(*words, "--stream", log.name)
+    unnamed = run(*words, "--fail-if-broken")
+
+    assert (none.status, "has no mark in default yet" in none.err) == (1, True)
+    assert (unnamed.status, "about the marks of a stream" in unnamed.err) == (2, True)

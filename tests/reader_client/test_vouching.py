@@ -1,0 +1,128 @@
+"""What a reader is told of who vouched for which rows, by a real controller."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from uuid import uuid4
+
+import pytest
+
+from noted_time import Rejected, UnknownDomain
+from noted_time.analysis import Away, Word
+from noted_time.client import Json, Question, run
+from noted_time.client.transport import Transport
+from noted_time.values import MAX_INT64, VouchingPeriod
+from reader_client.asking import vouching
+from reader_client.asking.vouching import NotedRead, read_noted
+from tests.support.served import Served
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Return a stream of two writers with a segment each, and a mark at 10."""
+    name = uuid4().hex
+    served.create(name, returning_writer="exclude", max_time_ahead_ms=None)
+    served.post(name, {"writer": "a"}, {"writer": "b"})
+    note(served, name, "a", 10, {"0": 1})
+    note(served, name, "b", 10, {"1": 1})
+    return name
+
+
+def note(served: Served, stream: str, writer: str, time: int, position: dict[str, int]) -> None:
+    """Note."""
+    served.post(stream, {"writer": writer, "time": time, "position": position})
+
+
+def read(served: Served, stream: str, domain: str | None = None) -> NotedRead:
+    """Ask for all of it."""
+    with closing(Transport(served.url)) as transport:
+        return run(read_noted(stream, domain), transport.ask)
+
+
+def test_writers_that_rest_return_and_join_later_vouch_in_periods(
+    served: Served, stream: str
+) -> None:
+    """And the ledger says why marks went on without them."""
+    served.post(stream, {"writer": "b", "state": "idle"})
+    note(served, stream, "a", 20, {"0": 2})
+    note(served, stream, "b", 15, {"1": 2})
+    note(served, stream, "a", 30, {"0": 3})
+    note(served, stream, "b", 40, {"1": 3})
+    served.post(stream, {"writer": "c"})
+    note(served, stream, "a", 50, {"0": 4})
+    note(served, stream, "c", 50, {"2": 1})
+    served.call("DELETE", f"/{stream}/writers/a")
+    note(served, stream, "b", 60, {"1": 4})
+    note(served, stream, "c", 60, {"2": 2})
+    found = read(served, stream)
+
+    assert list(found.marks.lowers) == [10, 20, 30, 40, 50, 60]
+    assert found.words == {
+        "a": Word([VouchingPeriod(1, 50)], [Away(6, MAX_INT64, "removed")]),
+        "b": Word(
+            [VouchingPeriod(1, 10), VouchingPeriod(4, MAX_INT64)], [Away(3, 3, "returned_late")]
+        ),
+        "c": Word(
+            [VouchingPeriod(5, MAX_INT64)], [Away(4, 4, "returned_late"), Away(0, 3, "not_joined")]
+        ),
+    }
+    assert found.owners == {0: "a", 1: "b", 2: "c"}
+
+
+def test_a_segment_that_others_noted_is_nobodys(served: Served, stream: str) -> None:
+    """Members, observers, and those that are forgotten, whose rows marks still have."""
+    served.post(stream, {"writer": "eye", "observes": True, "position": {"4": 1}})
+    note(served, stream, "b", 11, {"0": 1})
+    found = read(served, stream)
+
+    assert (found.owners, "eye" in found.words) == ({1: "b"}, False)
+    served.create(stream, returning_writer="exclude", max_time_ahead_ms=None, writer_retention_ms=1)
+    note(served, stream, "c", 11, {"1": 9})
+    served.post(
+        stream,
+        {"writer": "c", "state": "finished"},
+        {"writer": "eye", "observes": True, "state": "idle"},
+    )
+    note(served, stream, "a", 12, {"0": 2})
+    note(served, stream, "b", 12, {"1": 2})
+    assert read(served, stream).owners == {}
+
+
+def test_lists_are_read_page_by_page(
+    served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All writers are known, however many there are."""
+    monkeypatch.setattr(vouching, "ROWS_PER_PAGE", 1)
+
+    assert sorted(read(served, stream).words) == ["a", "b"]
+
+
+def test_a_controller_that_does_not_say_who_vouched_is_not_guessed_for(
+    served: Served, stream: str
+) -> None:
+    """Such a writer has no period, so none of its rows counts as broken."""
+    with closing(Transport(served.url)) as transport:
+
+        def older(question: Question) -> Json:
+            answer = transport.ask(question)
+            for row in answer.get("writers", ()):
+                row.pop("vouching")
+            return answer
+
+        found = run(read_noted(stream, None), older)
+
+    assert found.words == {"a": Word([], []), "b": Word([], [])}
+
+
+def test_without_a_mark_or_the_domain_there_is_nothing_to_judge(served: Served) -> None:
+    """The error says so."""
+    name = uuid4().hex
+    served.create(name)
+
+    with pytest.raises(Rejected, match="has no mark in default yet"):
+        read(served, name)
+    with pytest.raises(UnknownDomain):
+        read(served, name, "ship_time")
+    served.create(name, domains=["default", "ingestion"])
+    with pytest.raises(Rejected, match="marks of ingestion say when rows came in"):
+        read(served, name, "ingestion")
