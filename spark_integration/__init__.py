@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spark_integration.complete.read_kafka import KafkaOffsets as KafkaOffsets
     from spark_integration.complete.read_kafka import kafka_offsets as kafka_offsets
     from spark_integration.complete.read_kafka import read_complete_kafka as read_complete_kafka
+    from spark_integration.complete.read_late import read_late_kafka as read_late_kafka
     from spark_integration.complete.read_log import read_complete as read_complete
     from spark_integration.complete.window import BatchRead as BatchRead
     from spark_integration.derived.sink import NotedLogSink as NotedLogSink
@@ -63,6 +64,7 @@ MODULES = {
     "kafka_offsets": "complete.read_kafka",
     "read_complete": "complete.read_log",
     "read_complete_kafka": "complete.read_kafka",
+    "read_late_kafka": "complete.read_late",
     "read_noted_kafka": "kafka.read",
     "read_noted_log": "log.read",
     "spark_jars": "session.jars",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from noted_time.kafka import Topic
+    from noted_time.kafka.topic import TopicLook
 
 EARLIEST = -2
 """Spark's word for the first offset that a partition of a topic still has."""
@@ -119,9 +120,10 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
         log_id=there.look().id,
     )
     committed = is_committed(chosen)
-    _wait_until_there(there, window, timeout_s=THERE_S)
+    wait_until_there(there, window.to_cut.offsets, timeout_s=THERE_S)
     if committed:
-        _wait_until_there(there, window, timeout_s=max(THERE_S, read.timeout), committed=True)
+        patience_s = max(THERE_S, read.timeout)
+        wait_until_there(there, window.to_cut.offsets, timeout_s=patience_s, committed=True)
     begins, since = _begun(there, window, read.deleted)
     firsts = _firsts(window, own_segments=read.own_segments)
     if not firsts and records.parse is None and event_time == KAFKA_TIME:
@@ -130,7 +132,7 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     if not firsts:
         _say_that_all_is_read(topic, ranges)
     connected = {**chosen, "kafka.bootstrap.servers": records.bootstrap}
-    rows = _records(spark, topic, ranges, connected)
+    rows = records_between(spark, topic, ranges, connected)
     events = timed(records.parsed(rows), event_time)
     time = F.col(f"`{event_time}`")
     first, end_at = (F.timestamp_millis(F.lit(each)) for each in (window.start, window.end))
@@ -158,7 +160,7 @@ def kafka_offsets(
     were deleted or the topic is another one.
     """
     if not isinstance(topic, str):
-        _wait_until_there(topic, window, timeout_s=THERE_S)
+        wait_until_there(topic, window.to_cut.offsets, timeout_s=THERE_S)
         begins, _ = _begun(topic, window, "fail")
         firsts = _firsts(window, own_segments=own_segments)
         return _offsets(topic.name, needed(window, begins, firsts))
@@ -244,17 +246,16 @@ def _begun(
     return begins, since
 
 
-def _wait_until_there(
-    topic: Topic, window: CompleteWindow, *, timeout_s: float, committed: bool = False
-) -> None:
-    """Wait until all below the window's end cut can be read; raises why it cannot."""
+def wait_until_there(
+    topic: Topic, cut: Mapping[int, int], *, timeout_s: float, committed: bool = False
+) -> TopicLook:
+    """Wait until all below the end cut can be read, and return the look; raises why it cannot."""
     deadline = clocks.monotonic() + timeout_s
-    cut = window.to_cut.offsets
     while True:
         look = topic.look(committed=committed)
         behind = waited_for(look.ends, cut)
         if not behind:
-            return
+            return look
         if clocks.monotonic() >= deadline:
             break
         clocks.sleep(ENDS_EVERY_S)
@@ -263,7 +264,7 @@ def _wait_until_there(
     if committed:
         raise Unreachable(
             f"topic {topic.name!r}, partition {first.segment}: a transaction that is still open "
-            f"holds readers of committed records at {first.offset}, and the window's end cut is at "
+            f"holds readers of committed records at {first.offset}, and the end cut is at "
             f"{first.needed}: read it later, or see page 'What can go wrong', section 'A "
             "transaction hangs'"
         )
@@ -272,7 +273,7 @@ def _wait_until_there(
     raise topic.recreated(f"{fact} (or the stream is of another topic)")
 
 
-def _records(
+def records_between(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
     """Return the records; Spark fails the read if some are deleted before it comes to them."""

@@ -51,7 +51,7 @@ MOST_ROWS = AheadLimit.MOST_ROWS.value
 
 OF_LOGS: Mapping[type, str] = {
     ReadRange: "read_complete_kafka reads a range of event times",
-    Columns: "parse= of the records selects columns",
+    Columns: "parse= of the records selects columns, and read_late_kafka reads late rows",
     Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
 }
 """The options that only a file log has, and what there is of a topic."""

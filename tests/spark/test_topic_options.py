@@ -139,7 +139,7 @@ INGESTED = {"domain": "ingestion"}
     ("options", "asked", "says"),
     [
         ([ReadRange(end_at=9)], {}, f"ReadRange {ONLY_LOGS}: read_complete_kafka reads a range"),
-        ([Columns()], {}, f"Columns {ONLY_LOGS}: parse= of the records"),
+        ([Columns()], {}, f"Columns {ONLY_LOGS}: parse= .*, and read_late_kafka reads late rows"),
         ([Batches(5)], {}, f"Batches {ONLY_LOGS}: maxOffsetsPerTrigger, among the options"),
         ([CatchUp(BEHIND), CatchUp(BEHIND)], {}, "options are CatchUp, Ingestion, each once at mo"),
         ([CatchUp(BEHIND)], {"marks": "topic"}, 'marks="ahead" or marks="committed"'),

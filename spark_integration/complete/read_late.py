@@ -1,0 +1,181 @@
+"""How a batch job reads the late rows of a Kafka topic: those that no watermark waited for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import AnotherLog, Rejected
+from noted_time.client import run
+from noted_time.client.transport import Transport
+from noted_time.values import MIN_INT64, Time, checked_name, shown_time, unix_ms_of
+from reader_client.asking.vouching import NotedRead, read_noted
+from spark_integration.complete.read_kafka import (
+    RANGE,
+    THERE_S,
+    OffsetRange,
+    records_between,
+    wait_until_there,
+)
+from spark_integration.complete.window import log
+from spark_integration.kafka.client import client_config
+from spark_integration.kafka.records import KafkaRecords, checked_options, is_committed, timed
+from spark_integration.marks.arguments import Noted
+from spark_integration.marks.watermark import FIRST_MS, LAST_MS
+from spark_integration.session.jars import check_connector
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from noted_time.analysis import NotedMarks, Step
+
+PLACE = ("partition", "offset")
+"""The columns that say where a record lies."""
+
+SEQ, LOWER, WRITER = "_seq", "_lower", "_writer"
+IS_RECORD = "_is_record"
+ADDED = (SEQ, LOWER, WRITER, IS_RECORD)
+
+
+def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
+    spark: SparkSession,
+    records: KafkaRecords,
+    noted: Noted,
+    since: Time | None = None,
+    *,
+    event_time: str,
+    domain: str | None = None,
+    writer: str | None = None,
+) -> DataFrame:
+    """Return the late rows of a Kafka topic: those at or beyond the cut of a mark above their time.
+
+    A row is late if its time is below the lower of the last mark whose cut does not cover it: the
+    largest that a query can have had before it read the row. `_seq` and `_lower` are those of that
+    mark, and `_writer` is whose row it is, null if that is not known: by the column `writer`, if it
+    has the name of one that notes, without that column by the partitions that one writer alone has
+    noted. Rows are read that no mark written before `since` covers, a moment of the controller's
+    clock, by default all. They are read up to the ends that the topic has now, and judged by the
+    marks that there are now: a row that no mark covers yet may have a later mark in a later call.
+
+    `parse` of the records has to keep the columns `partition` and `offset`. The other arguments are
+    those of `read_complete_kafka`. What was deleted, and what lies below the first mark that is
+    kept, is logged: late rows may have been among it.
+
+    Raises `Rejected`, `AnotherLog`, `Recreated` and `Unreachable` as `read_complete_kafka` does for
+    the cut of the last mark, and the controller's refusals.
+    """
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    if not isinstance(records.topic, str):
+        raise Rejected(f"late rows are of one topic, not of {list(records.topic)}")
+    topic = checked_name("topic", records.topic)
+    stream = replace(noted, stream=noted.stream or topic).name
+    check_connector(spark)
+    chosen = checked_options(records.options, "read_late_kafka", *RANGE)
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        read = run(read_noted(stream, domain), transport.ask)
+    there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
+    marks = read.marks
+    AnotherLog.check(stream, read.logs, there.look().id)
+    last = marks.cut(len(marks) - 1)
+    wait_until_there(there, last, timeout_s=THERE_S)
+    look = wait_until_there(there, last, timeout_s=THERE_S, committed=is_committed(chosen))
+    there.check_led(look.unknown)
+    start = _start(topic, marks, since)
+    ranges = dict(_ranges(topic, start, there.begins(), look.ends))
+    connected = {**chosen, "kafka.bootstrap.servers": records.bootstrap}
+    events = timed(records.parsed(records_between(spark, topic, ranges, connected)), event_time)
+    _check_columns(events.columns)
+    judged = _judged(spark, events, marks, ranges)
+    late = judged.where(F.col(f"`{event_time}`") < F.col(LOWER))
+    return late.withColumn(WRITER, _writer(read, writer))
+
+
+def _start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, int]:
+    """Return the cut of the last mark written before a moment, or of the first that is kept."""
+    written_from = MIN_INT64 if since is None else unix_ms_of(since)
+    later = (number for number, at in enumerate(marks.written) if at >= written_from)
+    number = next(later, len(marks)) - 1
+    if number < 0 and marks.first_seq > 1:
+        log.warning(
+            "topic %r: rows below the cut of mark %d are not judged, since it is the first that is "
+            "kept, written at %s",
+            *(topic, marks.first_seq, shown_time(marks.written[0])),
+        )
+    return marks.cut(max(0, number))
+
+
+def _ranges(
+    topic: str, start: Mapping[int, int], begins: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[tuple[int, OffsetRange]]:
+    """Yield what to read of each partition; what was deleted of it is logged."""
+    for partition, end in sorted(ends.items()):
+        first, begin = start.get(partition, 0), begins.get(partition, 0)
+        if begin > first:
+            log.warning(
+                "topic %r, partition %d: the records from %d to %d were deleted, and late rows may "
+                "have been among them",
+                *(topic, partition, first, begin),
+            )
+        yield partition, OffsetRange(min(max(first, begin), end), end)
+
+
+def _check_columns(columns: list[str]) -> None:
+    for name in PLACE:
+        if name not in columns:
+            raise Rejected(
+                f"the events have no column {name}, which says where a row is: have parse= keep it"
+            )
+    for name in ADDED:
+        if name in columns:
+            raise Rejected(f"the events have a column {name} of their own: have parse= rename it")
+
+
+def _judged(
+    spark: SparkSession, events: DataFrame, marks: NotedMarks, ranges: Mapping[int, OffsetRange]
+) -> DataFrame:
+    """Return the events with the last mark beyond whose cut each lies, by `NotedMarks.steps`.
+
+    Spark has no join with the row before: events and steps are sorted together by offset.
+    """
+    steps = [
+        (partition, step.offset, marks.first_seq + step.mark, _within(marks.lowers[step.mark]))
+        for partition in ranges
+        for step in _from_offset(marks.steps(partition), ranges[partition].start)
+    ]
+    columns = f"partition int, offset bigint, {SEQ} bigint, {LOWER} bigint"
+    both = events.withColumn(IS_RECORD, F.lit(col=True)).unionByName(
+        spark.createDataFrame(steps, columns), allowMissingColumns=True
+    )
+    by_offset = Window.partitionBy("partition").orderBy(
+        "offset", F.col(IS_RECORD).asc_nulls_first()
+    )
+    for name in (SEQ, LOWER):
+        both = both.withColumn(name, F.last(name, ignorenulls=True).over(by_offset))
+    found = both.where(F.col(IS_RECORD)).drop(IS_RECORD)
+    return found.withColumn(LOWER, F.timestamp_millis(LOWER))
+
+
+def _within(lower: int) -> int:
+    """Return a lower, or the end of Spark's time that it is beyond."""
+    return max(FIRST_MS, min(lower, LAST_MS))
+
+
+def _from_offset(steps: list[Step], start: int) -> list[Step]:
+    """Return the steps that concern rows from an offset on."""
+    return steps[max(0, bisect_right(steps, start, key=attrgetter("offset")) - 1) :]
+
+
+def _writer(read: NotedRead, column: str | None) -> Column:
+    if column is not None:
+        name = F.col(f"`{column}`").cast("string")
+        return F.when(name.isin([*read.words]), name)
+    owners = [F.when(F.col("partition") == each, who) for each, who in read.owners.items()]
+    return F.coalesce(F.lit(None).cast("string"), *owners)
