@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from examples.flights.data import Flights, read_flights
-from examples.flights.replay import STREAM, at_work, replay
-from examples.flights.schedule import steps
-from examples.trials.kafka import Broker
+from demo.data import Flights, read_flights
+from demo.replay import STREAM, at_work, replay
+from demo.schedule import steps
+from demo.trials.kafka import Broker
 from tests.cli.conftest import Commands, Said
 from tests.support.calls import TEN
 from tests.support.served import Served

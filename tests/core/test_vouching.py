@@ -258,7 +258,8 @@ class Witness(World):
         new = Missing(tuple(self.stream.domains[domain].not_counted_yet))
         coverage = Coverage(self.missing[domain], self.late[domain], None, new)
         found = coverage.at_mark(mark, None, MAX_INT64)
-        return {each.writer for each in (*found.missing.writers, *found.late.writers)}
+        missing = {each.writer for each in found.missing.writers}
+        return missing | {each.writer for each in found.late.writers}
 
 
 IDLE_AT_FIRST: list[Act] = [

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.trials.kafka import Broker
+from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Mark, Rejected
 from noted_time.client import mark_from_wire
 from spark_integration import KafkaRecords, Noted, read_late_kafka
