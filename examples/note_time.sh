@@ -2,6 +2,7 @@
 # Note time from a shell: three hours of orders are written to a file, and each hour is noted.
 # Needs a controller: `noted-time serve`. NOTED_TIME_URL has its address if it is another machine's.
 set -e
+# time waits for till-1 from the start, and up to two hours between its notes
 noted-time stream create orders --writer-timeout 2h --expected-writer till-1
 
 noted-time note orders till-1 --join
