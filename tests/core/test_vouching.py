@@ -248,7 +248,8 @@ class Witness(World):
         """Let time advance, and keep what the ledger would."""
         made = super().advance(domain)
         if made is not None:
-            running, before = self.stream.domains[domain], made.before and made.before.lower
+            running = self.stream.domains[domain]
+            before = made.before.lower if made.before else None
             absences, lowers = running.named + running.joined, (before, made.mark.lower)
             self.missing[domain].take(made.mark.seq, 0, lowers, absences, running.returned)
         return made
