@@ -28,13 +28,6 @@ RESTED = "idle"
 """The verdicts but for the reasons that the ledger has."""
 
 
-class Step(NamedTuple):
-    """Rows of a segment from `offset` on lie beyond the cuts of the marks up to number `mark`."""
-
-    offset: int
-    mark: int
-
-
 class NotedMarks:
     """A gapless run of marks, numbered from 0; `first_seq` is the seq of the first, 0 of none.
 
@@ -43,8 +36,8 @@ class NotedMarks:
     >>> from noted_time.values import StreamCut
     >>> cuts = [{0: 5}, {0: 5, 1: 3}, {0: 9, 1: 3}]
     >>> marks = NotedMarks(Mark(n, 10 * n, 0, StreamCut(cut)) for n, cut in enumerate(cuts, 1))
-    >>> marks.steps(0), marks.steps(7)
-    ([Step(offset=5, mark=1), Step(offset=9, mark=2)], [Step(offset=0, mark=2)])
+    >>> [each.tolist() for each in marks.steps(0)], [each.tolist() for each in marks.steps(7)]
+    ([[0, 5, 9], [-1, 1, 2]], [[0], [2]])
     >>> marks.beyond([0, 0, 1], [4, 5, 2]).tolist()
     [-1, 1, 0]
     """
@@ -70,11 +63,13 @@ class NotedMarks:
         self.lowers.append(mark.lower)
         self.written.append(mark.written_at)
 
-    def steps(self, segment: int) -> list[Step]:
-        """Return, in order, from which offset on rows lie beyond more marks; by number."""
-        offsets, at = self._begun.get(segment, ([0], [0]))
-        steps = map(Step, offsets, [*(begun - 1 for begun in at[1:]), len(self) - 1])
-        return [step for step in steps if step.mark >= 0]
+    def steps(self, segment: int) -> tuple[Times, Times]:
+        """Return, in order, the offsets from which on rows lie beyond more marks.
+
+        And the number of the last of these marks, -1 for none.
+        """
+        offsets, at = self._begun.get(segment, (array("q", [0]), array("q", [0])))
+        return np.asarray(offsets), np.append(np.asarray(at)[1:], len(self)) - 1
 
     def cut(self, number: int) -> dict[int, int]:
         """Return the cut of a mark."""
@@ -86,7 +81,7 @@ class NotedMarks:
         of, at = np.asarray(segments), np.asarray(offsets)
         found = np.empty(len(of), np.int64)
         for rows in rows_of_each(of) if len(of) else ():
-            begins, marks = np.array([(0, -1), *self.steps(int(of[rows[0]]))]).T
+            begins, marks = self.steps(int(of[rows[0]]))
             found[rows] = marks[np.searchsorted(begins, at[rows], "right") - 1]
         return found
 
@@ -190,7 +185,7 @@ class Judgement:
         `times` are those of all rows.
         """
         groups: dict[tuple[str, str], list[int]] = {}
-        for each in zip(self.names, self.verdicts, times[self.lost].tolist(), strict=True):
+        for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
             groups.setdefault(each[:2], []).append(each[2])
         found = [LostRows(*of, len(ms), min(ms), max(ms)) for of, ms in groups.items()]
         return sorted(found, key=lambda each: (each.verdict != BROKEN, -each.rows, each.name))

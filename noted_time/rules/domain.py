@@ -171,7 +171,8 @@ class Domain:
             new = self._next_period
             if is_finished and last and member.wrote and reaches(last.cut.offsets, member.position):
                 new = (VouchingPeriod(last.seq, MAX_INT64),)
-            track.vouching = periods[-1:] + new
+            is_within = bool(periods) and periods[-1].from_seq >= new[0].from_seq
+            track.vouching = new if is_within else periods[-1:] + new
 
     @property
     def _next_period(self) -> tuple[VouchingPeriod]:

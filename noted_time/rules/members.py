@@ -125,7 +125,9 @@ class Domains:
         track = member.others[number - 1] if number else member.first
         last = track.time
         if note.late is None and (last < domain.lower or (gained and member.others)):
-            self._find_latecomer(member, number, note, gained)
+            joins = returns and note.time is None and track.noted is None
+            wrote = any(gained.values()) and not joins
+            self._find_latecomer(member, number, note, wrote=wrote)
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
@@ -138,10 +140,8 @@ class Domains:
             domain.place(track, self.settings.writer_timeout_ms, now)
         return track
 
-    def _find_latecomer(
-        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
-    ) -> None:
-        """Report rows that a note may have left unreported below the lower (S27).
+    def _find_latecomer(self, member: Member, number: int, note: Note, *, wrote: bool) -> None:
+        """Report rows that a note may have left unreported below the lower.
 
         It advances the time or the position of a member that is below the lower, and declares no
         event times: nobody can tell how many rows came late.
@@ -154,7 +154,7 @@ class Domains:
             advances = is_own and note.time is not None and note.time > track.time
             is_declared = domain.name in declared or (is_own and note.max_time is not None)
             is_new = member.expected_at is not None and member.writer in domain.newcomers
-            if (gained or advances) and not (is_declared or (time is None and is_new)):
+            if (wrote or advances) and not (is_declared or (time is None and is_new)):
                 self.latecomers.append((domain, note.since if time is None else time))
 
     def _change_place(self, member: Member, now: int, *, returns: bool) -> None:

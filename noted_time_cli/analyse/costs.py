@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,16 +44,6 @@ class Figures:
     wait_longest_ms: int | None = None
     still_open: int | None = None
 
-    def waiting(self, waits: WindowWaits) -> Figures:
-        """Return the same with these waits."""
-        return replace(
-            self,
-            wait_median_ms=waits.median_ms,
-            wait_p99_ms=waits.p99_ms,
-            wait_longest_ms=waits.longest_ms,
-            still_open=waits.still_open,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -86,6 +76,11 @@ class Costs:
     noted: NotedCosts | None = None
 
 
+def figures_of(waits: WindowWaits) -> tuple[float | None, int | None, int | None, int]:
+    """Return the waits as `Figures` has them."""
+    return waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open
+
+
 def costs_of(
     rows: Rows, window_ms: int, delays: Sequence[int], *, ahead_ms: int, as_replay: bool
 ) -> tuple[Costs, Analysis]:
@@ -106,8 +101,8 @@ def costs_of(
     spark, total = found.spark, len(rows.times)
 
     def figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
-        found = Figures(delay, lost, 100 * lost / total, by_flink)
-        return found if assumed else found.waiting(waits)
+        waited = () if assumed else figures_of(waits)
+        return Figures(delay, lost, 100 * lost / total, by_flink, *waited)
 
     shown = sorted({*delays, *(spark.least_delay_ms(share) for share in SHARES)})
     costs = Costs(

@@ -10,7 +10,7 @@ from noted_time.analysis import BROKEN, NOT_KNOWN, LostRows, Placed, judge
 from noted_time.client import run
 from noted_time.client.transport import Transport
 from noted_time.values import DAY_MS, AnotherLog, counted, shown_time
-from noted_time_cli.analyse.costs import Figures
+from noted_time_cli.analyse.costs import Figures, figures_of
 from noted_time_cli.terminal.output import fail, print_table, say
 from reader_client.asking.vouching import read_noted
 
@@ -56,9 +56,9 @@ def noted_costs(rows: Rows, window_ms: int, asked: JudgedStream, stream: str) ->
     placed = Placed(rows.times, rows.partitions, rows.offsets, rows.whose)
     found = judge(read.marks, placed, read.words, read.owners, window_ms)
     lost, came = len(found.lost), rows.arrivals
-    costs = Figures(None, lost, 100 * lost / len(rows.times), None)
-    if came is not None and abs(int(came.max()) - read.marks.written[-1]) < DAY_MS:
-        costs = costs.waiting(found.waits)
+    is_replayed = came is None or abs(int(came.max()) - read.marks.written[-1]) > DAY_MS
+    waited = () if is_replayed else figures_of(found.waits)
+    costs = Figures(None, lost, 100 * lost / len(rows.times), None, *waited)
     return NotedCosts(stream, len(read.marks), costs, found.not_judged, found.rows(rows.times))
 
 

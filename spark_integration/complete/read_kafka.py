@@ -96,19 +96,12 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     still open that holds readers of committed records below the cut, when the read's timeout is
     over.
     """
-    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
-
-    if not isinstance(records.topic, str):
-        raise Rejected(f"a window is of one topic, not of {list(records.topic)}")
     read: BatchRead = chosen_of(options, {BatchRead: "read"}).get("read", BatchRead())
     if read.cores is not None:
         raise Rejected("cores divide the read of a file log; of a topic it is option minPartitions")
-    topic = checked_name("topic", records.topic)
     check_promised(domain, event_time)
-    check_connector(spark)
-    chosen = checked_options(records.options, "read_complete_kafka", *RANGE)
-    there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
-    noted = replace(noted, stream=noted.stream or topic)
+    there, chosen = topic_of(spark, records, "read_complete_kafka")
+    noted = replace(noted, stream=noted.stream or there.name)
     window = complete_window(
         noted,
         start,
@@ -130,13 +123,27 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
         firsts = since
     ranges = needed(window, begins, firsts)
     if not firsts:
-        _say_that_all_is_read(topic, ranges)
-    connected = {**chosen, "kafka.bootstrap.servers": records.bootstrap}
-    rows = records_between(spark, topic, ranges, connected)
+        _say_that_all_is_read(there.name, ranges)
+    rows = records_between(spark, there.name, ranges, chosen)
     events = timed(records.parsed(rows), event_time)
     time = F.col(f"`{event_time}`")
     first, end_at = (F.timestamp_millis(F.lit(each)) for each in (window.start, window.end))
     return events.where((time >= first) & (time < end_at))
+
+
+def topic_of(
+    spark: SparkSession, records: KafkaRecords, reader: str
+) -> tuple[Topic, dict[str, Any]]:
+    """Return the one topic that a reader reads, and the options with which Spark does."""
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    if not isinstance(records.topic, str):
+        raise Rejected(f"{reader} reads one topic, not {list(records.topic)}")
+    topic = checked_name("topic", records.topic)
+    check_connector(spark)
+    chosen = checked_options(records.options, reader, *RANGE)
+    there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
+    return there, {**chosen, "kafka.bootstrap.servers": records.bootstrap}
 
 
 def kafka_offsets(

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -15,26 +14,24 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import AnotherLog, Rejected
 from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.values import MIN_INT64, Time, checked_name, shown_time, unix_ms_of
+from noted_time.values import MIN_INT64, Time, shown_time, unix_ms_of
 from reader_client.asking.vouching import NotedRead, read_noted
 from spark_integration.complete.read_kafka import (
-    RANGE,
     THERE_S,
     OffsetRange,
     records_between,
+    topic_of,
     wait_until_there,
 )
 from spark_integration.complete.window import log
-from spark_integration.kafka.client import client_config
-from spark_integration.kafka.records import KafkaRecords, checked_options, is_committed, timed
+from spark_integration.kafka.records import KafkaRecords, is_committed, timed
 from spark_integration.marks.arguments import Noted
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS
-from spark_integration.session.jars import check_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from noted_time.analysis import NotedMarks, Step
+    from noted_time.analysis import NotedMarks
 
 PLACE = ("partition", "offset")
 """The columns that say where a record lies."""
@@ -71,17 +68,11 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
     Raises `Rejected`, `AnotherLog`, `Recreated` and `Unreachable` as `read_complete_kafka` does for
     the cut of the last mark, and the controller's refusals.
     """
-    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
-
-    if not isinstance(records.topic, str):
-        raise Rejected(f"late rows are of one topic, not of {list(records.topic)}")
-    topic = checked_name("topic", records.topic)
+    there, chosen = topic_of(spark, records, "read_late_kafka")
+    topic = there.name
     stream = replace(noted, stream=noted.stream or topic).name
-    check_connector(spark)
-    chosen = checked_options(records.options, "read_late_kafka", *RANGE)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         read = run(read_noted(stream, domain), transport.ask)
-    there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
     marks = read.marks
     AnotherLog.check(stream, read.logs, there.look().id)
     last = marks.cut(len(marks) - 1)
@@ -90,8 +81,7 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
     there.check_led(look.unknown)
     start = _start(topic, marks, since)
     ranges = dict(_ranges(topic, start, there.begins(), look.ends))
-    connected = {**chosen, "kafka.bootstrap.servers": records.bootstrap}
-    events = timed(records.parsed(records_between(spark, topic, ranges, connected)), event_time)
+    events = timed(records.parsed(records_between(spark, topic, ranges, chosen)), event_time)
     _check_columns(events.columns)
     judged = _judged(spark, events, marks, ranges)
     late = judged.where(F.col(f"`{event_time}`") < F.col(LOWER))
@@ -146,9 +136,9 @@ def _judged(
     Spark has no join with the row before: events and steps are sorted together by offset.
     """
     steps = [
-        (partition, step.offset, marks.first_seq + step.mark, _within(marks.lowers[step.mark]))
-        for partition in ranges
-        for step in _from_offset(marks.steps(partition), ranges[partition].start)
+        (partition, offset, marks.first_seq + number, _within(marks.lowers[number]))
+        for partition, each in ranges.items()
+        for offset, number in _steps(marks, partition, each.start)
     ]
     columns = f"partition int, offset bigint, {SEQ} bigint, {LOWER} bigint"
     both = events.withColumn(IS_RECORD, F.lit(col=True)).unionByName(
@@ -168,9 +158,13 @@ def _within(lower: int) -> int:
     return max(FIRST_MS, min(lower, LAST_MS))
 
 
-def _from_offset(steps: list[Step], start: int) -> list[Step]:
-    """Return the steps that concern rows from an offset on."""
-    return steps[max(0, bisect_right(steps, start, key=attrgetter("offset")) - 1) :]
+def _steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple[int, int]]:
+    """Yield from which offsets on rows lie beyond more marks, as far as it concerns a read."""
+    offsets, numbers = (each.tolist() for each in marks.steps(partition))
+    first = bisect_right(offsets, start) - 1
+    for offset, number in zip(offsets[first:], numbers[first:], strict=True):
+        if number >= 0:
+            yield offset, number
 
 
 def _writer(read: NotedRead, column: str | None) -> Column:

@@ -345,6 +345,7 @@ async def test_windows_and_cuts_name_the_writers_of_late_rows(call: Caller) -> N
     ledger = (await call.get(f"{S}/ledger")).json()
 
     named = {"writer": "a", "rows": 112, "least": 12, "most": 18, "last_seen": WALL}
+    named |= {"unknown": False}
     whole, part = named | {"at_most": False}, named | {"at_most": True}
     seen = named | {"first_seen": WALL, "behind": 28}
     assert [w["late"] for w in answer["windows"]] == [[whole], [], []]

@@ -199,6 +199,7 @@ def behind(*notes: Note) -> Aggregator:
         (Note("quito", 50, {2: 4}), [("quito", None, 99, True)]),
         (Note("quito", 50, {2: 4}, since=40), [("quito", 40, 99, True)]),
         (Note("quito"), []),
+        (Note("quito", None, {0: 1}), []),
         (Note("berlin", 200, {1: 9}), []),
         (Note("lima", 20, {0: 9}, "ship"), [("lima", 10, 99, True)]),
     ],

@@ -247,7 +247,7 @@ def test_marks_of_another_topic_judge_nothing(lied: Lied) -> None:
 
     with pytest.raises(AnotherLog):
         lied.read()
-    with pytest.raises(Rejected, match="late rows are of one topic"):
+    with pytest.raises(Rejected, match="read_late_kafka reads one topic"):
         lied.read(topic=["a", "b"])
 
 

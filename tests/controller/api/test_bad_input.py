@@ -317,7 +317,7 @@ async def test_the_ends_of_a_page_are_never_refused(call: Caller) -> None:
 async def test_who_notes_seconds_is_named(call: Caller) -> None:
     """Its notes are accepted, and its time holds; so explain asks whether it is meant."""
     await call.note({"writer": "berlin", "time": SECONDS, "position": {"0": 1}})
-    await call.note({"writer": "lima", "time": NOW, "position": {"1": 1}})
+    await call.note({"writer": "lima", "time": NOW, "position": {"1": 1}, "max_time": NOW})
     found = (await call.get(f"{S}/explain")).json()["hints"]
     await call.put(S, {"max_time_ahead_ms": None})
     none = (await call.get(f"{S}/explain")).json()["hints"]

@@ -75,7 +75,7 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
     bounds = (notes["minItems"], notes["maxItems"], note["required"], note["additionalProperties"])
     fields = {"writer", "time", "position", "domain", "max_time", "state", "sequence"}
     fields |= {"domains", "timeout_ms", "late", "session", "takes_over", "label", "max_times"}
-    fields |= {"took_over", "held", "log", "observes", "because"}
+    fields |= {"took_over", "held", "log", "observes", "because", "since"}
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
 
 

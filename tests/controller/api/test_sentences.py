@@ -23,7 +23,10 @@ AT_NINE_25, AT_HALF_PAST_TEN = "2013-01-01T09:25:00Z", "2013-01-01T10:30:00Z"
 async def note(call: Caller, **times: int | None) -> None:
     """Have each writer note a time, or join."""
     await call.note(
-        *({"writer": w, "time": time, "position": {"0": 1}} for w, time in times.items())
+        *(
+            {"writer": w, "time": time, "position": {"0": 1}, "max_time": time}
+            for w, time in times.items()
+        )
     )
 
 
