@@ -14,6 +14,7 @@ from noted_time.values import (
     LateRows,
     NotesRefused,
     State,
+    counted,
     shown_duration,
     shown_gap,
     shown_time,
@@ -121,7 +122,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         raise result.error(writer)
     if not call.prints(answer["results"][0]):
         say(_sentence(stream, said, result))
-    if warning := _late_warning(stream, said, result.lower):
+    if result.exclusion is None and (warning := _late_warning(stream, said, result.lower)):
         say(warning)
 
 
@@ -154,6 +155,9 @@ def _sentence(stream: str, said: Note, result: Accepted) -> str:
     who, lower = said.writer, result.lower
     if said.state != "live":
         first = f"{who} is {said.state}: {stream} does not wait for it."
+    elif isinstance(said.late, LateRows):
+        rows, least = counted(said.late.rows, "row"), shown_time(said.late.least)
+        first = f"{who} reported {rows} from {least} on that came below the watermark."
     elif said.time is None:
         most = shown_duration(result.timeout_ms or 0)
         first = f"{who} joined: {stream} waits for it, for {most} of silence at most."

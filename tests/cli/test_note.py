@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Commands
 from tests.support.served import Served
 
-TEN, AT_TEN = 1_357_034_400_000, "2013-01-01T10:00Z"
+TEN, AT_TEN, HOUR = 1_357_034_400_000, "2013-01-01T10:00Z", 3_600_000
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, strea
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        ((), (2, "give a TIME, or --join, or --state idle or finished")),
+        ((), (2, "give a TIME, or --join, or --late, or --state idle or")),
         (
             ("2013-01-01T09:00Z",),
             (1, "it noted 2013-01-01T10:00:00Z before, and a time may not go"),
@@ -103,6 +103,34 @@ def test_the_watermark_that_went_on_is_said(run: Commands, stream: str) -> None:
 
     assert f"But {stream} went on without it (removed by an operator at" in noted.err
     assert noted.err.endswith("what it writes below 2013-01-01T12:00:00Z is late.\n")
+
+
+def test_a_writer_that_comes_late_is_told(run: Commands, served: Served, stream: str) -> None:
+    """On standard error, and readers are told that its rows may be late, in what range."""
+    run("note", stream, "berlin", AT_TEN, "--join")
+    joined = run("note", stream, "lima", "--join")
+    late = run("note", stream, "lima", "2013-01-01T08:00Z")
+    since = run("note", stream, "quito", AT_TEN, "--join", "--since", "2013-01-01T09:00Z")
+    found = served.get(f"{stream}/cut", complete_to=TEN)["late"]
+
+    assert joined.err.endswith("\nlima vouches from 2013-01-01T10:00:00Z on\n")
+    told = f"late by 2h, {stream} went on without it to 2013-01-01T10:00:00Z\n"
+    assert late.err.endswith(f"\nlima noted 2013-01-01T08:00:00Z: {told}")
+    assert (late.status, since.status) == (0, 0)
+    shown = [(each["writer"], each["least"], each["rows"], each["unknown"]) for each in found]
+    assert shown == [("lima", None, 0, True), ("quito", TEN - HOUR, 0, True)]
+
+
+def test_a_script_corrects_what_it_noted(run: Commands, served: Served, stream: str) -> None:
+    """By the number of its late rows and their least time, which go together."""
+    run("note", stream, "shell", AT_TEN, "--join")
+    said = run("note", stream, "shell", "--late", "3", "--least", "2013-01-01T09:00Z")
+    half = run("note", stream, "shell", "--late", "3")
+    (found,) = served.get(f"{stream}/cut", complete_to=TEN)["late"]
+
+    assert said.err.startswith("shell reported 3 rows from 2013-01-01T09:00:00Z on that came below")
+    assert (found["rows"], found["least"], found["unknown"]) == (3, TEN - HOUR, False)
+    assert (half.status, "--late ROWS and --least TIME go together" in half.err) == (2, True)
 
 
 def test_without_a_controller_it_is_to_be_tried_again(stream: str) -> None:
