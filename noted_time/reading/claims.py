@@ -106,6 +106,11 @@ class TableClaim:
         return sorted({name for each in self.claims.values() for name in each.missing or ()})
 
     @property
+    def vouched_by(self) -> str:
+        """How many writers vouched for each of its claims, as the end of a sentence."""
+        return "".join(dict.fromkeys(each.vouched_by for each in self.claims.values()))
+
+    @property
     def gone(self) -> str:
         """What rows may be missing for that, as a sentence; empty if none."""
         if self.since is None:

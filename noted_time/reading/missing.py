@@ -71,15 +71,17 @@ class MissingWriters:
         before, lower = lowers
         for name in returned:
             self._end(name, before, seq - 1)
+        away: list[Absence] = []  # intervals are kept in the order in which they end
         for absence in absences:
             writer = _missing_writer(absence)
-            if writer.joined_later:
-                if before is not None:
-                    self._add(Interval(writer, _start_of(absence), 1, at, before, seq - 1))
-            else:
-                self.begin(absence, seq, at)
-                if absence.reason == "removed":
-                    self._end(absence.writer, lower, seq)
+            if not writer.joined_later:
+                away.append(absence)
+            elif before is not None:
+                self._add(Interval(writer, _start_of(absence), 1, at, before, seq - 1))
+        for absence in away:
+            self.begin(absence, seq, at)
+            if absence.reason == "removed":
+                self._end(absence.writer, lower, seq)
 
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         """Begin an interval with mark `seq`, unless the writer is missing already."""
@@ -130,15 +132,20 @@ class MissingWriters:
         ]
         return missing_of(found, is_known=mark.lower > self.known_from)
 
-    def first_seq_without(self, seq: int) -> tuple[int, list[MissingWriter]]:
+    def first_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
         """Return the first mark from `seq` on at which no member is missing.
 
-        And the writers that are missing still, without which no mark was made since.
+        If there is none up to the `last` one, that and who is missing at it.
         """
-        for each in self._ended[bisect_left(self._last_seqs, seq) :]:
-            if each.first_seq <= seq and not each.writer.joined_later:
+        ended = self._ended[bisect_left(self._last_seqs, seq) :]
+        members = [each for each in ended if not each.writer.joined_later]
+        for each in members:
+            if each.first_seq <= seq:
                 seq = each.last_seq + 1
-        return seq, [each.writer for each in self.open.values() if each.first_seq <= seq]
+        seq = min(seq, last)
+        still = (each for each in members if each.last_seq >= seq)
+        found = (*still, *self.open.values())
+        return seq, [each.writer for each in found if each.first_seq <= seq]
 
     def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
         """Yield the writers missing in each of consecutive windows of one size.

@@ -136,6 +136,8 @@ def required_seq(
             until = max((each.until for each in periods if not each.is_open), default=None)
             unmet.append(NotVouching(writer, "joined_later" if vouching else standing, until))
     if missing is not None:
-        seq, open_ = missing.first_seq_without(seq)
-        unmet += [NotVouching(each.writer, "missing", each.time) for each in open_]
-    return min(seq, last), unmet
+        seq, away = missing.first_seq_without(seq, last)
+        named = {each.writer for each in unmet}
+        more = (each for each in away if each.writer not in named)
+        unmet += [NotVouching(each.writer, "missing", each.time) for each in more]
+    return seq, unmet

@@ -405,8 +405,8 @@ class OpenStream(Rejected):
     def __init__(self, stream: str) -> None:
         super().__init__(
             f"{stream} expects no writers, so who should be there is not known: declare them "
-            f"(`noted-time stream set {stream} --expected-writer …`), name them (`--require …`), "
-            "or accept those that ever joined (`--require-known`)"
+            f"(`noted-time stream create {stream} --expected-writer …`), or name them "
+            "(`--require …`), or accept those that ever joined (`--require-known`)"
         )
         self.stream = stream
 

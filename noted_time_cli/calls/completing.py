@@ -181,7 +181,6 @@ def _of_table(  # noqa: PLR0913, PLR0917 - one for each flag
         fail(str(error), status=UNANSWERED)
     if lacks:
         fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING)
-    if first.missing != () or first.gone:
-        say(f"noted-time: {sentence}")
+    say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time, "version": found.version, "missing": first.missing}):
         echo(shown)

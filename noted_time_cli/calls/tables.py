@@ -52,8 +52,7 @@ def lacking_sentence(found: TableClaim) -> str:
     if found.missing is None:
         said = "; who is missing was not asked"
     else:
-        by = "".join(dict.fromkeys(each.vouched_by for each in found.claims.values()))
-        said = by + (f", without {', '.join(found.missing)}" if found.missing else "")
+        said = found.vouched_by + (f", without {', '.join(found.missing)}" if found.missing else "")
     return f"{said}; {found.gone}" if found.gone else said
 
 

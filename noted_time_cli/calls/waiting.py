@@ -283,7 +283,8 @@ def missing_shown(found: Json, now: int) -> str:
     """
     named = []
     for each in found["missing"][:NAMED]:
-        ago = "" if each["since"] is None else f" {shown_seconds(now - each['since'])} ago"
+        has_since = each["since"] is not None and not each["reason"].startswith("not_")
+        ago = f" {shown_seconds(now - each['since'])} ago" if has_since else ""
         named.append(f"{each['writer']}: {REASON_WORDS.get(each['reason'], each['reason'])}{ago}")
     return f", without {listed(named, found['missing_count'])}" if named else ""
 

@@ -8,15 +8,15 @@ from typing import Literal
 
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
-from noted_time.values import Claim, OpenStream
+from noted_time.values import Claim, OpenStream, shown_time
 from reader_client.asking.answers import CutRead, cut_answer
 from reader_client.asking.questions import complete_to
 
 NOT_SO_FAR = "the ledger does not reach back so far"
 
 NOT_ASKED = (
-    "who is missing is not known, as the query asked no controller: name one here (--url), or have "
-    'the query ask (controller_url=), or take the table as it is (missing="accept")'
+    "who vouches is not known, as no controller was asked: name one here (--url), or have the "
+    'query ask (controller_url=), or take the table as it is (missing="accept")'
 )
 
 
@@ -104,6 +104,10 @@ def table_objections(
     for stream, domain in streams:
         cut = cut_answer((yield complete_to(stream, time, domain, required=required.query)))
         found += [f"{stream}: {each}" for each in objections(cut, required)]
+        if cut.mark.lower > claim.complete_to:  # the query has read the first mark at the time
+            first = cut_answer((yield complete_to(stream, time, domain)))
+            if first.mark.seq < cut.mark.seq:
+                found.append(f"{stream}: they vouch from {shown_time(cut.mark.lower)} on")
     return found
 
 

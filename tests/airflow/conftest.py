@@ -74,7 +74,7 @@ def made(
 @pytest.fixture(scope="session")
 def printed_alone(made: Airflow, controller: Served) -> str:
     """Return what `airflow dags test` prints; a scheduler would take tasks from it."""
-    controller.create("alone")
+    controller.create("alone", expected_writers=["oslo"])
     controller.post("alone", {"writer": "oslo", "time": TEN})
     return made.command("dags", "test", "alone", "2013-01-01T10:00:00")
 

@@ -14,6 +14,7 @@ from tests.support.waiting import eventually, wait_until
 AT_TEN = "2013-01-01T10:00:00Z"
 WAITS = {"complete": "deferred", "load": None}
 DONE = {"complete": "success", "load": "success"}
+WITHOUT_LIMA = "by 1 of 2 expected writers, not by lima (excluded, vouches to 2013-01-01T09:00:00Z)"
 FAILED = {"complete": "failed", "load": "upstream_failed"}
 
 
@@ -28,11 +29,11 @@ def passed(airflow: Airflow, controller: Served, orders: Orders, broker: Broker)
     orders.claim(TEN - HOUR_MS, 0)
     broker.create("sink", 1)
     broker.send("sink", [(0, "sold", TEN - 1)])
-    controller.create("sink")
+    controller.create("sink", expected_writers=["oslo"])
     controller.post("sink", {"writer": "oslo", "time": TEN, "position": {"0": 1}})
     streams = ("fail", "wait", "warn")
     for stream in streams:
-        controller.create(stream)
+        controller.create(stream, expected_writers=["oslo", "lima"])
         note(controller, stream, TEN - HOUR_MS, "oslo", "lima")
     for dag in (*streams, "table"):
         airflow.begin(dag, AT_TEN)
@@ -48,23 +49,23 @@ def test_a_missing_writer_fails_the_task(airflow: Airflow) -> None:
     """Without a retry, and the log names it."""
     assert eventually(partial(airflow.tasks, "fail"), FAILED)
     assert airflow.tasks("fail", "try_number")["complete"] == 1
-    assert f"fail is complete to {AT_TEN}, without lima (timed_out)" in airflow.log("fail")
+    assert f"fail is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("fail")
 
 
 def test_a_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> None:
     """The next task has the cut to which it may read."""
     assert eventually(partial(airflow.tasks, "warn"), DONE)
-    assert f"warn is complete to {AT_TEN}, without lima (timed_out)" in airflow.log("warn")
+    assert f"warn is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("warn")
     assert airflow.result("warn", "complete") == {"complete_to": TEN, "seq": 2, "cut": {}}
 
 
-def test_a_missing_writer_is_waited_for_until_it_is_back(
+def test_a_missing_writer_is_waited_for_until_a_mark_has_it(
     airflow: Airflow, controller: Served
 ) -> None:
-    """The triggerer says for whom it waits, and nothing runs meanwhile."""
-    wait_until(lambda: "waits for lima" in airflow.log("wait"))
+    """The triggerer says who does not vouch, and nothing runs meanwhile."""
+    wait_until(lambda: "does not vouch" in airflow.log("wait"))
     before = airflow.tasks("wait")
-    note(controller, "wait", TEN, "lima")
+    note(controller, "wait", TEN + 1, "lima", "oslo")
 
     assert before == WAITS
     assert eventually(partial(airflow.tasks, "wait"), DONE)

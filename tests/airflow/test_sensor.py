@@ -24,7 +24,7 @@ def tried(given):
         wanted = sensor._wanted()
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return [wanted.complete_to, list(wanted.require), wanted.require_all, sensor.deferrable]
+    return [wanted.complete_to, list(wanted.require), wanted.everyone, sensor.deferrable]
 
 ten = datetime(2013, 1, 1, 11, tzinfo=timezone(timedelta(hours=1)))
 times = {"datetime": ten, "pendulum": pendulum.instance(ten), "rendered": str(ten)}
@@ -32,13 +32,14 @@ given = [*({"stream": "s", "complete_to": each} for each in times.values()), *js
 print(json.dumps([tried(each) for each in given]))
 """
 
-ALL = [TEN, [], True, True]
+ALL = [TEN, [], "all", True]
 GIVEN: list[tuple[dict[str, object], object]] = [
     ({"stream": "s", "complete_to": TEN}, ALL),
     ({"stream": "s", "complete_to": f" {TEN} "}, ALL),
     ({"stream": "s", "complete_to": "2013-01-01T10:00:00+00:00"}, ALL),
-    ({"stream": "s", "complete_to": TEN, "deferrable": False}, [TEN, [], True, False]),
-    ({"stream": "s", "complete_to": TEN, "require": ["lima"]}, [TEN, ["lima"], False, True]),
+    ({"stream": "s", "complete_to": TEN, "deferrable": False}, [TEN, [], "all", False]),
+    ({"stream": "s", "complete_to": TEN, "require": ["lima"]}, [TEN, ["lima"], "", True]),
+    ({"stream": "s", "complete_to": TEN, "require": "known"}, [TEN, [], "known", True]),
     (
         {"stream": "s", "complete_to": "2013-01-01T10:00:00"},
         (
@@ -66,7 +67,7 @@ GIVEN: list[tuple[dict[str, object], object]] = [
     ({"stream": "s", "complete_to": TEN, "partition_key": "ten"}, ALL),
     (
         {"stream": "s", "require": "lima"},
-        "ValueError: require is \"all\" or a list of writers: require=['lima']",
+        'ValueError: require is "all", "known" or a list of writers: [\'lima\']',
     ),
 ]
 

@@ -14,7 +14,7 @@ from noted_time import Rejected
 from noted_time.client import Json, run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
 from noted_time.values import UnexpectedAnswer
-from noted_time_airflow.waiting import Verdict, Wanted, WhileMissing, look_at_stream
+from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import (
     FAILURES,
     LookOnce,
@@ -31,11 +31,14 @@ from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
 
 NINE = TEN - HOUR_MS
-WITHOUT = "{} is complete to 2013-01-01T10:00:00Z, without lima (timed_out)"
+COMPLETE = "{} is complete to 2013-01-01T10:00:00Z, "
+BY_BOTH = COMPLETE + "by 2 writers, all that are expected"
+AWAY = "lima (excluded, vouches to 2013-01-01T09:00:00Z)"
+WITHOUT = f"{COMPLETE}by 1 of 2 expected writers, not by {AWAY}, without lima (timed_out)"
 
 
 class Shop(NamedTuple):
-    """A stream of two writers, Oslo and Lima."""
+    """A stream that expects two writers, Oslo and Lima."""
 
     served: Served
     name: str
@@ -61,16 +64,15 @@ class Shop(NamedTuple):
 
     def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
         """Return what a sensor of the stream awaits; `require` names some writers."""
-        return Wanted(
-            complete_to, self.name, everyone="" if "require" in wanted else "all", **wanted
-        )
+        everyone = {"everyone": ""} if "require" in wanted else {}
+        return Wanted(complete_to, self.name, **everyone | wanted)
 
 
 @pytest.fixture
 def shop(served: Served) -> Shop:
     """Return a stream that is complete to nine, of a name of its own."""
     shop = Shop(served, uuid4().hex)
-    served.make(shop.name)
+    served.make(shop.name, expected_writers=["oslo", "lima"])
     shop.note("oslo", NINE)
     shop.note("lima", NINE, position={"0": 7})
     shop.note("oslo", NINE, position={"1": 5})
@@ -90,8 +92,7 @@ def test_a_complete_stream_says_where_to_read_to(shop: Shop) -> None:
     shop.note("lima", TEN, position={"0": 9})
 
     found = {"complete_to": TEN, "seq": 2, "cut": {"0": 9, "1": 8}}
-    says = f"{shop.name} is complete to 2013-01-01T10:00:00Z"
-    assert shop.look() == Verdict("complete", says, found=found)
+    assert shop.look() == Verdict("complete", BY_BOTH.format(shop.name), found=found)
 
 
 def test_an_answer_that_is_not_complete_to_the_time_is_none(shop: Shop) -> None:
@@ -115,9 +116,10 @@ def test_a_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("missing", "status", "also"),
     [
-        ("fail", "failed", "; writers that are missing: 1"),
-        ("warn", "complete", "; writers that are missing: 1"),
-        ("wait", "waiting", "; writers that are missing: 1; waits for lima"),
+        ("fail", "failed", f"; {AWAY} does not vouch"),
+        ("warn", "complete", f"; {AWAY} does not vouch"),
+        ("wait", "waiting", f"; {AWAY} does not vouch"),
+        ("accept", "complete", ""),
     ],
 )
 def test_a_missing_writer_counts_as_the_sensor_says(
@@ -129,7 +131,7 @@ def test_a_missing_writer_counts_as_the_sensor_says(
 
     assert (found.status, found.is_warning, found.sentence) == (
         status,
-        True,
+        missing != "accept",
         WITHOUT.format(shop.name) + also,
     )
 
@@ -138,8 +140,8 @@ def test_a_missing_writer_counts_as_the_sensor_says(
     ("require", "status", "also"),
     [
         (("oslo",), "complete", ""),
-        (("oslo", "lima"), "failed", "; lima is missing"),
-        (("rome",), "failed", "; rome is unknown"),
+        (("oslo", "lima"), "failed", f"; {AWAY} does not vouch"),
+        (("rome",), "failed", "; rome (unknown) does not vouch"),
     ],
 )
 def test_some_writers_may_be_required(
@@ -157,53 +159,83 @@ def back(shop: Shop, how: str) -> None:
     if how == "removed":
         shop.served.call("DELETE", f"/{shop.name}/writers/lima")
     elif how == "noted":
-        shop.note("lima", TEN)
+        shop.note("lima", TEN + 1)
     else:
         shop.note("lima", state=how)
 
 
-@pytest.mark.parametrize("require", [{}, {"require": ("lima",)}], ids=["all", "lima"])
+@pytest.mark.parametrize(
+    "required", [{}, {"require": ("lima",)}, {"everyone": "known"}], ids=["all", "lima", "known"]
+)
 @pytest.mark.parametrize("how", ["noted", "idle", "finished", "removed"])
-def test_waiting_ends_once_the_writer_is_back(shop: Shop, how: str, require: Json) -> None:
-    """It has noted that time itself, says that nobody should wait, or was removed by hand.
-
-    Although the mark stays as it is, and no other follows.
-    """
+def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, required: Json) -> None:
+    """One that is idle, or was removed, vouches for nothing more, but is missing no longer."""
     shop.pass_lima()
     shop.note("lima", TEN - 1)
-    before = shop.look(missing="wait", **require)
+    before = shop.look(missing="wait", **required)
     back(shop, how)
-    after = shop.look(missing="wait", **require)
+    shop.note("oslo", TEN + 1)
+    after = shop.look(missing="wait", **required)
 
-    assert (before.status, after.status, after.is_warning) == ("waiting", "complete", True)
-    assert after.sentence.endswith("; none of them is away any more")
+    vouches = how in {"noted", "finished"} or required.get("everyone") == "known"
+    assert (before.status, after.status) == ("waiting", "complete" if vouches else "waiting")
 
 
 def test_a_writer_that_is_unknown_is_waited_for(shop: Shop) -> None:
-    """Until it has come, and noted that time."""
+    """Until it has come, and a mark counts it: also if the sensor fails without a writer."""
     shop.pass_lima()
     seen = [shop.look(missing="wait", require=("rome",)).status]
-    for time in (NINE, TEN):
+    for time in (NINE, TEN + 1):
         shop.note("rome", time)
-        seen.append(shop.look(missing="wait", require=("rome",)).status)
+        seen.append(shop.look(require=("rome",)).status)
+    shop.note("oslo", TEN + 1)
+    seen.append(shop.look(require=("rome",)).status)
 
-    assert seen == ["waiting", "complete", "complete"]
+    assert seen == ["waiting", "waiting", "waiting", "complete"]
 
 
-def test_who_is_missing_before_the_first_mark_is_never_known(shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("missing", "everyone", "status"),
+    [
+        ("fail", "all", "failed"),
+        ("wait", "all", "failed"),
+        ("warn", "all", "complete"),
+        ("accept", "all", "complete"),
+        ("fail", "known", "complete"),
+    ],
+)
+def test_nobody_knows_who_should_be_there_in_an_open_stream(
+    served: Served, missing: WhileMissing, everyone: Everyone, status: str
+) -> None:
+    """So requiring all fails at once, with the remedy: the first of five shops alone completes."""
+    shop = Shop(served, uuid4().hex)
+    served.make(shop.name)
+    shop.note("oslo", TEN)
+    try:
+        found = shop.look(missing=missing, everyone=everyone)
+    except Rejected as error:
+        found = judged(error)
+
+    is_objected = everyone == "all" and missing != "accept"
+    remedy = f"noted-time stream create {shop.name} --expected-writer"
+    assert (found.status, remedy in found.sentence) == (status, is_objected)
+    assert found.is_warning == (missing == "warn")
+
+
+def test_nobody_ever_vouches_for_a_time_before_the_first_mark(shop: Shop) -> None:
     """So waiting for it is no use."""
     found = shop.look(NINE - 1, missing="wait")
 
     assert (found.status, found.sentence.rpartition("; ")[2]) == (
         "failed",
-        "which writers are missing is not known: that is before the first mark",
+        "nobody vouches for times before the first mark",
     )
 
 
 def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
-    """Also by those that a writer notes when it is back."""
+    """A mark of the other has the writer that is back, which says nothing of this one."""
     shop = Shop(served, uuid4().hex)
-    served.make(shop.name, domains=["ordered", "shipped"])
+    served.make(shop.name, domains=["ordered", "shipped"], expected_writers=["oslo", "lima"])
     for writer in ("oslo", "lima"):
         shop.note(writer, NINE, domain="shipped")
         shop.note(writer, NINE, domain="ordered")
@@ -214,7 +246,8 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
     served.create(shop.name, writer_timeout_ms=HOUR_MS)
     seen = []
     for domain in ("ordered", "shipped"):
-        shop.note("lima", TEN, domain=domain)
+        for writer in ("lima", "oslo"):
+            shop.note(writer, TEN + 1, domain=domain)
         seen.append(shop.look(domain="shipped", missing="wait").status)
 
     assert seen == ["waiting", "complete"]
@@ -248,7 +281,7 @@ def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
         seen.append(looked_at_table(wanted, None))
 
     so_far = f"{orders.url} is complete to 2013-01-01T09:00:00Z, not yet to 2013-01-01T10:00:00Z"
-    says = f"{orders.url} is complete to 2013-01-01T10:00:00Z"
+    says = f"{orders.url} is complete to 2013-01-01T10:00:00Z, by 2 of 2 expected writers"
     found = Verdict("complete", says, found={"complete_to": TEN, "version": 1})
     assert seen == [Verdict("waiting", so_far), found, found]
 
@@ -273,7 +306,7 @@ def test_a_table_without_a_writer_counts_as_the_sensor_says(
     seen.append(looked_at_table(wanted, None))
 
     assert [each.status for each in seen] == statuses
-    assert all("is complete to 2013-01-01T10:00:00Z, without lima" in e.sentence for e in seen)
+    assert all("by 1 of 2 expected writers, without lima" in e.sentence for e in seen)
 
 
 def test_a_writer_that_is_missing_later_is_not_missing_now(tmp_path: Path) -> None:
@@ -290,15 +323,15 @@ def test_a_time_below_which_nothing_is_claimed_fails_the_wait(tmp_path: Path) ->
     orders = Orders(tmp_path)
     orders.claim(TEN + 1, 0, since=TEN)
 
-    with pytest.raises(Rejected, match="says nothing: rows before 2013-01-01T10:00:00Z may be"):
+    with pytest.raises(Rejected, match="10:00:00Z: rows before 2013-01-01T10:00:00Z may be"):
         looked_at_table(Wanted(TEN, table=orders.url), None)
 
 
-NOT = "who is missing is not known, as the query asked no controller"
+NOT = "who vouches is not known, as no controller was asked"
 
 
 @pytest.mark.parametrize("missing", ["fail", "wait", "warn", "accept"])
-def test_that_nobody_was_asked_who_is_missing_counts(tmp_path: Path, missing: WhileMissing) -> None:
+def test_that_nobody_was_asked_who_vouches_counts(tmp_path: Path, missing: WhileMissing) -> None:
     """Without a controller it is an objection, and not the answer that nobody is."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, asked=False, stream="orders")
@@ -314,27 +347,30 @@ def test_that_nobody_was_asked_who_is_missing_counts(tmp_path: Path, missing: Wh
 @pytest.mark.parametrize(
     ("missing", "statuses"),
     [
-        ("fail", ["failed", "failed"]),
-        ("warn", ["complete", "complete"]),
-        ("accept", ["complete", "complete"]),
-        ("wait", ["waiting", "complete"]),
+        ("fail", ["failed"] * 3),
+        ("warn", ["complete"] * 3),
+        ("accept", ["complete"] * 3),
+        ("wait", ["waiting", "waiting", "complete"]),
     ],
 )
 def test_the_controller_is_asked_where_the_query_did_not(
     shop: Shop, tmp_path: Path, missing: WhileMissing, statuses: list[str]
 ) -> None:
-    """About the stream of the claim, as for a sensor of that stream."""
+    """About the stream of the claim; a later mark has Lima, so a version that read to it, too."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, asked=False, stream=shop.name)
     shop.pass_lima()
     wanted, where = Wanted(TEN, table=orders.url, missing=missing), (shop.served.url, None)
     seen = [looked_at_table(wanted, where)]
-    shop.note("lima", TEN)
+    for writer in ("lima", "oslo"):
+        shop.note(writer, TEN + 1)
+    seen.append(looked_at_table(wanted, where))
+    orders.claim(TEN + 1, 1, asked=False, stream=shop.name)
     seen.append(looked_at_table(wanted, where))
 
     assert [each.status for each in seen] == statuses
-    assert all(("lima" in each.sentence) == (missing != "accept") for each in seen)
-    assert [each.found for each in seen] == [{"complete_to": TEN, "version": 0}] * 2
+    assert "lima" in seen[0].sentence or missing == "accept"
+    assert [each.found["version"] for each in seen if each.found] == [0, 0, int(missing == "wait")]
 
 
 def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def test_explain_names_the_holders_and_what_would_be(
                 "what a writes below that would then be late."
             )
         ],
+        ["It is complete to 2013-01-01T10:00:00Z, by a (1 writer, none expected)."],
         ["No writer is excluded."],
     ]
     assert "it noted 2013-01-01T10:00:00Z and no later time" in heard
@@ -214,7 +215,10 @@ def test_wait_ends_well_when_the_stream_is_complete(
     note(served, stream, a=TEN)
     waited = run("wait", stream, time, "--timeout", "30s")
 
-    said = f"{stream} is complete to 2013-01-01T10:00:00Z: mark 1, cut 0:10\n"
+    said = (
+        f"{stream} is complete to 2013-01-01T10:00:00Z, by a (1 writer, none expected): "
+        "mark 1, cut 0:10\n"
+    )
     assert (waited.status, waited.out) == (0, said)
 
 
@@ -311,7 +315,7 @@ def test_wait_says_that_a_mark_has_no_position(run: Commands, served: Served, st
     waited = run("wait", stream, str(TEN))
 
     said = (
-        f"{stream} is complete to 2013-01-01T10:00:00Z: mark 1, "
+        f"{stream} is complete to 2013-01-01T10:00:00Z, by a (1 writer, none expected): mark 1, "
         "but without a position: its writers noted only times\n"
     )
     assert (waited.status, waited.out) == (0, said)
@@ -339,8 +343,14 @@ def test_wait_names_the_writers_the_watermark_advanced_without(
     waited = run("wait", stream, str(TEN), "--timeout", "30s")
     as_json = run("wait", stream, str(TEN), "--json")
 
-    assert re.search(r"complete to .*Z, without stock: timed out \d+s ago: mark 2", waited.out)
+    by = r"by shop \(1 writer, none expected\)"
+    without = r"without stock: timed out \d+s ago: mark 2"
+    assert re.search(rf"complete to .*Z, {by}, {without}", waited.out)
     assert [each["writer"] for each in as_json.json["missing"]] == ["stock"]
+
+
+GONE = "stock (excluded, vouches to 2013-01-01T09:00:00Z)"
+MISSING = "stock (missing, vouches to 2013-01-01T09:00:00Z)"
 
 
 @pytest.mark.parametrize(
@@ -348,15 +358,19 @@ def test_wait_names_the_writers_the_watermark_advanced_without(
     [
         ((), 0, ""),
         (("--require", "shop"), 0, ""),
-        (("--require", "stock"), 3, "noted-time: stock is missing\n"),
-        (("--require", "shop", "--require", "depto"), 3, "noted-time: depto is unknown\n"),
-        (("--require-all",), 3, "noted-time: writers that are missing: 1\n"),
+        (("--require", "stock"), 3, f"noted-time: {GONE} does not vouch\n"),
+        (
+            ("--require", "shop", "--require", "depto"),
+            3,
+            "noted-time: depto (unknown) does not vouch\n",
+        ),
+        (("--require-known",), 3, f"noted-time: {MISSING} does not vouch\n"),
     ],
 )
-def test_wait_ends_with_3_if_a_required_writer_is_missing(
+def test_wait_ends_with_3_if_a_required_writer_does_not_vouch(
     run: Commands, without_stock: str, flags: tuple[str, ...], status: int, says: str
 ) -> None:
-    """Or unknown to the stream."""
+    """It is missing, or nobody knows it."""
     waited = run("wait", without_stock, str(TEN), *flags)
 
     assert (waited.status, waited.err) == (status, says)
@@ -375,6 +389,7 @@ def test_wait_ends_with_3_if_rows_of_the_window_are_late(  # noqa: PLR0913, PLR0
     run: Commands, served: Served, stream: str, flags: tuple[str, ...], status: int, says: str
 ) -> None:
     """With `--since`, which says where it begins; the sentence names them in any case."""
+    served.call("PUT", f"/{stream}", {"expected_writers": ["pos"]})
     for hours in (0, 2):
         note(served, stream, pos=TEN + hours * HOUR_MS)
     late = {"writer": "pos", "late": {"rows": 112, "least": TEN, "most": TEN + 5}}
@@ -385,19 +400,24 @@ def test_wait_ends_with_3_if_rows_of_the_window_are_late(  # noqa: PLR0913, PLR0
     assert ("with late rows of pos (112)" in waited.out) == (str(TEN + HOUR_MS) not in flags)
 
 
-def test_wait_says_that_a_time_is_before_the_first_mark(
+def test_nobody_vouches_for_a_time_before_the_first_mark(
     run: Commands, served: Served, stream: str
 ) -> None:
-    """A stream that began later is complete to any time before, and nobody vouches for that."""
+    """A stream that began later is complete to any time before: that is all that is said of it."""
     note(served, stream, pos=TEN)
     early = run("wait", stream, str(TEN - HOUR_MS))
-    required = run("wait", stream, str(TEN - HOUR_MS), "--require-all")
+    asked = [
+        run("wait", stream, str(TEN - HOUR_MS), *words)
+        for words in (("--require-known",), ("--require", "pos"))
+    ]
 
-    assert (early.status, required.status) == (0, 3)
-    assert ", but nobody vouches for times before its first mark: mark 1" in early.out
-    assert required.err == (
-        "noted-time: which writers are missing is not known: that is before the first mark\n"
+    assert early.status == 0
+    assert early.out == (
+        "nobody vouches for 2013-01-01T09:00:00Z, which is before the first mark of "
+        f"{stream}: mark 1, cut 0:10\n"
     )
+    says = "noted-time: nobody vouches for times before the first mark\n"
+    assert [(each.status, each.err) for each in asked] == [(3, says)] * 2
 
 
 def test_the_ledger_lists_late_rows(run: Commands, served: Served, stream: str) -> None:
@@ -485,11 +505,12 @@ def test_a_mistyped_change_of_a_writer_is_refused(
 
 
 def test_the_ledger_has_a_row_for_each_writer(run: Commands, without_stock: str) -> None:
-    """With the reason, and the position that it had."""
+    """With the reason, and the position that it had; one that joined since the last mark, too."""
     shown = run("ledger", without_stock)
 
     assert [(row[4], row[5], row[6], row[7]) for row in shown.table[1:]] == [
-        ("stock", "removed", "2013-01-01T09:00:00Z", "0:10")
+        ("stock", "removed", "2013-01-01T09:00:00Z", "0:10"),
+        ("shop", "not_joined", "-", "-"),
     ]
 
 

@@ -32,7 +32,8 @@ def test_missing_writers_are_named_and_may_end_it(run: Commands, orders: Orders)
     required = run("complete-to", "--table", orders.url, "--require-all")
 
     assert (done.status, done.out) == (0, "2013-01-01T10:03:00Z\n")
-    assert done.err == "noted-time: complete to 2013-01-01T10:03:00Z, without stock\n"
+    by = "by 1 of 2 expected writers, without stock"
+    assert done.err == f"noted-time: complete to 2013-01-01T10:03:00Z, {by}\n"
     assert (required.status, required.out) == (3, "")
 
 
@@ -46,7 +47,7 @@ def test_who_is_missing_is_asked_where_the_query_did_not(
     """By the controller of the URL: one that is required may be missing, unknown, or neither."""
     orders, stream = Orders(tmp_path), f"orders.{command}"
     orders.claim(TEN, 0, asked=False, stream=stream)
-    served.create(stream)
+    served.create(stream, expected_writers=["lima", "oslo"])
     served.post(stream, {"writer": "lima", "time": TEN - 1}, {"writer": "oslo", "time": TEN})
     run("remove", stream, "lima", "--yes")
     time = (str(TEN),) if command == "wait" else ()
@@ -56,8 +57,7 @@ def test_who_is_missing_is_asked_where_the_query_did_not(
     ]
 
     assert [each.status for each in asked] == [0, 0, 3, 3]
-    assert f"{stream}: lima is missing" in asked[2].err
-    assert f"{stream}: writers that are missing: 1" in asked[3].err
+    assert all(f"{stream}: lima (excluded, vouches to" in each.err for each in asked[2:])
     assert all("who is missing was not asked" in each.out + each.err for each in asked)
 
 
@@ -130,9 +130,10 @@ def test_waiting_ends_with_the_first_version_that_is_complete(
     done = run("wait", "--table", orders.url, str(TEN))
     late = run("wait", "--table", orders.url, str(TEN + 120_001), "--timeout", "0s")
 
+    by = "by 2 of 2 expected writers: version 0"
     assert (done.status, done.out) == (
         0,
-        f"{orders.url} is complete to 2013-01-01T10:00:00Z: version 0\n",
+        f"{orders.url} is complete to 2013-01-01T10:00:00Z, {by}\n",
     )
     assert late.status == 124
     assert "it is complete to 2013-01-01T10:02:00Z" in late.err
@@ -164,7 +165,8 @@ UNKNOWN = "from when on it lacks no row that was deleted before its query began 
 
 def test_rows_that_were_gone_before_the_query_began_are_said(run: Commands, tmp_path: Path) -> None:
     """From when on none is missing, or that this is not known."""
-    orders, complete = Orders(tmp_path), "complete to 2013-01-01T10:02:00Z; "
+    orders = Orders(tmp_path)
+    complete = "complete to 2013-01-01T10:02:00Z, by 2 of 2 expected writers; "
     orders.claim(TEN + 120_000, 0, since=TEN)
     known = [run("complete-to", "--table", orders.url), run("claim", "show", orders.url)]
     orders.claim(TEN + 120_000, 1, since=None)
@@ -183,7 +185,7 @@ def test_a_time_below_which_nothing_is_claimed_is_refused(run: Commands, tmp_pat
     asked = [run(*ask, str(TEN)), run("complete-to", "--table", orders.url, "--floor", "1h")]
     above = run(*ask, str(TEN + 1))
 
-    says = f"that it is complete to 2013-01-01T10:00:00Z says nothing: {GONE}"
+    says = f"nothing is claimed to 2013-01-01T10:00:00Z: {GONE}"
     assert [(each.status, says in each.err) for each in asked] == [(1, True)] * 2
     assert (above.status, GONE in above.out) == (0, True)
 

@@ -7,7 +7,15 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Mark, Note, StreamSettings
-from noted_time.reading import Coverage, LateReports, MissingWriters, VouchingTally, required_seq
+from noted_time.reading import (
+    NOBODY,
+    Coverage,
+    LateReports,
+    MissingWriters,
+    VouchingTally,
+    required_seq,
+)
+from noted_time.reading.vouching import Periods
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
@@ -17,6 +25,7 @@ from noted_time.values import (
     NotVouching,
     Vouched,
     VouchingPeriod,
+    WriterStanding,
 )
 from tests.core.acts import WRITERS, Act, histories, lived, perform, streams
 from tests.core.world import Author, Made, World
@@ -36,15 +45,27 @@ def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> Vouched:
     return tally.results()[0]
 
 
+def known(stream: Aggregator, name: str, number: int) -> tuple[Periods, WriterStanding]:
+    """Return in which periods marks count a writer in a domain, and its state."""
+    if name not in stream:
+        return NOBODY
+    member = stream.member(name)
+    return member.track(number).vouching, member.state
+
+
 def lost_by(world: World, domain: str, mark: Mark, time: int) -> list[str]:
     """Return the writers that vouch for a time at a mark whose cut lacks a row of theirs."""
     vouching = tallied(world.stream, domain, mark.seq, time).names
+    return [each for each in rows_beyond(world, domain, mark, time) if each in vouching]
+
+
+def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
+    """Return the writers of rows below a time beyond a mark's cut, but of those that lied."""
     cut = world.stream.succession.normalise(mark.cut.offsets)
     return [
         each.writer
         for each in world.events
-        if each.writer in vouching
-        and not any(each is broken for broken in world.broken)
+        if not any(each is broken for broken in world.broken)
         and each.times[domain] < time
         and not is_below(each, cut)
     ]
@@ -66,6 +87,28 @@ def test_a_mark_has_all_rows_of_who_vouches(settings: StreamSettings, history: l
     event(f"vouching: {min(sum(each.count for each in vouched), 9)}")
 
     assert [each for each in asked if lost_by(world, *each)] == []
+
+
+@given(settings=streams, history=TROUBLE, expected=st.sets(st.sampled_from(WRITERS), min_size=1))
+def test_no_row_of_who_is_required_lies_beyond_the_cut_that_is_answered(
+    settings: StreamSettings, history: list[Act], expected: set[str]
+) -> None:
+    """Law: if nothing is objected to, for any time and whoever is expected."""
+    world = lived(settings, history)
+    answered, lost = 0, []
+    for made in world.made:
+        marks = [each.mark for each in world.made if each.domain == made.domain]
+        number = world.stream.domains.numbers[made.domain]
+        required = {name: known(world.stream, name, number) for name in expected}
+        time, last = made.mark.lower, marks[-1].seq
+        seq, unmet = required_seq(made.mark.seq, last, time, required, None)
+        mark = next(each for each in marks if each.seq == seq)
+        answered += not unmet
+        if not unmet and expected & {*rows_beyond(world, made.domain, mark, time)}:
+            lost.append((made.domain, seq, time))
+    event(f"answered: {min(answered, 9)}")
+
+    assert lost == []
 
 
 @given(settings=streams, history=histories("waits", "late", "removals", "forgets", "narrows"))

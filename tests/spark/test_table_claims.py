@@ -100,7 +100,10 @@ def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
         (tmp_path / "offsets" / batch).write_text("\n".join(["v1", *map(json.dumps, lines)]))
 
     claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
-    assert claims.of(1).claim.missing == ("lima",)
+    claim = claims.of(1).claim
+    vouched = {"count": 1, "expected": 0, "expected_vouching": 0}
+    assert (claim.missing, claim.vouched) == (("lima",), vouched)
+    assert Claim.from_json("flights", claim.to_json()) == claim
 
 
 def write(table: NotedTable, rows: DataFrame, batch_id: int) -> None:

@@ -25,19 +25,22 @@ class Orders:
         self.url = f"delta:{self.path}"
         self._last: tuple[Remembered, ...] = ()
 
-    def claim(
+    def claim(  # noqa: PLR0913 - what a claim may say
         self,
         complete_to: int | None,
         batch: int,
         *missing: str,
         stream: str = "",
         asked: bool = True,
+        expected: int = 2,
         since: int | None = MIN_INT64,
     ) -> None:
-        """Append rows with a claim, which asked who is missing or did not."""
+        """Append rows with a claim, which asked who vouches or did not."""
         named = missing if asked else None
+        vouching = 2 - len(missing)
+        counts = {"count": vouching, "expected": expected, "expected_vouching": vouching}
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
-        claim = replace(claim, missing=named, since=since)
+        claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
         exists = DeltaTable.is_deltatable(self.path)
         record = to_commit(opened(self.url) if exists else TableHistory(()), claim, self._last)
         self._last = (Remembered(batch, {"": record}),)

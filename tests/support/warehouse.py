@@ -31,7 +31,7 @@ class Warehouse:
     def __init__(self, directory: Path, tool: Path, table: str, served: Served) -> None:
         self.directory, self._tool, self._table, self.served = directory, tool, table, served
         self.stream = uuid4().hex
-        served.create(self.stream)
+        served.create(self.stream, expected_writers=["lima", "oslo"])
         self.query("create table orders (ordered_at timestamptz, id integer)")
         self.note(oslo=6, lima=6)
         self.note(oslo=0, lima=5)

@@ -136,7 +136,7 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
     missing, required = first.missing_writers, wanted.requirement
     found = Verdict(
         "complete",
-        wanted.shown + (f", without {', '.join(missing)}" if missing else ""),
+        wanted.shown + first.vouched_by + (f", without {', '.join(missing)}" if missing else ""),
         is_warning=bool(missing) and wanted.missing != "accept",
         found={"complete_to": time, "version": claim.version_at(time)},
     )
