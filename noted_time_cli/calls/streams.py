@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
     from noted_time_cli.terminal.output import Columns
 
+OPEN_STREAM = (
+    "{0} expects no writers, so its first one alone makes it complete, and nobody knows who else "
+    "should be there: noted-time stream create {0} --expected-writer NAME …"
+)
+
 MARKS: Columns = {
     "stream": "stream",
     "domain": "domain",
@@ -106,9 +111,10 @@ def create(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Create a stream, or change the given settings of an existing one.
 
-    Durations are written 90m, 1h, 500ms. A shorter retention that drops marks asks first.
+    Durations are written 90m, 1h, 500ms. A shorter retention that drops marks asks first. Name the
+    writers that are expected: without any, the first that notes makes the stream complete alone.
 
-    Try it:  noted-time stream create flights --writer-timeout 90m --mark-interval 0s
+    Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
     """
     durations = {
         "writer_timeout_ms": writer_timeout,
@@ -136,13 +142,14 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     with suppress(Rejected):  # there is none yet, or it may not be read
         before = call.ask("GET", path)
     status, created = call.answer("PUT", path, query=query, body=settings)
-    if call.prints(created):
-        return
-    if status == HTTPStatus.CREATED:
-        say(f"Created stream {stream}.")
-    else:
-        say(f"Stream {stream} already exists: {_changes(before, created, settings)}. Settings:")
-    _print_settings(created)
+    if not call.prints(created):
+        changed = _changes(before, created, settings)
+        is_new = status == HTTPStatus.CREATED
+        exists = f"Stream {stream} already exists: {changed}. Settings:"
+        say(f"Created stream {stream}." if is_new else exists)
+        _print_settings(created)
+    if not created["expected_writers"]:
+        say(f"noted-time: {OPEN_STREAM.format(stream)}")
 
 
 def _changes(before: Json, now: Json, given: Iterable[str]) -> str:

@@ -56,7 +56,8 @@ def stream(facts: StreamFacts) -> list[Finding]:
         for each, why in islice(facts.explained.items(), None if rows else 1)
         if not is_explained_by(at_fault, why)
     )
-    return [*stream_settings(facts.stream), *chain.from_iterable(domains), *writers_of(facts)]
+    settings = [*stream_settings(facts.stream), *expected_writers(facts.stream)]
+    return [*settings, *chain.from_iterable(domains), *writers_of(facts)]
 
 
 def stream_settings(stream: Json) -> list[Finding]:
@@ -83,6 +84,21 @@ def stream_settings(stream: Json) -> list[Finding]:
     found = ((is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults)
     says = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
     return judged("stream", found, f"{says}{at or ''}")
+
+
+def expected_writers(stream: Json) -> list[Finding]:
+    """Say of an open stream that nobody can check whether all its writers are there.
+
+    >>> [each.fact for each in expected_writers({"name": "s", "expected_writers": []})]
+    ['s expects no writers, so who should be there is not known']
+    >>> expected_writers({"name": "s", "expected_writers": ["UA"]})
+    []
+    """
+    if stream["expected_writers"]:
+        return []
+    fact = f"{stream['name']} expects no writers, so who should be there is not known"
+    remedy = f"noted-time stream create {stream['name']} --expected-writer NAME …"
+    return [Finding("expected writers", "not checked", fact, remedy)]
 
 
 def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:

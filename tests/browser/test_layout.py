@@ -80,6 +80,20 @@ def test_tables_have_two_straight_columns_on_a_phone(visiting: Visiting) -> None
             assert table.locator("td").evaluate_all(NARROW) == [], name
 
 
+def test_below_the_watermark_it_says_by_whom_a_stream_is_complete(
+    visit: Visit, seed: Calls
+) -> None:
+    """And whether writers are expected; the sentence names them."""
+    seed.make("several", expected_writers=["lima", "oslo"])
+    seed.make("open")
+    for stream in ("several", "open"):
+        seed.post(stream, *({"writer": each, "time": 7} for each in ("lima", "oslo")))
+
+    expect(visit.open_stream("several")).to_contain_text("by 2 of 2 expected writers")
+    expect(visit.open_stream("open")).to_contain_text("by 1 writer, none expected")
+    expect(visit.region("Why")).to_contain_text("It is complete to 7, by lima (1 writer")
+
+
 def test_a_row_of_writers_is_one_line(visit: Visit, seed: Calls) -> None:
     """Its bar leaves room for the name of a pod; buttons stand below their head."""
     seed.make("pods")

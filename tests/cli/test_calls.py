@@ -28,6 +28,12 @@ def note(served: Served, stream: str, **times: int) -> None:
     served.call("POST", f"/{stream}/notes", {"notes": notes})
 
 
+OPEN_STREAM = (
+    "noted-time: {0} expects no writers, so its first one alone makes it complete, and nobody "
+    "knows who else should be there: noted-time stream create {0} --expected-writer NAME …\n"
+)
+
+
 def test_a_stream_is_made_with_the_settings_that_are_given(run: Commands) -> None:
     """Durations are written as people do, and shown so."""
     options = ["--writer-timeout", "90m", "--mark-interval", "0s", "--max-time-ahead", "none"]
@@ -38,7 +44,7 @@ def test_a_stream_is_made_with_the_settings_that_are_given(run: Commands) -> Non
     settings = dict(row for row in made.table if len(row) == 2)
     assert (made.status, made.err, settings["writer_timeout_ms"], settings["domains"]) == (
         0,
-        "Created stream made.\n",
+        f"Created stream made.\n{OPEN_STREAM.format('made')}",
         "1h 30m",
         "order_time, ship_time",
     )
@@ -69,6 +75,16 @@ def test_changes_show_what_was_done_and_why(run: Commands, served: Served, strea
     ]
 
 
+def test_a_stream_that_expects_writers_is_not_said_to_be_open(run: Commands) -> None:
+    """Nor is it once they are named; the JSON has nothing of it on standard output."""
+    opened = run("stream", "create", "five", "--json")
+    named = run("stream", "create", "five", "--expected-writer", "lima")
+    later = run("stream", "create", "five", "--writer-timeout", "5s")
+
+    assert (opened.err, opened.json["name"]) == (OPEN_STREAM.format("five"), "five")
+    assert ["no writers" in each.err for each in (named, later)] == [False, False]
+
+
 def test_recreating_a_stream_reports_what_changed(run: Commands, stream: str) -> None:
     """And changes no setting that is not given."""
     again, once_more = (run("stream", "create", stream, "--writer-timeout", "5s") for _ in range(2))
@@ -77,8 +93,8 @@ def test_recreating_a_stream_reports_what_changed(run: Commands, stream: str) ->
     said = [
         each.err.removeprefix(f"Stream {stream} already exists: ") for each in (again, once_more)
     ]
-    changed = "writer_timeout_ms is 5s, and was 1m. Settings:\n"
-    assert said == [changed, "nothing has changed. Settings:\n"]
+    changes = ("writer_timeout_ms is 5s, and was 1m", "nothing has changed")
+    assert said == [f"{each}. Settings:\n{OPEN_STREAM.format(stream)}" for each in changes]
     assert (shown["writer_timeout_ms"], shown["mark_interval_ms"]) == (5000, 0)
 
 

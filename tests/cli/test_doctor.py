@@ -131,6 +131,7 @@ def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
     lines = [line.partition("  ")[0] for line in said.out.splitlines()]
     assert (said.status, set(lines[:-1]) - {"not checked", ""}) == (0, {"ok"}), said.out
     assert f"controller: {served.url} (from NOTED_TIME_URL) is ready" in said.out
+    assert "expected writers: well expects no writers, so who should be there is not" in said.out
     assert lines[-1].startswith("nothing wrong in ")
     unseen = [each.partition(": ")[0].split()[-1] for each in lines if "not checked " in each]
     assert [each in lines[-1] for each in unseen] == [True] * len(unseen)

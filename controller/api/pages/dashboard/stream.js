@@ -31,18 +31,24 @@ const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-
 // --- Why
 
 function whySection({ explain, writers: { states } }) {
-  const { lower, now, sentences, would, waiting_for: [first] } = explain;
+  const { lower, now, sentences, would, vouched, waiting_for: [first] } = explain;
   const row = { ...explain, ...first };
   const isNext = lower != null && explain.decision === "hold" && !isHeld(row); // in the words of the first sentence
   const lines = sentences.map(said);
   if (would) lines.push(["What if without ", h("strong", listed(chosen.picked)), "? ", lines.pop()]);
   return section("Why", null, h("div.why",
     h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
-      h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
+      h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : ""),
+      vouched && h("div.soft.n", vouchedText(vouched))),
     h("div.said", lines.map((line) => h("p", line)),
       h("p.counts", pill(isNext ? ["holds", "ok"] : condition(row, explain.silence)),
         isHeld(row) && soft("since ", when(now - first.held_for_ms)), writerCounts(states)))));
 }
+
+/** By how many writers the stream is complete. */
+const vouchedText = ({ count, expected, expected_vouching: vouching }) =>
+  expected ? `by ${counted(vouching)} of ${many(expected, "expected writer")}`
+    : `by ${many(count, "writer")}, none expected`;
 
 // --- Complete hours
 
