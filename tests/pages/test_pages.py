@@ -121,7 +121,7 @@ def test_what_sinks_have_read_is_printed(broker: Broker, tmp_path: Path) -> None
     (checkpoint / "metadata").write_text(json.dumps({"id": "query"}))
     elsewhere = on_kafka(broker) | {"s3a://lake/checkpoints/orders": str(checkpoint)}
     with ServeProcess(tmp_path).ready() as controller:
-        controller.create("orders")
+        controller.create("orders", expected_writers=["w"])
         for time, position in ((NINE_MS, {}), (TWENTY_TO_TWELVE, HALF), (PAST_TWELVE, WHOLE)):
             controller.note("orders", time, position)
         assert Runner(tmp_path, controller.url, elsewhere).run_page("docs/guides/sinks.md")
