@@ -33,7 +33,7 @@ def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Se
     topic, wanted = "read-by-a-group", Wanted(TEN, "sold", group="loader", topic="read-by-a-group")
     broker.create(topic, 1)
     broker.send(topic, [(0, str(n), TEN) for n in range(2)])
-    served.make("sold")
+    served.make("sold", expected_writers=["oslo"])
     for end, time in enumerate((TEN - HOUR_MS, TEN), start=1):
         served.post("sold", {"writer": "oslo", "time": time, "position": {"0": end}})
     seen = [look(broker, served, wanted)]
@@ -43,7 +43,8 @@ def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Se
 
     unknown = "group 'loader' has committed no offset: correct the name, or have it commit after it"
     so_far = "what was read reaches the mark of 2013-01-01T09:00:00Z"
-    done = "sold is complete to 2013-01-01T10:00:00Z, read by group 'loader'"
+    by = "by 1 writer, all that are expected"
+    done = f"sold is complete to 2013-01-01T10:00:00Z, read by group 'loader', {by}"
     found = {"complete_to": TEN, "seq": 2, "cut": {"0": 2}}
     assert seen == [
         Verdict("waiting", f"group 'loader': {unknown} has written"),

@@ -43,6 +43,7 @@ def passed(airflow: Airflow, controller: Served, orders: Orders, broker: Broker)
         note(controller, stream, TEN, "oslo")
         controller.create(stream, writer_timeout_ms=200)
         wait_until(lambda: controller.lower(stream) == TEN)  # noqa: B023 - called here
+        controller.create(stream, writer_timeout_ms=HOUR_MS)
 
 
 def test_a_missing_writer_fails_the_task(airflow: Airflow) -> None:
