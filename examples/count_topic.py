@@ -8,13 +8,13 @@ import os
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka, spark_jars
+from spark_integration import KafkaRecords, Noted, WatermarkPolicy, kafka_package, read_noted_kafka
 
 CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 BROKER = os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")
 
 spark = (
-    SparkSession.builder.config("spark.jars", spark_jars())
+    SparkSession.builder.config("spark.jars.packages", kafka_package())
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.sql.shuffle.partitions", 2)
     .getOrCreate()

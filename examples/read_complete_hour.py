@@ -7,13 +7,13 @@ import os
 
 from pyspark.sql import SparkSession
 
-from spark_integration import BatchRead, KafkaRecords, Noted, read_complete_kafka, spark_jars
+from spark_integration import BatchRead, KafkaRecords, Noted, kafka_package, read_complete_kafka
 
 CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 BROKER = os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")
 NINE, TEN = 1_357_030_800_000, 1_357_034_400_000  # of 2013-01-01, in Unix ms
 
-spark = SparkSession.builder.config("spark.jars", spark_jars()).getOrCreate()
+spark = SparkSession.builder.config("spark.jars.packages", kafka_package()).getOrCreate()
 hour = read_complete_kafka(
     spark,
     KafkaRecords("flights", BROKER),

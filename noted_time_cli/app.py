@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from noted_time_cli import demos, relay, spark
+from noted_time_cli import demos, relay
 from noted_time_cli.analyse import commands as analyse
 from noted_time_cli.calls import (
     completing,
@@ -56,7 +56,6 @@ for panel, commands in {
         completing.changed_since,
     ),
     WRITE: (note.note,),
-    READ: (spark.spark_jars,),
     LOOK: (demos.demo_stream,),
 }.items():
     for command in commands:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_integration.log.read import read_noted_log as read_noted_log
     from spark_integration.marks.arguments import Noted as Noted
     from spark_integration.marks.arguments import WatermarkPolicy as WatermarkPolicy
-    from spark_integration.session.jars import spark_jars as spark_jars
+    from spark_integration.session.connector import kafka_package as kafka_package
     from spark_integration.tables.claims import TableClaims as TableClaims
     from spark_integration.tables.table import NotedTable as NotedTable
 
@@ -62,12 +62,12 @@ MODULES = {
     "TableClaims": "tables.claims",
     "WatermarkPolicy": "marks.arguments",
     "kafka_offsets": "complete.read_kafka",
+    "kafka_package": "session.connector",
     "read_complete": "complete.read_log",
     "read_complete_kafka": "complete.read_kafka",
     "read_late_kafka": "complete.read_late",
     "read_noted_kafka": "kafka.read",
     "read_noted_log": "log.read",
-    "spark_jars": "session.jars",
     "split_late": "log.late_rows",
     "with_noted_watermark": "beside.read",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -113,7 +112,7 @@ class Broker:
         `beside` another it is the second node of that cluster: it leads partitions, and no more.
         """
         self._root = root
-        self._words = [_java(), *_QUICK, *java_options.split(), "-cp", f"{HOME}/broker/*"]
+        self._words = [classes.java(), *_QUICK, *java_options.split(), "-cp", f"{HOME}/broker/*"]
         self._port = port or free_port()
         self.controller: int = beside.controller if beside else free_port()
         self.address = f"127.0.0.1:{self._port}"
@@ -337,9 +336,3 @@ def _record(message: Message) -> Record:
     assert partition is not None
     assert offset is not None
     return Record(partition, offset, message.timestamp()[1], message.key(), message.value())
-
-
-def _java() -> str:
-    """Return the program of JAVA_HOME, or else of the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"

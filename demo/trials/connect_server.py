@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyspark
 
@@ -17,9 +16,9 @@ from demo.trials.cluster import CONNECT, HOME, free_ports
 from demo.trials.daemons import Daemon
 from demo.trials.kafka import HOME as JARS_HOME
 from demo.trials.kafka import connector
+from demo.trials.maven import Jar, fetch
 from demo.trials.ports import LOOPBACK, listens
 from demo.trials.waiting import wait_until
-from spark_integration.session.jars import Jar, fetch
 from spark_integration.session.versions import release_of
 
 OF_3_5 = Jar(
@@ -33,9 +32,9 @@ OF_3_5 = Jar(
 JARS = (OF_3_5,) if release_of(pyspark.__version__) < (4, 0) else ()
 
 
-def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
-    """Fetch the server, 14 MB, if PySpark lacks it; options and errors are those of `fetch`."""
-    fetch(JARS, JARS_HOME / "connect-server", **options)
+def install(repository: str | None = None) -> None:
+    """Fetch the server, 14 MB, if PySpark lacks it; the errors are those of `fetch`."""
+    fetch(JARS, JARS_HOME / "connect-server", repository=repository)
 
 
 def plain_python() -> str:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from demo.trials import classes, kafka
+from demo.trials.maven import fetch
 from demo.trials.waiting import PATIENCE_S
 from noted_time import NotedTimeError, Rejected
-from spark_integration.session.jars import fetch, java
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (ROOT / "java", Path(__file__).parent)
@@ -137,7 +137,7 @@ class JavaProducer:
         file, self._log = directory / "producer.properties", directory / "log"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         options = [*classes.read(classes.KAFKA).split(), "-cp", class_path(version)]
-        words = [java(), *options, "LineProducer", str(file), topic]
+        words = [classes.java(), *options, "LineProducer", str(file), topic]
         with self._log.open("a") as log:
             self.process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True

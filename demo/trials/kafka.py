@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import pyspark
 
 from demo.trials.broker import HOME, JARS, Broker, Record, Settings
-from spark_integration.session.jars import CONNECTOR, Jar, fetch
+from demo.trials.maven import Jar, fetch, listed
 
 __all__ = ["HOME", "Broker", "Record", "Settings"]
 
 
-def _listed(file: Path) -> tuple[Jar, ...]:
-    """Return the jars of a file: group, name, version and SHA-256 of each."""
-    return tuple(Jar(*line.split()) for line in file.read_text().splitlines())
-
-
-BROKER = _listed(JARS)
+BROKER = listed(JARS)
 """A broker with all it needs."""
 
-CONNECT = _listed(JARS.with_name("connect_jars.txt"))
+CONNECT = listed(JARS.with_name("connect_jars.txt"))
 """What Kafka Connect needs beyond a broker, and its file source."""
 
-CLIENTS = _listed(JARS.with_name("client_jars.txt"))
+CLIENTS = listed(JARS.with_name("client_jars.txt"))
 """Older versions of Kafka's client, for the interceptor."""
+
+CONNECTORS: dict[str, list[Jar]] = {}
+"""The jars of `kafka_package()`, by the oldest release of Spark that they fit."""
+
+for _line in JARS.with_name("connector_jars.txt").read_text().splitlines():
+    _release, *_jar = _line.split()
+    CONNECTORS.setdefault(_release, []).append(Jar(*_jar))
+
+CONNECTOR = CONNECTORS[max(each for each in CONNECTORS if each <= pyspark.__version__)]
+"""That of the PySpark that runs."""
 
 MISSING = (
     f"no Kafka in {HOME}: `./run kafka --fetch` installs a broker, Kafka Connect and Spark's "
@@ -50,10 +54,9 @@ def connect() -> str:
     return f"{HOME}/broker/*:{HOME}/connect/*" if there and installed() else ""
 
 
-def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
-    """Fetch all jars, 76 MB; the options and errors are those of `fetch`."""
-    fetch(BROKER, HOME / "broker", **options)
-    fetch(CONNECTOR, HOME / "connector", **options)
-    fetch(CONNECT, HOME / "connect", **options)
-    for jar in CLIENTS:  # one by one: Ivy keeps one version of a module
-        fetch([jar], HOME / "clients", **options)
+def install(repository: str | None = None) -> None:
+    """Fetch all jars, 76 MB; the errors are those of `fetch`."""
+    fetch(BROKER, HOME / "broker", repository=repository)
+    fetch(CONNECTOR, HOME / "connector", repository=repository)
+    fetch(CONNECT, HOME / "connect", repository=repository)
+    fetch(CLIENTS, HOME / "clients", repository=repository)

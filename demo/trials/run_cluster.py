@@ -23,8 +23,9 @@ from demo.surroundings import controller, require_java
 from demo.trials import kafka
 from demo.trials.cluster import Cluster
 from demo.trials.descendants import end_with_this_process
+from demo.trials.maven import say
 from demo.trials.ports import listens
-from demo.trials.run_kafka import alone, interrupt, say
+from demo.trials.run_kafka import alone, interrupt
 from demo.trials.spark_programs import SparkProgram
 from noted_time import NotedTimeError, Rejected
 

@@ -15,18 +15,15 @@ from typing import NoReturn
 
 from confluent_kafka import KafkaException
 
-from demo.trials import maven
 from demo.trials.broker import HOME, JARS, Broker
 from demo.trials.descendants import end_with_this_process
+from demo.trials.maven import fetch, listed, say
 from demo.trials.ports import listens
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time import NotedTimeError, Rejected
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "kafka"
-PATIENCE_S = 20.0
-"""How long a repository may send nothing: without a network, tests are to start soon."""
-
 FIRST = ("flights", 2)
 """The topic that is created where there is none."""
 
@@ -60,10 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     end_with_this_process()
     try:
         if given.fetch:  # also `./run test`
-            _fetch_all(given.ivy_settings)
+            _fetch_all(given.repository)
         else:
-            where = {"repository": given.repository, "patience_s": PATIENCE_S}
-            maven.fetch(JARS, HOME / "broker", say=say, **where)
+            fetch(listed(JARS), HOME / "broker", repository=given.repository)
             _run(given.data, given.port, given.topic, is_secured=given.secured)
     except KeyboardInterrupt:
         say("")
@@ -98,20 +94,19 @@ def _parser() -> argparse.ArgumentParser:
         help="listen on the next two ports, too, for TLS with a login and with a certificate, and "
         "give tokens on the third",
     )
-    parser.add_argument("--repository", metavar="URL", help="to fetch its jars, 46 MB, from there")
+    parser.add_argument("--repository", metavar="URL", help="to fetch jars from there")
     parser.add_argument(
         "--fetch", action="store_true", help="only fetch the jars of all tests, 76 MB"
     )
-    parser.add_argument("--ivy-settings", type=Path, metavar="FILE", help="to do that elsewhere")
     return parser
 
 
-def _fetch_all(ivy_settings: Path | None) -> None:
+def _fetch_all(repository: str | None) -> None:
     """Fetch what tests need: also Kafka Connect, other clients, and connectors of Spark."""
     from demo.trials import connect_server, kafka, tables  # noqa: PLC0415 - these load Spark
 
     for each in (kafka, tables, connect_server):
-        each.install(ivy_settings=ivy_settings, patience_s=PATIENCE_S)
+        each.install(repository)
 
 
 def topic(text: str) -> tuple[str, int]:
@@ -187,11 +182,6 @@ def _is_running(data: Path) -> bool:
 def interrupt(_signal: int, _frame: object) -> NoReturn:
     """Take a signal for Ctrl-C."""
     raise KeyboardInterrupt
-
-
-def say(sentence: str) -> None:
-    """Tell the person at the terminal."""
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyspark
 
 from demo.trials.kafka import HOME
-from spark_integration.session.jars import Jar, fetch
+from demo.trials.maven import Jar, fetch
 from spark_integration.session.versions import release_of
 
 RUNNING = ".".join(map(str, release_of(pyspark.__version__)))
@@ -29,9 +28,9 @@ MISSING = (
 )
 
 
-def install(**options: Any) -> None:  # noqa: ANN401 - as `fetch`'s
-    """Fetch the connectors, 57 MB, if there are any; options and errors are those of `fetch`."""
-    fetch(JARS, HOME / "tables", **options)
+def install(repository: str | None = None) -> None:
+    """Fetch the connectors, 57 MB, if there are any; the errors are those of `fetch`."""
+    fetch(JARS, HOME / "tables", repository=repository)
 
 
 def connectors() -> list[str]:

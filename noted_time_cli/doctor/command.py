@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import distribution, version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -107,8 +109,7 @@ def _examine(
                 report.add(_checkpoint(examined.checkpoint, call, wanted))
     with report.attempting("spark", "page 'Which Spark can do what'"):
         report.add(_spark())
-        with report.attempting("java", "set JAVA_HOME"):
-            report.add(_java())
+        report.add(_java())
 
 
 def _controller(url: str, taken: str) -> list[Finding]:
@@ -230,18 +231,25 @@ def _id_of(call: Caller, stream: str) -> str | None:
 
 
 def _spark() -> list[Finding]:
-    from spark_integration.session import jars, versions
+    from spark_integration.session import connector, versions
 
-    running, needs = version("pyspark"), (versions.OLDEST, versions.PYTHON_SOURCES)
-    places = (jars.brought_directory(), jars.default_directory())
-    found = {jar.name: str(place) for place in places for jar in place.glob("*.jar")}
-    release = spark_rules.spark_release(running, versions.release_of(running), *needs)
-    return release + spark_rules.connector([jar.file for jar in jars.CONNECTOR], found, running)
+    pyspark, needs = distribution("pyspark"), (versions.OLDEST, versions.PYTHON_SOURCES)
+    running = pyspark.version
+    jars = Path(str(pyspark.locate_file("pyspark/jars"))).glob("spark-sql-kafka-*.jar")
+    found = [jar.name for jar in jars]
+    package = connector.kafka_package(), connector.PACKAGE_EXCLUDES
+    return [
+        *spark_rules.spark_release(running, versions.release_of(running), *needs),
+        *spark_rules.connector(package, found, connector.unfit_connectors(f"{found}", running)),
+    ]
 
 
 def _java() -> list[Finding]:
-    from spark_integration.session.jars import java
-
-    words = [java(), "-version"]
-    said = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - Java
-    return spark_rules.java_release(words[0], said.stderr + said.stdout)
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home, "bin", "java")) if home else "java"
+    words = [program, "-version"]
+    try:
+        said = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - Java
+    except OSError as error:
+        return spark_rules.java_release(program, str(error))
+    return spark_rules.java_release(program, said.stderr + said.stdout)

@@ -9,7 +9,6 @@ from typing import Any
 from noted_time_cli.doctor.verdict import Finding, judged
 
 OLDEST_JAVA = 17
-FETCH = "noted-time spark-jars fetches them, and prints the value of spark.jars"
 READ = "read with read_noted_kafka, read_noted_log or with_noted_watermark: page 'Spark'"
 ANEW = "begin with a new checkpoint; start_at= leaves out what is written already"
 Release = tuple[int, int]
@@ -27,20 +26,21 @@ def spark_release(running: str, release: Release, oldest: Release, whole: Releas
     return judged("spark", faults, part)
 
 
-def connector(wanted: Sequence[str], found: Mapping[str, str], spark: str) -> list[Finding]:
-    """Judge the jars with which Spark reads Kafka: those wanted, and where some are found, by name.
+def connector(
+    package: tuple[str, str], found: Sequence[str], unfit: Sequence[str]
+) -> list[Finding]:
+    """Judge the Kafka connectors that PySpark has, and name the package that fits, if need be.
 
-    >>> connector(["spark-sql-kafka-0-10_2.13-4.2.0.jar"], {}, "4.2.0")[0].outcome
-    'not checked'
+    >>> connector(("org.apache.spark:kafka:4.2.0", "a:hadoop"), [], [])[0].remedy
+    'start Spark with --packages org.apache.spark:kafka:4.2.0 --conf spark.jars.excludes=a:hadoop'
     """
-    missing = [each for each in wanted if each not in found]
-    name, release = wanted[0].rpartition("_")[0], "-{}.{}.".format(*spark.split("."))
-    other = [each for each in found if each.startswith(name) and release not in each]
-    if missing and not other:
-        fact = f"{missing[0]} is not found here; spark.jars or spark.jars.packages may name it"
-        return [Finding("connector", "not checked", fact, FETCH)]
-    faults = [(missing, f"{', '.join(other)} does not fit Spark {spark}: {wanted[0]} does", FETCH)]
-    return judged("connector", faults, f"{wanted[0]} in {found.get(wanted[0])}")
+    start = "start Spark with --packages {} --conf spark.jars.excludes={}".format(*package)
+    if not found:
+        fact = "PySpark has none; spark.jars or spark.jars.packages of a session may name it"
+        return [Finding("connector", "not checked", fact, start)]
+    misfit = f"{', '.join(unfit)} of PySpark's jars does not fit it"
+    faults = [(unfit, misfit, f"remove it, and {start}")]
+    return judged("connector", faults, f"PySpark has {found[0]}")
 
 
 def java_release(program: str, printed: str) -> list[Finding]:

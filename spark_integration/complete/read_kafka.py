@@ -24,7 +24,7 @@ from spark_integration.kafka.records import (
 )
 from spark_integration.log.options import chosen_of
 from spark_integration.marks.arguments import Noted, check_promised
-from spark_integration.session.jars import check_connector
+from spark_integration.session.connector import check_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

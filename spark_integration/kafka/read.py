@@ -34,7 +34,7 @@ from spark_integration.marks.arguments import (
     check_promised,
 )
 from spark_integration.marks.feed import check_known
-from spark_integration.session.jars import check_connector
+from spark_integration.session.connector import check_connector
 from spark_integration.session.settings import EVENTS_SUFFIX, setting, source_name, with_name
 from spark_integration.session.versions import require
 

@@ -16,6 +16,7 @@ from noted_time_cli.app import app
 from noted_time_cli.doctor.controller_rules import STRANGE
 from spark_integration.log.offset import LogOffset
 from spark_integration.marks.released import Released
+from spark_integration.session.connector import PACKAGE_EXCLUDES, kafka_package
 from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Said
 from tests.spark.test_query_progress import plan
@@ -394,13 +395,33 @@ def test_what_is_not_installed_is_not_checked(
     served.post("t", {"writer": "UA", "time": now(), "position": {"0": 1}})
     for module in ("confluent_kafka", "noted_time.kafka.topic", "spark_integration.session"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    for module in ("confluent_kafka", "spark_integration.session.jars"):
+    for module in ("confluent_kafka", "spark_integration.session.connector"):
         monkeypatch.setitem(sys.modules, module, None)
 
     said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")
 
     assert (said.status, outcomes(said, "broker", "spark")) == (0, ["not checked", "not checked"])
     assert judged(said)["broker"][0]["remedy"] == install_command("kafka")
+
+
+def test_without_java_the_remedy_is_named(
+    run: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAVA_HOME comes before the PATH, as for Spark."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    (found,) = judged(run("doctor", "--json"))["java"]
+
+    assert f"{tmp_path}/bin/java does not run: " in found["fact"]
+    assert found["remedy"] == "set JAVA_HOME to a Java 17 or newer"
+
+
+def test_the_connector_of_this_pyspark_is_named_with_what_pyspark_has(run: Commands) -> None:
+    """As `spark-submit` and `spark-shell` take them."""
+    (found,) = judged(run("doctor", "--json"))["connector"]
+
+    assert f"--packages {kafka_package()} --conf " in found["remedy"]
+    assert found["remedy"].endswith(f"spark.jars.excludes={PACKAGE_EXCLUDES}")
 
 
 def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:

@@ -298,27 +298,29 @@ def test_positions_are_judged_by_the_partitions_and_their_ends(
     ] == [True]
 
 
-WANTED = ("spark-sql-kafka-0-10_2.13-4.2.0.jar", "kafka-clients-3.9.2.jar")
+CONNECTOR = "spark-sql-kafka-0-10_2.13-4.2.0.jar"
+START = "start Spark with --packages p:kafka:4.2.0 --conf spark.jars.excludes=a:hadoop"
 
 
 @pytest.mark.parametrize(
-    ("found", "outcome", "fact"),
+    ("found", "unfit", "expected"),
     [
-        (WANTED, "ok", f"{WANTED[0]} in jars"),
-        (WANTED[:1], "not checked", f"{WANTED[1]} is not found here"),
-        ((), "not checked", f"{WANTED[0]} is not found here"),
+        ([CONNECTOR], [], ("ok", f"PySpark has {CONNECTOR}", "")),
+        ([], [], ("not checked", "PySpark has none", START)),
         (
-            ("spark-sql-kafka-0-10_2.12-3.5.7.jar",),
-            "wrong",
-            f"spark-sql-kafka-0-10_2.12-3.5.7.jar does not fit Spark 4.2.1: {WANTED[0]} does",
+            [CONNECTOR],
+            [CONNECTOR],
+            ("wrong", f"{CONNECTOR} of PySpark's jars does not fit it", f"remove it, and {START}"),
         ),
     ],
 )
-def test_the_connector_has_to_fit_spark(found: tuple[str, ...], outcome: str, fact: str) -> None:
+def test_the_connector_has_to_fit_spark(
+    found: list[str], unfit: list[str], expected: tuple[str, str, str]
+) -> None:
     """A session may be given it elsewhere, which the doctor does not see."""
-    (verdict,) = spark_rules.connector(WANTED, dict.fromkeys(found, "jars"), "4.2.1")
+    (verdict,) = spark_rules.connector(("p:kafka:4.2.0", "a:hadoop"), found, unfit)
 
-    assert (verdict.outcome, verdict.fact.partition(";")[0]) == (outcome, fact)
+    assert (verdict.outcome, verdict.fact.partition(";")[0], verdict.remedy) == expected
 
 
 @pytest.mark.parametrize(

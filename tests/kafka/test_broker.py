@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -14,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials import kafka, maven
+from demo.trials import kafka
 from demo.trials.kafka import Record
+from demo.trials.maven import Jar, fetch
 from demo.trials.ports import free_port
-from noted_time import NotedTimeError
+from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka.topic import Topic
 from tests.support.kafka_judge import violations
 from tests.support.processes import ROOT, environment
@@ -77,12 +77,12 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
 
 CONTENT = b"what a jar contains"
 
-JAR = ("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
+JAR = Jar("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Return a repository with that jar, and with two that are not as they should be."""
+    """Return a repository with that jar, and with one that is not as it should be."""
     for name, content in ("one", CONTENT), ("changed", b"something else"):
         file = tmp_path / "repository/org/example" / name / f"1.0/{name}-1.0.jar"
         file.parent.mkdir(parents=True)
@@ -90,44 +90,34 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path / "repository"
 
 
-def fetch(repository: Path, *jars: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Fetch jars; returns the directory's files, and what was said."""
-    said: list[str] = []
-    listed = repository.with_name("jars.txt")
-    listed.write_text("".join(f"{' '.join(jar)}\n" for jar in jars))
-    directory = repository.with_name("jars")
-    try:
-        maven.fetch(
-            listed, directory, repository=repository.as_uri(), patience_s=9, say=said.append
-        )
-    except NotedTimeError as error:
-        said.append(f"{type(error).__name__}: {error}")
-    return sorted(file.name for file in directory.iterdir()), said
+def test_jars_are_fetched_once(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is there, unchanged, is not asked for again; one that was damaged since is."""
+    (jar,) = fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
+    fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
+    jar.write_text("damaged")
+    fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
 
-
-def test_jars_are_fetched_once(repository: Path) -> None:
-    """One that is there, unchanged, is not asked for again."""
-    first, again = fetch(repository, JAR), fetch(repository, JAR)
-
-    assert first[0] == again[0] == ["one-1.0.jar"]
-    assert (len(first[1]), again[1]) == (1, [])
+    assert jar.read_bytes() == CONTENT
+    assert capsys.readouterr().err == f"Fetching 1 jars into {tmp_path / 'jars'}, once.\n" * 2
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "error", "expected"),
     [
-        ("changed", r"Rejected: changed-1\.0\.jar: checksum mismatch"),
-        ("absent", r"Unreachable: absent-1\.0\.jar could not be fetched .*--repository URL"),
+        ("changed", Rejected, r"changed-1\.0\.jar: checksum mismatch"),
+        ("absent", Unreachable, r"absent-1\.0\.jar could not be fetched .*--repository URL"),
     ],
 )
 def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
-    repository: Path, name: str, expected: str
+    repository: Path, tmp_path: Path, name: str, error: type[NotedTimeError], expected: str
 ) -> None:
     """Nor is a part of it."""
-    kept, said = fetch(repository, ("org.example", name, *JAR[2:]))
+    with pytest.raises(error, match=expected):
+        fetch([JAR._replace(name=name)], tmp_path / "jars", repository=repository.as_uri())
 
-    assert kept == []
-    assert re.match(expected, said[-1]), said
+    assert [*(tmp_path / "jars").iterdir()] == []
 
 
 # What the tests of Kafka stand on: the broker, its topics, and the judge of marks

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials import java, kafka
+from demo.trials import classes, java, kafka
 from demo.trials.kafka import Broker
 from noted_time.kafka.topic import Topic
-from spark_integration.session import jars
 from tests.support.kafka_judge import covered, judged
 from tests.support.page import BINDING, BLOCK, text_of
 from tests.support.served import Served
@@ -70,7 +69,7 @@ class Worker:
     def start(self) -> None:
         """Start a process."""
         path = f"{kafka.connect()}:{java.interceptor_jar()}"
-        words = [jars.java(), "-cp", path, "org.apache.kafka.connect.cli.ConnectStandalone"]
+        words = [classes.java(), "-cp", path, "org.apache.kafka.connect.cli.ConnectStandalone"]
         with (self._directory / "out").open("ab") as out:
             self._process = subprocess.Popen(
                 [*words, "worker", "connector"],

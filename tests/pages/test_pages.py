@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demo import as_files
-from demo.trials.kafka import HOME, Broker
+from demo.trials.kafka import Broker, connector
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time.client import Json
 from noted_time.kafka.noted_topic import noted_topic_of
@@ -19,8 +19,9 @@ HALF, WHOLE = {"0": 25, "1": 12}, {"0": 30, "1": 14}
 NINE = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
 
-JARS = {"spark_jars()": f"spark_jars({str(HOME / 'connector')!r})"}
-"""Where tests have fetched them."""
+PACKAGE = '"spark.jars.packages", kafka_package()'
+JARS = {PACKAGE: f'"spark.jars", {",".join(connector())!r}'}
+"""Tests have the jars of the package already."""
 
 RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("reference/api",), ()),

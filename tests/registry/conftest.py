@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from demo.trials.classes import java
 from demo.trials.cluster import free_ports
 from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, listens
-from spark_integration.session.jars import java
 from tests.support.suites import programs_of
 from tests.support.waiting import wait_until
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from locks import install, java, suites
-from spark_integration.session.jars import CHECKSUMS
 from spark_integration.session.versions import NEEDS, OLDEST, release_of
 from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
 
@@ -395,11 +394,3 @@ def test_an_unknown_spark_is_refused_with_the_known(
         run.chosen_spark(words)
 
     assert "takes one of 3.5, 4.0, 4.1, 4.2, 4.3." in capsys.readouterr().err
-
-
-def test_the_page_has_the_jars_for_each_spark(root: Path) -> None:
-    """The versions whose checksums are known."""
-    page = (root / "docs" / "reference" / "which-spark.md").read_text()
-    rows = [" | ".join(version for version, _ in jars) for jars in CHECKSUMS.values()]
-
-    assert [row for row in rows if f"| {row} |" not in page] == []

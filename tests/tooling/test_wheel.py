@@ -146,7 +146,6 @@ def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: 
         ("observe kafka resolved b t --config c", "--config needs confluent_kafka: [kafka]"),
         ("observe log ingestion . s", "writer_client.LogEnds needs pyarrow: [files]"),
         ("relay kafka b t", "reader_client.KafkaRelay needs confluent_kafka: [kafka]"),
-        ("spark-jars", "spark_integration needs pyarrow: [spark]"),
     ],
 )
 def test_a_command_says_which_extra_it_needs(

@@ -1,0 +1,75 @@
+"""Spark's Kafka connector: the Maven package that fits a Spark, and whether a session has it."""
+
+from __future__ import annotations
+
+import re
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from noted_time import Rejected
+from spark_integration.session.settings import setting
+from spark_integration.session.versions import OLDEST, release_of
+
+PACKAGE_VERSIONS = {
+    (3, 5): "2.12:3.5.7",
+    (4, 0): "2.13:4.0.0",
+    (4, 1): "2.13:4.1.1",
+    (4, 2): "2.13:4.2.0",
+}
+"""Scala and version, from which release of Spark on: others need what was not published."""
+
+PACKAGE_EXCLUDES = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
+"""What PySpark has already of what the package needs, as `spark.jars.excludes` takes it."""
+
+NOT_FOUND = re.compile("Failed to find data source|NoClassDefFoundError")
+CONNECTOR_NAME = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d[\w.-]*)")
+
+
+def kafka_package(spark: str = pyspark.__version__) -> str:
+    """Return the Maven coordinate of the connector with which a version of Spark reads Kafka.
+
+    By default it is for the PySpark that runs. Spark fetches it, with what it needs, if a session
+    starts with it: ``SparkSession.builder.config("spark.jars.packages", kafka_package())``.
+
+    >>> kafka_package("4.3.0")
+    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
+    """
+    release = max(each for each in PACKAGE_VERSIONS if each <= max(release_of(spark), OLDEST))
+    return f"org.apache.spark:spark-sql-kafka-0-10_{PACKAGE_VERSIONS[release]}"
+
+
+def unfit_connectors(named: str, spark: str) -> list[str]:
+    """Return the connectors that a text names and that do not fit a version of Spark.
+
+    >>> unfit_connectors("spark-sql-kafka-0-10_2.13-4.1.1.jar,my.jar", "4.2.0")
+    ['spark-sql-kafka-0-10_2.13-4.1.1.jar']
+    """
+    fitting = {release_of(spark), release_of(kafka_package(spark).rpartition(":")[2])}
+    found = CONNECTOR_NAME.finditer(named)
+    return [each[0] for each in found if release_of(each[1]) not in fitting]
+
+
+def check_connector(spark: SparkSession) -> None:
+    """Raise `Rejected`, with the remedy, if this session finds no Kafka source.
+
+    A connector of another Spark may load, and fail only once a query runs: so its version is
+    checked, if it is among the session's settings. What else Spark fails with is raised as it is.
+    """
+    remedy = (
+        f"start it with `spark.jars.packages` = `{kafka_package(spark.version)}`, which "
+        "`kafka_package()` returns, or, without internet, with four jars in `spark.jars`: page "
+        "'Which Spark'"
+    )
+    settings = [setting(spark, f"spark.jars{which}", "") for which in ("", ".packages")]
+    for unfit in unfit_connectors(f"{settings}", spark.version):
+        raise Rejected(f"{unfit} does not fit Spark {spark.version} of this session: {remedy}")
+    reader = spark.read.format("kafka").option("subscribe", "any")
+    try:
+        reader.option("kafka.bootstrap.servers", "127.0.0.1:1").load().schema  # noqa: B018 - asks
+    except (PySparkException, Py4JError) as error:  # the latter if `kafka-clients` is missing
+        if not NOT_FOUND.search(str(error)):
+            raise
+        raise Rejected(f"this Spark session cannot load a Kafka source: {remedy}") from error

@@ -1,0 +1,111 @@
+"""Which connector fits a Spark, on its page as in the jars that tests have, and who lacks one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pyspark
+import pytest
+
+from demo.trials.kafka import CONNECTORS
+from spark_integration import kafka_package
+from spark_integration.session.connector import PACKAGE_EXCLUDES
+from tests.support.page import text_of
+from tests.support.processes import environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
+
+PAGE = "docs/reference/which-spark.md"
+
+
+@pytest.mark.parametrize(
+    ("spark", "fits"),
+    [
+        ("3.5.9", "2.12:3.5.7"),
+        ("3.5.6+amzn-1", "2.12:3.5.7"),
+        ("4.0.5", "2.13:4.0.0"),
+        ("4.1.4", "2.13:4.1.1"),
+        ("4.2.1", "2.13:4.2.0"),
+        ("4.3.0", "2.13:4.2.0"),
+    ],
+)
+def test_the_package_has_the_scala_and_the_version_that_fit(spark: str, fits: str) -> None:
+    """The newest version of which all parts were published, for each Spark that is supported."""
+    assert kafka_package(spark) == f"org.apache.spark:spark-sql-kafka-0-10_{fits}"
+
+
+def test_by_default_the_package_is_that_of_the_spark_that_runs() -> None:
+    """So that a program needs no change when its PySpark is another one."""
+    assert kafka_package() == kafka_package(pyspark.__version__)
+
+
+@pytest.mark.parametrize("spark", CONNECTORS)
+def test_the_jars_that_are_tested_are_those_of_the_package_and_of_its_page(spark: str) -> None:
+    """The page has what to leave out, too, and the versions for who fetches them by hand."""
+    connector, provider, clients, pool = CONNECTORS[spark]
+    page = text_of(PAGE)
+
+    assert kafka_package(spark) == f"{connector.group}:{connector.name}:{connector.version}"
+    scala = connector.name.rpartition("_")[2]
+    row = f" | {scala} | {connector.version} | {clients.version} | {pool.version} |\n"
+    assert (provider.version, row in page) == (connector.version, True)
+    assert PACKAGE_EXCLUDES in page
+
+
+CHECKED = """
+import sys
+from noted_time import Rejected
+from spark_integration.session.connector import check_connector
+from tests.support.spark_sessions import start_spark
+
+for jars in sys.argv[1:]:
+    session = start_spark({"spark.jars": jars})
+    try:
+        check_connector(session)
+    except Rejected as refused:
+        print(refused)
+    session.stop()
+"""
+
+
+def test_what_else_spark_fails_with_is_no_lack_of_a_connector(tmp_path: Path) -> None:
+    """Such as a jar of another source that does not load: Spark names it, with or without Kafka."""
+    broken = tmp_path / "broken.jar"
+    with ZipFile(broken, "w") as jar:
+        services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+        jar.writestr(services, "com.example.NoSource")
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKED, str(broken)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "Provider com.example.NoSource not found" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_session_without_a_connector_that_fits_is_refused_with_the_package_that_does(
+    tmp_path: Path,
+) -> None:
+    """By name, with the setting to take, before a query fails at its first batch."""
+    other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
+    foreign = tmp_path / f"spark-sql-kafka-0-10_2.13-{other}.0.jar"
+    foreign.write_bytes(b"")
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKED, "", str(foreign)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    remedy = f": start it with `spark.jars.packages` = `{kafka_package()}`, which "
+    none, unfit = (said.partition(remedy) for said in done.stdout.splitlines())
+    assert none[:2] == ("this Spark session cannot load a Kafka source", remedy)
+    spark = f"Spark {pyspark.__version__} of this session"
+    assert unfit[:2] == (f"{foreign.name} does not fit {spark}", remedy)
