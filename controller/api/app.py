@@ -177,14 +177,12 @@ def _secure(document: dict[str, Any]) -> None:
             operation["security"] = []
 
 
-def create_app(
-    controller: Controller, gate: Gate | None = None, forwarding: Forwarding | None = None
-) -> ASGIApp:
+def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
     """Return the app behind `gate`; its lifespan starts and closes `controller`.
 
     The default gate admits every call except those of foreign web pages.
     """
-    gate, forwarding = gate or Gate(), forwarding or Forwarding(controller)
+    gate, forwarding = gate or Gate(), Forwarding(controller)
     return Middleware(create_api(controller, gate, forwarding), controller, gate, forwarding)
 
 

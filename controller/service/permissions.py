@@ -73,8 +73,8 @@ class Grant:
     administrator may do everything; only an administrator can note a dead writer as finished.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
-    >>> carrier.may_write("flights", "UA-7"), carrier.may_write("flights", "DL")
-    (True, False)
+    >>> carrier.may_write("flights"), carrier.first_foreign(["UA-7", "DL"])
+    (True, 'DL')
     >>> carrier.may_read("flights"), carrier.may_administer()
     (False, False)
     """
@@ -96,11 +96,9 @@ class Grant:
         """Whether it may see every stream, present and future."""
         return self.admin or self.read.match_all
 
-    def may_write(self, stream: str, writer: str | None = None) -> bool:
-        """Whether it may note for that writer, or for any at all if none is named."""
-        if self.admin:
-            return True
-        return self.write.match(stream) and (writer is None or self.writers.match(writer))
+    def may_write(self, stream: str) -> bool:
+        """Whether it may note on the stream, for the writers that `first_foreign` passes."""
+        return self.admin or self.write.match(stream)
 
     def is_bound(self) -> bool:
         """Whether there are writers that it may not note for on a stream that it may write."""

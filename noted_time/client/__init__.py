@@ -11,7 +11,6 @@ from noted_time.client.asking import (
     stream_path,
 )
 from noted_time.client.controllers import OWNER, VARIABLE, Controllers
-from noted_time.client.problems import SUCCESS, error_of
 from noted_time.client.retrying import Backoff, Outage, delay_s, own_chance
 from noted_time.client.wire import (
     MISREAD,

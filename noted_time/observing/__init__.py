@@ -7,4 +7,4 @@ from noted_time.observing.open_transactions import OpenTransactions
 from noted_time.observing.resolved import RESOLVED, resolved_time
 from noted_time.observing.seen import Seen, log_of, passed_over
 from noted_time.observing.segment_clocks import Outcome, SegmentClocks
-from noted_time.observing.time_forms import FIRST_TIMES, IN_MS, TimeForm, Unit, doubt_of
+from noted_time.observing.time_forms import FIRST_TIMES, IN_MS, TimeForm, Unit

@@ -1,14 +1,6 @@
 """Reading: what a position, or a span of time, learns from the marks."""
 
-from noted_time.reading.claims import (
-    EXPIRED,
-    Change,
-    Commit,
-    NoClaim,
-    Standing,
-    TableClaim,
-    TableHistory,
-)
+from noted_time.reading.claims import Change, Commit, NoClaim, Standing, TableClaim, TableHistory
 from noted_time.reading.committing import Remembered, accepted, committed_part, to_commit
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory

@@ -229,7 +229,7 @@ def test_a_scope_gives_its_own_rights_and_no_other(
     """To read takes no right to write, nor the other way round."""
     grant = Grant.of(scopes)
 
-    may = (grant.may_read("s"), grant.may_write("s", "w"))
+    may = (grant.may_read("s"), grant.may_write("s"))
     assert (*may, grant.may_administer(), grant.may_read_all()) == rights
 
 
@@ -237,8 +237,8 @@ def test_rights_end_at_the_streams_that_are_named() -> None:
     """Reading some streams is not reading all."""
     grant = Grant.of(["read", "write"], ["flights*"])
 
-    may = [grant.may_read("flights-eu"), grant.may_write("flights", "w")]
-    may_not = [grant.may_read("trains"), grant.may_write("trains", "w"), grant.may_read_all()]
+    may = [grant.may_read("flights-eu"), grant.may_write("flights")]
+    may_not = [grant.may_read("trains"), grant.may_write("trains"), grant.may_read_all()]
     assert (may, may_not) == ([True, True], [False, False, False])
 
 
@@ -287,7 +287,7 @@ def test_what_was_not_granted_explicitly_is_not_granted(kept: dict[str, object])
     """A row of another make opens nothing."""
     grant = Grant.from_scopes(kept)
 
-    may = (grant.may_read("s"), grant.may_write("s", "w"), grant.may_administer())
+    may = (grant.may_read("s"), grant.may_write("s"), grant.may_administer())
     assert (may, EVERYTHING.may_administer()) == ((False, False, False), True)
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import noted_time
-from noted_time.client import Backoff, Controllers, Question, Reply, ask_in_turn, error_of, run
+from noted_time.client import Backoff, Controllers, Question, Reply, ask_in_turn, run
+from noted_time.client.problems import error_of
 from noted_time.client.retrying import LONGEST_RETRY_AFTER_S
 from noted_time.values import (
     Conflict,

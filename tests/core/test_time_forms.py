@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.observing import TimeForm, Unit, doubt_of
+from noted_time.observing import TimeForm, Unit
+from noted_time.observing.time_forms import doubt_of
 from noted_time.values import UNIX_MS
 
 PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
