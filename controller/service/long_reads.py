@@ -27,7 +27,7 @@ from controller.service.clocks import Clocks
 from controller.store.port import Change, LedgerEntry, Reading
 from noted_time import Rejected
 from noted_time.reading import Point
-from noted_time.values import Vouched, shown_time
+from noted_time.values import VouchedBy, shown_time
 
 T = TypeVar("T")
 
@@ -175,7 +175,7 @@ class Views:
         return [name async for name in found if name not in streams and is_shown(name)]
 
 
-async def vouched(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[Vouched]:
+async def vouched(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
     """Return who vouches at each of several marks, given by seq and time in rising order."""
     if not marks:
         return []

@@ -24,7 +24,7 @@ from noted_time.values import (
     NotVouching,
     Rejected,
     StreamCut,
-    Vouched,
+    VouchedBy,
     reports_of,
 )
 
@@ -132,11 +132,11 @@ def missing_from_wire(wire: Json) -> Missing:
     return Missing(*_writers(wire, "missing", MissingWriter), int64(wire["missing_joined_later"]))
 
 
-def vouched_from_wire(wire: Json) -> Vouched:
+def vouched_from_wire(wire: Json) -> VouchedBy:
     """Return who vouches for a window or a cut by an answer about it."""
     found = wire["vouched"]
     names = {"names": tuple(found["names"]), "not_vouching": not_vouching_from_wire(found)}
-    return Vouched(**found | names)
+    return VouchedBy(**found | names)
 
 
 def not_vouching_from_wire(wire: Json, name: str = "not_vouching") -> tuple[NotVouching, ...]:

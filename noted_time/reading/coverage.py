@@ -1,14 +1,26 @@
-"""What a window or a cut does not cover, although it is complete: missing writers and late rows."""
+"""What an answer that is complete says of the writers: who vouches, who is missing, what is late."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from noted_time.reading.late import LateReports
 from noted_time.reading.missing import MissingWriters
-from noted_time.values import MIN_INT64, WRITERS_NAMED, Late, Mark, Missing
+from noted_time.values import (
+    MIN_INT64,
+    WRITERS_NAMED,
+    Late,
+    Mark,
+    Missing,
+    NotVouching,
+    VouchedBy,
+    VouchingPeriod,
+    WriterStanding,
+)
 
 
 class Uncovered(NamedTuple):
@@ -63,3 +75,136 @@ class Coverage:
             missing.joined_later + new.joined_later,
         )
         return Uncovered(found, late, is_before)
+
+
+Periods = tuple[VouchingPeriod, ...]
+
+NOBODY: tuple[Periods, WriterStanding] = ((), "unknown")
+"""The periods and the standing of a writer that nobody knows."""
+
+
+class VouchingTally:
+    """Counts the writers that vouch for the time of each of several marks.
+
+    Marks are given by seq and time, both in rising order.
+
+    >>> from noted_time.values import FROM_FIRST_MARK, VouchingPeriod
+    >>> tally = VouchingTally([(1, 10), (3, 30)], expected=("UA", "DL"))
+    >>> tally.add("UA", FROM_FIRST_MARK, "live")
+    >>> tally.add("DL", (VouchingPeriod(1, 20),), "idle")
+    >>> for vouched in tally.results():
+    ...     print(vouched.sentence)
+    by 2 writers, all that are expected
+    by 1 of 2 expected writers, not by DL (idle, vouches to 20)
+    """
+
+    def __init__(self, marks: Sequence[tuple[int, int]], expected: Iterable[str] = ()) -> None:
+        self._seqs, self._times = [seq for seq, _ in marks], [time for _, time in marks]
+        self._expected = dict.fromkeys(expected)
+        self._unseen = dict(self._expected)
+        self._steps, self._expected_steps = ([0] * (len(marks) + 1) for _ in range(2))
+        self._names, self._others = _Naming(len(marks)), _Naming(len(marks))
+        self._members = 0
+
+    def add(self, writer: str, periods: Periods, standing: WriterStanding) -> None:
+        """Count a member by its periods; `standing` says why it does not vouch elsewhere."""
+        self._members += 1
+        self._unseen.pop(writer, None)
+        is_expected, end = writer in self._expected, 0
+        for start, stop in sorted(map(self._range, periods)):
+            first = max(start, end)
+            if first < stop:
+                self._add_others(writer, periods, standing, end, first)
+                for steps in (self._steps, *([self._expected_steps] if is_expected else ())):
+                    steps[first] += 1
+                    steps[stop] -= 1
+                self._names.add(first, stop, writer)
+                end = stop
+        self._add_others(writer, periods, standing, end, len(self._seqs))
+
+    def _range(self, period: VouchingPeriod) -> tuple[int, int]:
+        return bisect_left(self._seqs, period.from_seq), bisect_right(self._times, period.until)
+
+    def _add_others(
+        self, writer: str, periods: Periods, standing: WriterStanding, start: int, stop: int
+    ) -> None:
+        is_expected = writer in self._expected
+        joined = bisect_left(self._seqs, periods[0].from_seq) if periods else len(self._seqs)
+        later = NotVouching(writer, "joined_later", None, is_expected)
+        self._others.add(start, min(stop, joined), later)
+        if joined < stop:
+            until = max((each.until for each in periods if not each.is_open), default=None)
+            self._others.add(
+                max(start, joined), stop, NotVouching(writer, standing, until, is_expected)
+            )
+
+    def results(self, *, names_known: bool = True) -> list[VouchedBy]:
+        """Return who vouches at each mark; an expected writer that is no member does not."""
+        unknown = [NotVouching(each, "unknown", None, is_expected=True) for each in self._unseen]
+        members, found = self._members + len(unknown), []
+        counts, expected = accumulate(self._steps), accumulate(self._expected_steps)
+        for names, others, count, vouching in zip(
+            self._names.lists, self._others.lists, counts, expected, strict=False
+        ):
+            absent = sorted([*others, *unknown], key=lambda each: not each.is_expected)
+            found.append(
+                VouchedBy(
+                    count,
+                    tuple(names),
+                    len(self._expected),
+                    vouching,
+                    tuple(absent[:WRITERS_NAMED]),
+                    members - count,
+                    names_known,
+                )
+            )
+        return found
+
+
+class _Naming:
+    """At most `WRITERS_NAMED` writers for each mark; the marks before `_full` have as many."""
+
+    def __init__(self, marks: int) -> None:
+        self.lists: list[list[Any]] = [[] for _ in range(marks)]
+        self._full = 0
+
+    def add(self, start: int, stop: int, named: object) -> None:
+        """Name a writer for the marks from `start` to `stop`, exclusive."""
+        for names in self.lists[max(start, self._full) : stop]:
+            if len(names) < WRITERS_NAMED:
+                names.append(named)
+        while self._full < len(self.lists) and len(self.lists[self._full]) >= WRITERS_NAMED:
+            self._full += 1
+
+
+def required_seq(
+    first: int,
+    last: int,
+    time: int,
+    required: Mapping[str, tuple[Periods, WriterStanding]],
+    missing: MissingWriters | None,
+) -> tuple[int, list[NotVouching]]:
+    """Return the first mark from `first` to `last` that has what is required, and what none has.
+
+    At that mark each of the `required` writers vouches for `time`, and no member of `missing` is
+    missing. A writer that nobody knows is mapped to `NOBODY`.
+
+    >>> from noted_time.values import VouchingPeriod
+    >>> later = (VouchingPeriod(3, 99),), "idle"
+    >>> required_seq(1, 5, 20, {"UA": later, "DL": NOBODY}, None)
+    (3, [NotVouching(writer='DL', reason='unknown', until=None, is_expected=False)])
+    """
+    seq, unmet = first, []
+    for writer, (periods, standing) in required.items():
+        vouching = [each.from_seq for each in periods if time <= each.until]
+        if vouching and min(vouching) <= last:
+            seq = max(seq, min(vouching))
+        else:
+            until = max((each.until for each in periods if not each.is_open), default=None)
+            unmet.append(NotVouching(writer, "joined_later" if vouching else standing, until))
+    if missing is not None:
+        seq, away = missing.first_seq_without(seq, last)
+        named = {each.writer for each in unmet}
+        more = (each for each in away if each.writer not in named)
+        unmet += [NotVouching(each.writer, "missing", each.time) for each in more]
+    return seq, unmet

@@ -28,7 +28,7 @@ from noted_time.values import (
     Missing,
     Rejected,
     StreamCut,
-    Vouched,
+    VouchedBy,
 )
 
 NOTHING = StreamCut({})
@@ -95,7 +95,7 @@ class CompleteWindow:
     missing: Missing = NOT_KNOWN
     late: Late = LATE_NOT_KNOWN
     before_first_mark: bool = False
-    vouched: Vouched = VOUCHED_NOT_KNOWN
+    vouched: VouchedBy = VOUCHED_NOT_KNOWN
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:

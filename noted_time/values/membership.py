@@ -321,7 +321,7 @@ STANDING_WORDS = {"live": "returned later", "joined_later": "joined later"}
 
 
 @dataclass(frozen=True, slots=True)
-class Vouched:
+class VouchedBy:
     """Who vouches for a time at a mark: `count` writers, of which at most 100 are named.
 
     The stream expects `expected` writers, of which `expected_vouching` vouch; if it expects none,
@@ -342,9 +342,9 @@ class Vouched:
     def sentence(self) -> str:
         """By whom the time is vouched for, as a clause.
 
-        >>> Vouched(1, ("berlin",)).sentence
+        >>> VouchedBy(1, ("berlin",)).sentence
         'by berlin (1 writer, none expected)'
-        >>> Vouched(0).sentence
+        >>> VouchedBy(0).sentence
         'but nobody vouches for it'
         """
         writers = f"{self.count:,} writer{'' if self.count == 1 else 's'}"
@@ -367,6 +367,6 @@ class Vouched:
 FEW_NAMES = 5
 """Maximum number of writers that a sentence names."""
 
-VOUCHED_NOT_KNOWN = Vouched(0, names_known=False)
+VOUCHED_NOT_KNOWN = VouchedBy(0, names_known=False)
 NOT_KNOWN = Missing(is_known=False)
 LATE_NOT_KNOWN = Late(is_known=False)

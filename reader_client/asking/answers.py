@@ -35,7 +35,7 @@ from noted_time.values import (
     ScaleEvent,
     Succession,
     UnexpectedAnswer,
-    Vouched,
+    VouchedBy,
 )
 
 Answer = TypeVar("Answer")
@@ -90,7 +90,7 @@ class CutRead:
     missing: Missing
     late: Late
     before_first_mark: bool
-    vouched: Vouched
+    vouched: VouchedBy
     unmet: tuple[NotVouching, ...]
 
 

@@ -22,7 +22,7 @@ from noted_time.values import (
     Missing,
     NotCompleteYet,
     Rejected,
-    Vouched,
+    VouchedBy,
     shown_time,
 )
 from reader_client.asking.answers import cut_answer
@@ -52,7 +52,7 @@ class CompleteTo:
     missing: Missing
     late: Late
     before_first_mark: bool
-    vouched: Vouched
+    vouched: VouchedBy
 
 
 def answering(

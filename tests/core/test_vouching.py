@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
+from noted_time.reading.vouching import Periods
 
 from noted_time import Accepted, Aggregator, Mark, Note, StreamSettings
 from noted_time.reading import (
@@ -15,7 +16,6 @@ from noted_time.reading import (
     VouchingTally,
     required_seq,
 )
-from noted_time.reading.vouching import Periods
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
@@ -23,7 +23,7 @@ from noted_time.values import (
     LateRows,
     Missing,
     NotVouching,
-    Vouched,
+    VouchedBy,
     VouchingPeriod,
     WriterStanding,
 )
@@ -35,7 +35,7 @@ from tests.support.streams import restarted
 TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows", "scales")
 
 
-def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> Vouched:
+def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
     """Return who vouches for a time at a mark."""
     number = stream.domains.numbers[domain]
     tally = VouchingTally([(seq, time)])
@@ -143,7 +143,7 @@ def test_a_writer_that_joins_later_vouches_from_the_next_mark_on() -> None:
 
     assert newcomers == ["lima"]
     assert [each.writer for each in stream.domains["default"].joined] == ["lima"]
-    assert tallied(stream, "default", 1, 10) == Vouched(
+    assert tallied(stream, "default", 1, 10) == VouchedBy(
         1, ("berlin",), not_vouching=(NotVouching("lima", "joined_later"),), not_vouching_count=1
     )
     assert tallied(stream, "default", 2, 20).names == ("berlin", "lima")
@@ -155,7 +155,7 @@ def test_an_idle_writer_vouches_up_to_its_time_and_a_finished_one_for_all() -> N
     noted(stream, Note("a", 10, {0: 1}), Note("b", 10, {1: 1}), Note("c", 10, {2: 1}))
     noted(stream, Note("b", state="idle"), Note("c", state="finished"), Note("a", 30, {0: 3}))
 
-    assert tallied(stream, "default", 2, 30) == Vouched(
+    assert tallied(stream, "default", 2, 30) == VouchedBy(
         2, ("a", "c"), not_vouching=(NotVouching("b", "idle", 10),), not_vouching_count=1
     )
     assert tallied(stream, "default", 2, 10).names == ("a", "b", "c")

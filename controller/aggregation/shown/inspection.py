@@ -34,7 +34,7 @@ from noted_time.values import (
     HeldName,
     LateRows,
     LogFact,
-    Vouched,
+    VouchedBy,
     Waiting,
 )
 
@@ -79,7 +79,7 @@ class Explanation:
     would: Would | None
     hints: Sequence[Hint]
     silence: Silence | None
-    vouched: Vouched | None
+    vouched: VouchedBy | None
     reader: ReaderPlace | None
     sentences: Sequence[str]
 

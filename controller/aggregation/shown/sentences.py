@@ -18,7 +18,7 @@ from noted_time.rules import Forecast, MemberState, Would, lower_without
 from noted_time.values import (
     UNIX_MS,
     LogFact,
-    Vouched,
+    VouchedBy,
     Waiting,
     counted,
     shown_gap,
@@ -57,7 +57,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     resting: Iterable[str],
     would: Would | None,
     silence: Silence | None,
-    vouched: Vouched | None = None,
+    vouched: VouchedBy | None = None,
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:

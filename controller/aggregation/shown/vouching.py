@@ -8,7 +8,7 @@ from controller.aggregation.stream import StreamState
 from noted_time import Mark
 from noted_time.reading import NOBODY, VouchingTally, required_seq
 from noted_time.rules import Member
-from noted_time.values import NotVouching, OpenStream, Vouched, VouchingPeriod, WriterStanding
+from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
 
 COUNTED_AT_ONCE = 2000
 """Maximum number of members that are looked at without a break, which takes some 5 ms."""
@@ -52,7 +52,7 @@ class Roster:
         if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
             tally.add(member.writer, *self._known(member))
 
-    def vouched(self, mark: Mark) -> Vouched | None:
+    def vouched(self, mark: Mark) -> VouchedBy | None:
         """Return who vouches for the lower of a mark, `None` if there are very many members."""
         members = self.members
         if len(members) > COUNTED_AT_ONCE:
@@ -62,7 +62,7 @@ class Roster:
             self.add(tally, member)
         return self.results(tally, mark.lower)[0]
 
-    def results(self, tally: VouchingTally, lower: int) -> list[Vouched]:
+    def results(self, tally: VouchingTally, lower: int) -> list[VouchedBy]:
         """Return what a tally found, the first mark of which has that lower, or a higher one."""
         forgotten_lower = self._stream.aggregator.domains[self._domain].forgotten_lower
         return tally.results(names_known=forgotten_lower is None or lower > forgotten_lower)

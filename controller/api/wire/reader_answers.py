@@ -23,7 +23,7 @@ from noted_time import (
     TimeWindow,
 )
 from noted_time.reading import Uncovered
-from noted_time.values import LateWriter, MissingWriter, NotVouching, State, Vouched
+from noted_time.values import LateWriter, MissingWriter, NotVouching, State, VouchedBy
 
 
 class MarksAnswer(msgspec.Struct):
@@ -93,7 +93,7 @@ class CutAnswer(Mark, UncoveredAnswer):
     """
 
     has_position: bool
-    vouched: Vouched
+    vouched: VouchedBy
     unmet: Sequence[NotVouching]
     logs: Sequence[str]
 
@@ -130,10 +130,10 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
     late_count: int
     late_is_known: bool
     before_first_mark: bool
-    vouched: Vouched
+    vouched: VouchedBy
 
     @classmethod
-    def of(cls, window: CompleteWindow, vouched: Vouched) -> Self:
+    def of(cls, window: CompleteWindow, vouched: VouchedBy) -> Self:
         """Return the answer of a window."""
         return made_of(cls, window, **_uncovered(window), vouched=vouched)
 

@@ -96,7 +96,8 @@ function ledgerSection({ ledger, changes }) {
   const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
   const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
   const late = ledger.late.map((each) => ({
-    key: `l${each.writer} ${each.least} ${each.first_seen}`, at: each.last_seen, from: each.least ?? undefined, to: each.most,
+    key: `l${each.writer} ${each.least} ${each.first_seen}`, at: each.last_seen,
+    from: each.least ?? undefined, to: each.most,
     what: each.unknown ? `${each.writer} noted below the watermark: its rows may be late`
       : `${each.writer} wrote ${many(each.rows, "late row")}`,
     comment: each.first_seen < each.last_seen ? ["reported from ", when(each.first_seen), " on"] : null,
