@@ -1,4 +1,4 @@
-"""What an answer that is complete says of the writers: who vouches, who is missing, what is late."""
+"""What a complete answer says of the writers: who vouches, who is missing, whose rows came late."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
-from noted_time.reading.vouching import Periods
 
 from noted_time import Accepted, Aggregator, Mark, Note, StreamSettings
 from noted_time.reading import (
@@ -16,6 +15,7 @@ from noted_time.reading import (
     VouchingTally,
     required_seq,
 )
+from noted_time.reading.coverage import Periods
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
