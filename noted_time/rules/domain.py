@@ -29,6 +29,9 @@ from noted_time.values import (
     reaches,
 )
 
+NOT_COUNTED: tuple[Role, Role] = ("rests", "late")
+"""The roles of members above whose time the watermark may advance."""
+
 
 class Domain:
     """The running state of one domain; times on the service clock are called `now`.
@@ -127,7 +130,9 @@ class Domain:
         lead = self._leader.lead if self._peak == BEFORE_ALL_TIME else BEFORE_ALL_TIME
         return Track(member, lead, vouched=member.vouches_for(self.name))
 
-    def place(self, track: Track, timeout_ms: int, now: int) -> None:
+    def place(  # noqa: C901 - one branch for each role
+        self, track: Track, timeout_ms: int, now: int
+    ) -> None:
         """Set the track's role by its member's state and time."""
         member = track.member
         role: Role
@@ -138,6 +143,7 @@ class Domain:
         else:
             role = "ahead" if track.time > self.lower else "holds"
         if role != track.role:
+            is_recounted = role in NOT_COUNTED or track.role in NOT_COUNTED
             if track.role == "holds":
                 del self.holders[member.writer]
             elif track.role == "late":
@@ -151,7 +157,8 @@ class Domain:
                 track.began = max(now, self.moved_at)
                 (self.holders if role == "holds" else self.late)[member.writer] = track
                 self.timeouts.add(track, timeout_ms)
-            self.count(track)
+            if is_recounted:
+                self.count(track)
         if self.absences.missing:
             self.absences.look(track, self.lower)
 
@@ -163,7 +170,7 @@ class Domain:
         """
         periods, member, last = track.vouching, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouched
-        if self.is_sealed or not (track.counts or is_finished):
+        if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
             if periods and periods[-1].is_open:
                 ended = (periods[-1]._replace(until=track.time),)
                 track.vouching = periods[:-1] + (() if track.noted is None else ended)

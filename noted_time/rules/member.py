@@ -229,11 +229,6 @@ class Track:
         return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - asked for each note
 
     @property
-    def counts(self) -> bool:
-        """Whether no mark advances above its time."""
-        return self.role == "ahead" or self.role == "holds"  # noqa: PLR1714 - as above
-
-    @property
     def is_out(self) -> bool:
         """Whether time advances without the member."""
         return self.returned_late or self.member.excluded is not None
