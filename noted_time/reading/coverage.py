@@ -201,7 +201,8 @@ def required_seq(
             seq = max(seq, min(vouching))
         else:
             until = max((each.until for each in periods if not each.is_open), default=None)
-            unmet.append(NotVouching(writer, "joined_later" if vouching else standing, until))
+            reason: WriterStanding = "joined_later" if until is None else "live"
+            unmet.append(NotVouching(writer, reason if vouching else standing, until))
     if missing is not None:
         seq, away = missing.first_seq_without(seq, last)
         named = {each.writer for each in unmet}

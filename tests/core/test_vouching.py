@@ -191,6 +191,16 @@ def test_a_tally_of_many_marks_is_that_of_each(
     assert found == [(int(each), ("UA",) * each, int(each)) for each in vouches]
 
 
+def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
+    """It vouches up to its former time, and by the next mark for all below."""
+    back = (VouchingPeriod(1, 9), VouchingPeriod(6, MAX_INT64))
+
+    assert required_seq(2, 5, 20, {"delhi": (back, "live")}, None) == (
+        2,
+        [NotVouching("delhi", "live", 9)],
+    )
+
+
 def test_what_none_vouches_for_is_named_and_may_come() -> None:
     """One that joined since the last mark is counted by the next; nobody waits for an idle one."""
     new, idle = (VouchingPeriod(6, MAX_INT64),), (VouchingPeriod(1, 9),)
