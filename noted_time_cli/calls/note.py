@@ -130,7 +130,7 @@ def _late_warning(stream: str, said: Note, lower: int | None) -> str:
     """Return that a note comes late, empty if it does not.
 
     >>> _late_warning("five", Note("lima", 3_600_000), 7_200_000)
-    'lima noted 3600000: late by 1h, five went on without it to 7200000'
+    'lima noted 3600000: late by 3600000, five went on without it to 7200000'
     >>> _late_warning("five", Note("lima"), 7_200_000)
     'lima vouches from 7200000 on'
     """
