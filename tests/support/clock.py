@@ -98,13 +98,16 @@ class Clock:
         """Return what the last batch of the offset log says is whole, `None` if nothing."""
         offsets = self.output.checkpoint / "offsets"
         last = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
-        return json.loads((offsets / str(last)).read_text().split("\n")[2]).get("whole")
+        return self._admitted((offsets / str(last)).read_text()).get("whole")
+
+    def _admitted(self, offset: str) -> Any:  # noqa: ANN401 - JSON
+        """Return what an entry of the offset log says of the marks that were let in."""
+        return json.loads(offset.split("\n")[2])["streams"][self.name]
 
     def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
         """Return the second of the mark of a batch, and where the batch ends."""
-        lines = (self.output.checkpoint / "offsets" / str(batch)).read_text().split("\n")
-        mark, events = json.loads(lines[2])["mark"], json.loads(lines[3])
-        lower = mark["lower"]
+        offset = (self.output.checkpoint / "offsets" / str(batch)).read_text()
+        lower, events = self._admitted(offset)["mark"]["lower"], json.loads(offset.split("\n")[3])
         return None if lower is None else lower // 1000 - START_S, events[self.name]
 
     @property
