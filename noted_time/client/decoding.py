@@ -16,8 +16,8 @@ SHOWN = 200
 """Maximum number of characters shown of what is malformed."""
 
 FIELDS = {
-    (int,): """at before behind_ms buckets complete_to end excluded_marks exclusions expected
-        expected_vouching finished first_at first_lower first_offset first_seen from_seq
+    (int,): """at before behind_ms buckets complete_to count end excluded_marks exclusions
+        expected expected_vouching finished first_at first_lower first_offset first_seen from_seq
         held_for_ms held_until holders holding_since idle lag_ms last_lower last_offset last_seen
         late_count least live lower lower_seq mark_interval_ms mark_retention_ms max_offset_jump
         max_segments max_time_ahead_ms missing_count missing_from missing_joined_later most

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from noted_time.analysis import WindowWaits
-    from noted_time_cli.analyse.noted import NotedCosts
+    from noted_time.analysis import LostRows, WindowWaits
     from noted_time_cli.terminal.output import Columns
 
 SHARES = (0.01, 0.001, 0.0001, 0.0)
@@ -43,6 +42,20 @@ class Figures:
     wait_p99_ms: int | None = None
     wait_longest_ms: int | None = None
     still_open: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotedCosts:
+    """What the marks of a stream cost, and whose rows they lost, by writer and verdict.
+
+    `not_judged` rows lie below the first cut that is kept.
+    """
+
+    stream: str
+    marks: int
+    figures: Figures
+    not_judged: int
+    lost: list[LostRows]
 
 
 @dataclass(frozen=True, slots=True)

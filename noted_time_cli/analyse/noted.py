@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.analysis import BROKEN, NOT_KNOWN, LostRows, Placed, judge
+from noted_time.analysis import BROKEN, NOT_KNOWN, Placed, judge
 from noted_time.client import run
 from noted_time.client.transport import Transport
 from noted_time.values import DAY_MS, AnotherLog, counted, shown_time
-from noted_time_cli.analyse.costs import Figures, figures_of
+from noted_time_cli.analyse.costs import Figures, NotedCosts, figures_of
 from noted_time_cli.terminal.output import fail, print_table, say
 from reader_client.asking.vouching import read_noted
 
@@ -28,20 +27,6 @@ LOST: Columns = {
 
 VERDICTS = {BROKEN: "its word was broken", NOT_KNOWN: "not known"}
 """How verdicts are shown; any other is the reason why a row is late by contract."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotedCosts:
-    """What the marks of a stream cost, and whose rows they lost, by writer and verdict.
-
-    `not_judged` rows lie below the first cut that is kept.
-    """
-
-    stream: str
-    marks: int
-    figures: Figures
-    not_judged: int
-    lost: list[LostRows]
 
 
 def noted_costs(rows: Rows, window_ms: int, asked: JudgedStream, stream: str) -> NotedCosts:

@@ -90,7 +90,7 @@ LEDGER: Columns = {
 }
 LATE: Columns = {
     "writer": "writer",
-    "late rows": "rows",
+    "late rows": lambda row: f"{row['rows']} and more" if row["unknown"] else row["rows"],
     "from": lambda row: shown_time(row["least"]),
     "to": lambda row: shown_time(row["most"]),
     "first seen": lambda row: shown_time(row["first_seen"]),

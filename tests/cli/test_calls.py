@@ -23,8 +23,11 @@ def stream(served: Served) -> str:
 
 
 def note(served: Served, stream: str, **times: int) -> None:
-    """Have each writer note a time, at position 0:10."""
-    notes = [{"writer": w, "time": time, "position": {"0": 10}} for w, time in times.items()]
+    """Have each writer note a time, at position 0:10, and declare that its rows are of it."""
+    notes = [
+        {"writer": w, "time": time, "position": {"0": 10}, "max_time": time}
+        for w, time in times.items()
+    ]
     served.call("POST", f"/{stream}/notes", {"notes": notes})
 
 
