@@ -37,11 +37,12 @@ class Domain:
     """The running state of one domain; times on the service clock are called `now`.
 
     The last mark names the members that it excluded (`named`), that are no longer missing since
-    then (`returned`), and that it was the first to count (`joined`). `newcomers` are the members that no mark counts yet, of a domain with marks. `late_rows`
-    counts the rows below the lower that writers reported since the stream was loaded, and
-    `undeclared` the members that wrote without declaring their event times. `tracks` yields the
-    track of each member. `is_unbounded`: a member that wrote without declaring event times left, so
-    no later upper is a bound. `is_sealed`: no mark follows.
+    then (`returned`), and that it was the first to count (`joined`). `newcomers` are the members
+    that no mark counts yet, of a domain with marks. `late_rows` counts the rows below the lower
+    that writers reported since the stream was loaded, and `undeclared` the members that wrote
+    without declaring their event times. `tracks` yields the track of each member. `is_unbounded`: a
+    member that wrote without declaring event times left, so no later upper is a bound. `is_sealed`:
+    no mark follows.
     """
 
     def __init__(

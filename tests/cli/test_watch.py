@@ -51,7 +51,7 @@ def test_off_a_terminal_it_prints_once_what_explain_says(run: Commands, stream: 
     explained = run("explain", stream)
 
     *sentences, columns, row = shown.out.splitlines()
-    assert (shown.status, "\x1b" in shown.out, len(sentences)) == (0, False, 6)
+    assert (shown.status, "\x1b" in shown.out, len(sentences)) == (0, False, 7)
     assert sentences[::4] == explained.out.splitlines()[:6:4]
     assert (columns.split("\t")[0], row.split("\t")[0]) == ("writer", "a")
 
