@@ -44,7 +44,7 @@ def test_a_batch_that_is_run_again_is_identical_under_any_option_and_needs_no_co
     planned = batches(log_query(flights, *options))
     replay(flights, steps[20:])
     controller.stop()
-    ends = [LogOffset("flights"), *(batch.end for batch in planned)]
+    ends = [LogOffset("flights", root=planned[0].end.root), *(batch.end for batch in planned)]
     again = [
         replayed(log_query(flights, Batches(5)), start, each.end)
         for start, each in zip(ends, planned, strict=False)
