@@ -71,7 +71,8 @@ def following(history: MarkHistory) -> Iterator[ReaderClient]:
 
     def answer(request: httpx.Request) -> httpx.Response:
         if not request.url.path.endswith("/marks"):
-            stream = {"id": "a", "domains": ["default"], "scale_events": []}
+            stream: dict[str, object] = {"id": "a", "domains": ["default"], "scale_events": []}
+            stream |= {"logs": [], "reader_timeout_ms": 60_000, "max_time_ahead_ms": None}
             last = {"default": history.mark(history.last_seq)}
             return httpx.Response(200, content=encode({**stream, "marks": last}))
         asked = request.url.params
@@ -79,6 +80,7 @@ def following(history: MarkHistory) -> Iterator[ReaderClient]:
         if not found:
             time.sleep(int(asked["wait_ms"]) / 1000)
         about = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
+        about |= {"quiet": False, "ahead_of_stream": False, "logs": []}
         return httpx.Response(200, content=encode({**about, "marks": found}))
 
     transport = httpx.MockTransport(answer)
