@@ -136,12 +136,13 @@ def vouched_from_wire(wire: Json) -> VouchedBy:
     """Return who vouches for a window or a cut by an answer about it."""
     found = wire["vouched"]
     names = {"names": tuple(found["names"]), "not_vouching": not_vouching_from_wire(found)}
-    return VouchedBy(**found | names)
+    vouched: VouchedBy = _read(VouchedBy, found | names)
+    return vouched
 
 
 def not_vouching_from_wire(wire: Json, name: str = "not_vouching") -> tuple[NotVouching, ...]:
     """Return the writers of an answer that do not vouch."""
-    return tuple(NotVouching(**each) for each in wire[name])
+    return tuple(_read(NotVouching, each) for each in wire[name])
 
 
 def late_from_wire(wire: Json) -> Late:
@@ -151,9 +152,13 @@ def late_from_wire(wire: Json) -> Late:
 
 def _writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ...], int, bool]:
     """Return the writers that an answer names, how many there are, and whether that is known."""
-    names = [field.name for field in fields(kind)]
-    writers = (kind(*(each[name] for name in names)) for each in wire[name])
+    writers = (_read(kind, each) for each in wire[name])
     return tuple(writers), wire[f"{name}_count"], wire[f"{name}_is_known"]
+
+
+def _read(kind: type[Any], wire: Json) -> Any:  # noqa: ANN401 - a value of that kind
+    """Return a value from the fields that this version knows; a newer controller may add others."""
+    return kind(**{each.name: wire[each.name] for each in fields(kind)})
 
 
 def _segment(name: str) -> int:

@@ -12,7 +12,7 @@ from controller.api.wire.reader_answers import CompleteWindowAnswer
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
 from noted_time.client import complete_window_from_wire
 from noted_time.reading import Coverage, LateReports, MissingWriters, Tiling, complete_windows
-from noted_time.values import HOUR_MS, MAX_INT64, Late, LateReport, LateRows
+from noted_time.values import HOUR_MS, MAX_INT64, Late, LateReport, LateRows, NotVouching, VouchedBy
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_cut import chains
 from tests.core.world import World
@@ -214,6 +214,17 @@ def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling:
 
     answers = [as_json(CompleteWindowAnswer.of(each, each.vouched)) for each in found]
     assert list(map(complete_window_from_wire, answers)) == found
+
+
+def test_a_field_that_a_newer_controller_adds_is_passed_over() -> None:
+    """Clients are upgraded after controllers, so they read what they know."""
+    history = MarkHistory([Mark(1, lower=10, upper=10, cut=StreamCut({0: 5}))])
+    (window,) = complete_windows(history, Tiling(10), after=0, limit=1)
+    by = VouchedBy(1, ("UA",), not_vouching=(NotVouching("DL", "idle", 5),))
+    wire = as_json(CompleteWindowAnswer.of(window, by))
+    wire["vouched"]["later"] = wire["vouched"]["not_vouching"][0]["later"] = 7
+
+    assert complete_window_from_wire(wire).vouched == by
 
 
 def test_a_window_without_a_field_is_refused() -> None:

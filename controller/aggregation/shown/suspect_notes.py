@@ -64,7 +64,8 @@ def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
             f"{does} {counted(each.rows, 'row')} below the watermark in the last {span}{far}{doubt}"
         )
         if not each.rows:
-            detail = f"noted below the watermark in the last {span}: its rows of then may be late."
+            noted = f"noted below the watermark in the last {span} and declared no event times"
+            detail = f"{noted}: some of its rows may be late."
         yield Hint(each.writer, "late", detail)
 
 

@@ -15,7 +15,7 @@ COUNTED_AT_ONCE = 2000
 
 
 class Roster:
-    """The members that vouch for a domain, and the writers that the stream expects to.
+    """The members that vouch for a domain, and the writers that are expected to.
 
     Raises `UnknownDomain`.
     """
