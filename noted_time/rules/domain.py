@@ -1,10 +1,13 @@
-"""One time domain of a stream: which members hold it back, and how it advances.
+"""One time domain of a stream: which members hold its watermark, and how it advances.
 
-Every member that is waited for is in one of two places. Those whose time is above the last lower
-are *ahead*, in a queue by time; the others *hold*. While a member holds, the watermark does not
-advance; when none does, the least time ahead is the next lower, and the members at exactly that
-time hold from then on. So a note costs O(log members), and so does a member's share of an advance;
-nothing scans all members. `running_cut` has the cut of the next mark.
+Each member that the watermark waits for has one of two roles. A member is *ahead* if its time is
+above the last lower; it is in a queue by time. Otherwise it *holds*.
+
+The watermark does not advance while any member holds. Once none holds, the least time ahead becomes
+the next lower, and the members at exactly that time hold. A note therefore costs O(log members), as
+does each member's share of an advance, and nothing scans all members.
+
+The cut of the next mark is kept by `running_cut`.
 """
 
 from __future__ import annotations
@@ -30,25 +33,25 @@ from noted_time.values import (
 )
 
 NOT_COUNTED: tuple[Role, Role] = ("rests", "late")
-"""The roles of members above whose time the watermark may advance."""
+"""Roles of members that the watermark does not wait for."""
 
 
 class Domain:
-    """The running state of one domain; times on the service clock are called `now`.
+    """The running state of one domain. Times on the service clock are named `now`.
 
-    The last mark names the members that it excluded (`named`), that are no longer missing since
-    then (`returned`), and that it was the first to count (`joined`). `newcomers` are the members
-    that no mark counts yet, of a domain with marks. `late_rows` counts the rows below the lower
-    that writers reported since the stream was loaded, and `undeclared` the members that wrote
-    without declaring their event times. `tracks` yields the track of each member. `is_unbounded`: a
-    member that wrote without declaring event times left, so no later upper is a bound. `is_sealed`:
-    no mark follows.
+    Of the last mark, `named` contains the members that it excluded, `returned` the members that it
+    counts again, and `joined` the members that it counts for the first time. `newcomers` contains
+    the members that joined since the last mark.
+
+    `late_rows` is the number of late rows reported since the stream was loaded. `undeclared` is the
+    number of members that wrote rows without declaring their event times. If such a member left,
+    `is_unbounded` is set, and later uppers are not bounds. `is_sealed` is set after the final mark.
     """
 
     def __init__(
         self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
     ) -> None:
-        """Start at the mark `last`, appended (or the domain declared) at `moved_at`."""
+        """Start at the mark `last`. `moved_at` is when it was appended, or the domain declared."""
         self.name = name
         self.sharing = sharing
         self.last = last
@@ -76,15 +79,15 @@ class Domain:
         self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead = Ahead()
 
-    # Notes: plain code without small calls, since every note passes through it
+    # Notes: plain code with few calls, because every note passes through it.
 
     def note(  # noqa: C901, PLR0912
         self, track: Track, time: int | None, max_time: int | None, now: int
     ) -> None:
-        """Record the time that the member noted and the largest event time that it wrote."""
+        """Record a member's noted time and the largest event time that it declared."""
         if max_time is not None:
             if max_time == time:
-                max_time = time  # one object for both: 100,000 members more are in the cache
+                max_time = time  # sharing one object keeps 100,000 more members in the CPU cache
             if track.max_time is None or max_time > track.max_time:
                 track.max_time = max_time
             if track.is_undeclared:
@@ -120,20 +123,20 @@ class Domain:
             self.wrote_undeclared(track)
 
     def wrote_undeclared(self, track: Track) -> None:
-        """Remember that the member wrote, and that no event time it declared since bounds it."""
+        """Record that the member wrote rows whose event times it did not declare."""
         if not track.is_undeclared:
             track.is_undeclared = True
             self.undeclared += 1
 
     def enter(self, member: Member) -> Track:
-        """Return the track of a member that has noted nothing of the domain, or starts again."""
+        """Return a new track for a member that has not noted this domain, or starts again."""
         lead = self._leader.lead if self._peak == BEFORE_ALL_TIME else BEFORE_ALL_TIME
         return Track(member, lead, vouched=member.vouches_for(self.name))
 
     def place(  # noqa: C901 - one branch for each role
         self, track: Track, timeout_ms: int, now: int
     ) -> None:
-        """Set the track's role by its member's state and time."""
+        """Set the track's role from its member's state and time."""
         member = track.member
         role: Role
         if member.excluded or member.state != "live" or not track.vouched:
@@ -163,10 +166,10 @@ class Domain:
             self.absences.look(track, self.lower)
 
     def count(self, track: Track) -> None:
-        """Begin or end the period in which marks count a member, if its standing has changed.
+        """Begin or end the period during which marks count a member, if its role has changed.
 
-        A member that is live is counted by the next mark, one that finished also by the last, if
-        the cut of that mark has all its rows.
+        The next mark counts a live member. A member that finished is also counted by the last mark
+        if the cut of that mark covers all its rows.
         """
         periods, member, last = track.vouching, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouched
@@ -188,7 +191,7 @@ class Domain:
 
     @property
     def not_counted_yet(self) -> Iterator[MissingWriter]:
-        """The members that joined, or were expected, since the last mark."""
+        """The members that joined or became expected since the last mark."""
         for member in self.newcomers.values():
             if member.vouches_for(self.name):
                 reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
@@ -203,10 +206,10 @@ class Domain:
     # Members that leave
 
     def is_done_with(self, track: Track) -> bool:
-        """Whether later marks need nothing of a member that left.
+        """Return whether a departed member no longer affects marks.
 
-        The last mark must cover all that it noted: reach its position and its times, and name it if
-        it was excluded. Then time advances the same way without it, even after a restart.
+        The last mark must cover its position and its times, and name it if it was excluded. Then
+        the watermark advances the same way without it, even after a restart.
         """
         member, last = track.member, self.last
         if self.absences.awaits(track):
@@ -214,15 +217,15 @@ class Domain:
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
         cut, is_withdrawn = last.cut.offsets, member.excluded == "removed"
-        # a segment must be named, because a later scale event may define what naming it implies
+        # the segment must be in the cut, because a later scale event may give it predecessors
         return (is_withdrawn or (track.time <= last.lower and track.largest <= last.upper)) and all(
             cut.get(segment, -1) >= offset for segment, offset in member.position.items()
         )
 
     def forget(self, track: Track, *, is_passed: bool) -> None:
-        """Forget a member; rows that it wrote without declaring their times stay below the cut.
+        """Forget a member; the rows that it wrote stay below the cut.
 
-        If `is_passed`, the cut may also cover rows that it did not note.
+        If `is_passed`, the cut may also cover rows that the member did not note.
         """
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
@@ -231,15 +234,15 @@ class Domain:
 
     @property
     def highest(self) -> int:
-        """The highest time noted, except by members that were removed or started again."""
+        """The highest time noted by members that were neither removed nor started again."""
         if self._is_highest_old:
             self._highest, self._is_highest_old = self._highest_of(()), False
         return self._highest
 
     def lead_without(self, gone: Collection[str]) -> tuple[int, int]:
-        """Return the highest time noted by others, and a moment by which one of them noted it.
+        """Return the highest time noted by other members, and when one of them noted last.
 
-        It is on the service clock, and the last sign of life of that member.
+        That moment (service clock) is at or after the one at which the time was noted.
         """
         time = self._highest_of(gone) if gone else self.highest
         leaders = (each.member.noted_at for each in self._standing(gone) if each.time == time)
@@ -249,7 +252,7 @@ class Domain:
         return max((each.time for each in self._standing(gone)), default=BEFORE_ALL_TIME)
 
     def take_times_back(self) -> None:
-        """Ignore a member's times from now on; the highest of the rest is computed when needed."""
+        """Ignore a member's times; the highest time is computed again when it is needed."""
         self._is_highest_old = True
 
     def _standing(self, gone: Collection[str] = ()) -> Iterator[Track]:
@@ -260,11 +263,12 @@ class Domain:
         )
 
     def withdraw(self, removed: int = BEFORE_ALL_TIME) -> None:
-        """Ignore the times, up to `removed`, of a removed member: only those of the others count.
+        """Ignore the times of a removed member, which noted times up to `removed`.
 
-        A wrong clock would otherwise set the upper forever, and the lower once no member is live.
-        The removed member's rows stay below the cut, so the upper no longer bounds them. Those that
-        it had overtaken are overtaken by whoever leads now, maybe later than they really were.
+        Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
+        The removed member's rows stay below the cut, so the upper no longer bounds them. Members
+        that it had overtaken count as overtaken by the present leader, which may be later than they
+        really were.
         """
         self.take_times_back()
         highest, since = self.lead_without(())
@@ -282,14 +286,14 @@ class Domain:
             self.upper, self.is_unbounded = largest, True
 
     def _lead_by_nobody(self, time: int) -> None:
-        """Take for the highest time one that no known member noted."""
+        """Set the highest time to one that no known member noted."""
         self._peak, self._leader = time, Track(Member(""), Lead())
 
     def begin_again(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
-        """Forget a member's times, so that it may note any time; returns its new track.
+        """Forget a member's times, so that it may note any time, and return its new track.
 
-        Its rows so far may have any time now, so the next cut covers them all. Queues drop the old
-        track when its turn comes, as that of a finished member.
+        Its rows so far may have any time, so the next cut covers them all. Queues drop the old
+        track when they reach it, because it belongs to a finished member.
         """
         member = old.member
         old.vouched = old.returned_late = False
@@ -305,7 +309,7 @@ class Domain:
         return new
 
     def restore(self, track: Track, record: MemberRecord) -> None:
-        """Restore a member's track from its record; its position is known already."""
+        """Restore a member's track from its record. The member already has its position."""
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_at)
@@ -321,27 +325,27 @@ class Domain:
         )
         is_above = time is not None and time >= self.lower
         is_new = self.last is None and track.is_for_first_mark
-        # in the moment of the last mark, the ledger says whether that mark named it
+        # it was excluded at the same moment as the last mark: the ledger tells whether it is named
         is_unnamed = record.since == self.moved_at and is_missing == is_removed
         if is_above or is_new or is_unnamed or record.since > self.moved_at:
             if record.state == "live" or is_missing:
                 self.absences.add(track)
         elif not is_removed:
-            self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
+            self.absences.missing.add(record.writer)  # the ledger may have dropped its entry
 
     def restore_vouching(self, track: Track, record: MemberRecord) -> None:
-        """Restore in which periods marks count a member, and whether it joined since the last."""
+        """Restore the periods during which marks count a member, and whether it is a newcomer."""
         track.vouching = record.vouching.get(self.name, FROM_FIRST_MARK)
         is_new = self.last is not None and track.vouching == self._next_period
         if not is_new or record.joined_at is None:
             self.newcomers.pop(record.writer, None)
 
     def restored(self, heard: int, timeout_ms: int) -> None:
-        """Find out, once all members are restored, who was overtaken, and what is no bound.
+        """Compute which members were overtaken and whether uppers are bounds, after all restores.
 
-        A removed member may have declared more than the others. `heard` is when any member last
-        noted: those that are behind had been overtaken by then, and may time out earlier than they
-        were queued for.
+        A removed member may have declared a larger time than the others. `heard` is when any member
+        last noted. Members behind the highest time had been overtaken by then, so they may time out
+        earlier than queued.
         """
         self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
@@ -351,7 +355,7 @@ class Domain:
             self.withdraw()
             if not is_spoilt:
                 self.upper = upper
-        if self._peak < self.lower:  # who noted the last lower was forgotten
+        if self._peak < self.lower:  # the member that noted the last lower was forgotten
             self._lead_by_nobody(self.lower)
         for track in self.tracks():
             if track.time < self._peak:
@@ -361,10 +365,10 @@ class Domain:
     # Advancing
 
     def next_step(self) -> Advance | None:
-        """Return how far the watermark may advance now, `None` if it may not or is not settled.
+        """Return how far the watermark may advance, or `None` if it may not or is not settled.
 
-        If no member is ahead, a live member that is late still prevents a flush to the highest time
-        (as in Flink's valve).
+        If no member is ahead, a late live member still prevents a flush to the highest time, as in
+        Flink's valve.
         """
         if self.holders or self.is_sealed or not self._ahead.is_settled(self.lower):
             return None
@@ -376,18 +380,18 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def waited_for(self) -> Mapping[str, Track]:
-        """Return the members that the watermark waits for, the longest holder first."""
+        """Return the members that the watermark waits for, longest holder first."""
         if self.holders or (self.next_step() is None and self.highest > self.lower):
             return self.holders or self.late
         return {}
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no member is waited for and no mark is due."""
+        """Whether the watermark waits for no member and no mark is due."""
         return self.is_settled and self.next_step() is None and not self.waited_for()
 
     def step_without(self, names: AbstractSet[str]) -> Advance | None:
-        """Return how far the watermark could advance if members of these names were not live."""
+        """Return how far the watermark could advance if the named members were not live."""
         if self.is_sealed or self._ahead.due(self.lower + 1):
             return None
         if any(writer not in names for writer in self.holders):
@@ -400,9 +404,9 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def next_timeout(self, timeout_ms: int) -> int | None:
-        """Return a moment before which no member times out, `None` if no member can.
+        """Return a moment before which no member times out, or `None` if no member can.
 
-        While none holds, a member ahead may be out before the next mark has it hold.
+        While no member holds, a member ahead may time out before the next mark makes it hold.
         """
         times = [self.timeouts.next]
         if not self.holders and self._ahead.first_time() is not None:
@@ -410,20 +414,21 @@ class Domain:
         return min((time for time in times if time is not None), default=None)
 
     def next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
-        """Return the members ahead that are out as soon as they hold; none if another holds.
+        """Return the members ahead that would time out as soon as they hold.
 
-        They are passed with those before them, so the next mark is not at their time.
+        They are excluded together with the members before them, so the next mark is not at their
+        time. Returns nothing if a member holds that has not timed out.
         """
         if self._ahead.due(self.lower + 1) or not all(map(is_out, self.holders.values())):
             return []
         return self._ahead.pass_over(is_out)[0]
 
     def is_bound(self, cut: Mapping[int, int]) -> bool:
-        """Whether no event that the cut covers has a time above the upper."""
+        """Return whether the upper bounds the times of all events below the cut."""
         return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
 
     def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
-        """Advance to the step's lower and return the mark; the caller appends it."""
+        """Advance to the step's lower and return the mark, which the caller appends."""
         lower = step.lower
         self.returned = self.absences.returned(lower)
         self.named = self.absences.take(lower, self.last.lower if self.last else None)
@@ -444,9 +449,9 @@ class Domain:
         return self.last
 
     def _take_newcomers(self) -> tuple[Absence, ...]:
-        """Return the members that joined since the last mark, and count them from now on."""
+        """Return the members that joined since the last mark, and clear them."""
         found = self.not_counted_yet
-        start = self.forgotten_lower  # before that, it may have been a member under its name
+        start = self.forgotten_lower  # before it, a forgotten member may have had the same name
         joined = tuple(
             Absence(each.writer, None, {}, each.reason, each.since, start) for each in found
         )
@@ -455,14 +460,14 @@ class Domain:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known if a member holds, or which is the least time ahead."""
+        """Whether a member is known to hold, or the least time ahead is known."""
         return bool(self.holders) or self._ahead.is_settled(self.lower)
 
     def settle(self, timeout_ms: int) -> bool:
-        """Make a slice of the members that the last mark reached hold; false if any are left.
+        """Make up to `BATCH` members that the last mark reached hold; return whether all do.
 
-        So an advance past a million members does not block for long. A member stays in the queue
-        until its turn comes; if it notes in the meantime, that note counts then.
+        Working in slices keeps an advance past a million members from blocking for long. A member
+        that notes while it is still queued is judged by that note.
         """
         lower, ahead = self.lower, self._ahead
         for track in ahead.take(lower, BATCH):
@@ -480,5 +485,4 @@ class Domain:
 
 
 def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
-    """Return them in the order in which they began to hold."""
     return dict(sorted(members.items(), key=lambda each: each[1].began))

@@ -1,7 +1,7 @@
-"""The members of a stream: its writers, how each stands in each time domain, and what is stored.
+"""The members of a stream.
 
-A `Member` is a writer, a `Track` its standing in one domain, and a `MemberRecord` what is stored of
-it.
+A `Member` is a writer. Its `Track` is its state in one time domain, and its `MemberRecord` is the
+row that is stored.
 """
 
 from __future__ import annotations
@@ -26,27 +26,31 @@ from noted_time.values import (
 )
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
-"""The time of a member that has not noted a domain yet: below every int64."""
+"""The time of a member that has not noted a domain yet, which is below every int64."""
 
 MemberState = Literal["live", "idle", "finished", "excluded"]
-"""The state of a member, or that it is excluded."""
+"""The state that a member noted, unless it is excluded."""
 
 Role = Literal["ahead", "holds", "late", "rests"]
-"""`ahead` of the last lower; `holds` time back; `late`: live, but not waited for as it returned
-below the last lower; `rests`: not waited for."""
+"""The role of a member in a domain.
+
+`ahead`: its time is above the last lower. `holds`: the watermark waits for it. `late`: it is live,
+but returned below the last lower, so the watermark does not wait. `rests`: idle or gone.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A writer that has noted, or that the stream expects; membership is for all domains at once.
+    """A writer that has noted, or that the stream expects. Membership spans all domains.
 
-    `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
-    service clock. `heard_at` is the time of that note in Unix ms, `None` if it is expected and
-    never noted, and `expected_at` since when it is expected, in Unix ms. `joined_at` is when it
-    joined in Unix ms, `None` once it was removed. `counted_as` is how the census counts it.
-    `sequence` is the largest of its accepted requests, 0 if they had none. Its tracks are kept as
-    that of the first domain and the others: most streams have only one, and with 100,000 members
-    each further object costs a cache miss.
+    On the service clock: `noted_at` is its last accepted note, and `since` the last change of its
+    membership. In Unix ms: `heard_at` is its last accepted note (`None` if it never noted),
+    `expected_at` when the stream began to expect it, and `joined_at` when it joined (`None` once it
+    was removed).
+
+    `sequence` is its largest accepted request number, or 0. `counted_as` is its state in the
+    census. The track of the first domain is a field by itself, because most streams have one
+    domain, and with 100,000 members each additional object costs a cache miss.
     """
 
     writer: str
@@ -72,45 +76,47 @@ class Member:
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        """Its track in each domain, in the order of the domains."""
+        """The member's tracks, in the order of the domains."""
         return (self.first, *self.others) if self.others else (self.first,)
 
     def track(self, number: int) -> Track:
-        """Return its track in the domain of that number."""
+        """Return the member's track in the domain with this number."""
         return self.others[number - 1] if number else self.first
 
     @property
     def wrote(self) -> bool:
-        """Whether any row lies below its position."""
+        """Whether the member wrote any row."""
         return any(self.position.values())
 
     @property
     def vouches(self) -> bool:
-        """Whether it is live and did not time out."""
+        """Whether the member is live and not excluded."""
         return self.state == "live" and self.excluded is None
 
     @property
     def is_gone(self) -> bool:
-        """Whether it finished or was excluded."""
+        """Whether the member finished or was excluded."""
         return self.state == "finished" or self.excluded is not None
 
     @property
     def exclusion(self) -> ExcludedSince | None:
-        """Why and since when it is excluded, in the first domain in which it is."""
+        """The member's exclusion, from the first domain that has one."""
         return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
     @property
     def holding_since(self) -> int | None:
-        """Since when (service clock) it holds any domain, `None` if it does not."""
+        """When the member began to hold a domain (service clock), or `None`."""
         return min((each.began for each in self.tracks if each.role == "holds"), default=None)
 
     @property
     def silent_since(self) -> int:
-        """When (service clock) it last noted, or left."""
+        """When the member last noted or left (service clock)."""
         return max(self.noted_at, self.since)
 
     def vouches_for(self, domain: str) -> bool:
-        """Whether it vouches for that domain as long as it is live (all unless it names some).
+        """Return whether the member vouches for a domain while it is live.
+
+        A member vouches for all domains unless its terms name some.
 
         >>> from noted_time.values.membership import Terms
         >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
@@ -121,9 +127,9 @@ class Member:
         return domains is None or domain in domains
 
     def wrote_by(self, named: Container[int], gained: Mapping[int, int]) -> bool:
-        """Whether it wrote the rows that its position gains, and did not only name a successor.
+        """Return whether the member wrote rows, and did not only name a successor segment.
 
-        `named` are the segments that its note names.
+        `named` contains the segments in its note, and `gained` the offsets beyond its position.
         """
         known = self.position
         return any(
@@ -131,14 +137,14 @@ class Member:
         )
 
     def report_late(self, domain: str, late: LateRows) -> None:
-        """Add rows that it reports to have written below a domain's lower."""
+        """Add rows that the member reported as below the domain's lower."""
         if self.late is None:
             self.late = {}
         known = self.late.get(domain)
         self.late[domain] = known.join(late) if known else late
 
     def restore(self, record: MemberRecord) -> None:
-        """Restore its fields from the record; the domains restore its tracks."""
+        """Restore the member's fields from its record. The domains restore its tracks."""
         self.excluded = record.excluded
         self.since = record.since
         self.heard_at = record.heard_at
@@ -153,9 +159,9 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Lead:
-    """What several members at the highest time share: when (service clock) they were overtaken.
+    """The moment (service clock) at which several members at the highest time were overtaken.
 
-    So overtaking all of them costs as much as overtaking one.
+    The members share it, so overtaking all of them costs as much as overtaking one.
     """
 
     ended: int | None = None
@@ -163,14 +169,13 @@ class Lead:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """The standing of one member in one domain.
+    """The state of one member in one domain.
 
-    `began` is the service time at which it last began to hold time back, or to be late. `lead` is
-    when another member noted a later time (`None`: none did), or the `Lead` that has that for
-    several; after a note of its own it may be too early. `exclusion` is why it is excluded;
-    `is_unrecorded`: no mark has named it yet. `vouching` has the last two periods in which marks
-    count it. The last three say which of the domain's queues have an entry for it, so that each has
-    at most one.
+    `began` is when the member began to hold or to be late (service clock). `lead` is when another
+    member noted a later time, or a `Lead` shared by several members; it may be too early once the
+    member has noted again. `is_unrecorded` is set while no mark has named its exclusion. `vouching`
+    contains the last two periods during which marks count the member. `in_ahead`, `in_absences` and
+    `timeout_queued` tell which queues contain an entry, so that each has at most one.
     """
 
     member: Member
@@ -191,7 +196,7 @@ class Track:
 
     @property
     def overtaken(self) -> int | None:
-        """When another member noted a later time, or some moment before its last note."""
+        """When another member noted a later time, or a moment before the member's last note."""
         return self.lead.ended if isinstance(self.lead, Lead) else self.lead
 
     def times_out_at(
@@ -199,9 +204,9 @@ class Track:
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
-        Its timeout, by default the stream's, counts from its last accepted note or the moment it
-        was overtaken, whichever is later, but at latest from when it began to hold. `began` and
-        `overtaken` replace these moments by others. An operator may hold it for longer.
+        The timeout counts from the later of its last accepted note and the moment it was overtaken,
+        and at the latest from when it began to hold. `began` and `overtaken` replace these moments.
+        A member's own timeout precedes the stream's, and an operator's hold may extend it.
         """
         member, terms = self.member, self.member.terms
         since = self.began if began is None else began
@@ -216,7 +221,7 @@ class Track:
         return max(silent_since + own, terms.hold_until or 0)
 
     def out_at(self, timeout_ms: int) -> int | None:
-        """Return when it is excluded if it stays silent and holds by then."""
+        """Return when the member is excluded if it stays silent, or `None` if it is not."""
         if self.is_waited_for:
             return self.times_out_at(timeout_ms)
         overtaken = self.overtaken
@@ -225,55 +230,55 @@ class Track:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether it holds time back, or prevents a flush to the highest time."""
+        """Whether the member holds the watermark, or prevents a flush to the highest time."""
         return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - asked for each note
 
     @property
     def is_out(self) -> bool:
-        """Whether time advances without the member."""
+        """Whether the watermark advances without the member."""
         return self.returned_late or self.member.excluded is not None
 
     @property
     def is_for_first_mark(self) -> bool:
-        """Whether the first mark of a domain names it, however long ago it was excluded."""
+        """Whether the domain's first mark names the member, even if it was excluded long before."""
         member = self.member
         is_out = member.excluded is not None and member.excluded != "removed"
         return self.vouched and is_out and member.state == "live"
 
     def is_missed_at(self, lower: int) -> bool:
-        """Whether a mark at `lower` would advance without it over times that it vouches for."""
+        """Return whether a mark at `lower` would pass times that the member should vouch for."""
         return self.vouched and self.is_out and self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
-        """Whether it is no longer excluded, if it noted a time above `above`."""
+        """Return whether the member noted a time above `above`, which ends its exclusion."""
         return not self.returned_late and self.time > above
 
     @property
     def largest(self) -> int:
-        """The largest event time that it declared, or its noted time if it declared none."""
+        """The largest event time that the member declared, or else its noted time."""
         return self.time if self.max_time is None else self.max_time
 
     @property
     def noted(self) -> int | None:
-        """Its last time, `None` before the first."""
+        """The member's last noted time, or `None`."""
         return None if self.time == BEFORE_ALL_TIME else self.time
 
 
 class MemberRecord(NamedTuple):
-    """The latest note of a writer per domain, and its membership.
+    """The stored row of a member: its latest note in each domain, and its membership.
 
-    A tuple, because one is created for every note: a frozen dataclass took four times as long.
-    `times` and `max_times` map domains to int64; `noted_at` (its last accepted note) and `since`
-    (when its membership last changed) are on the service clock. `sequence` is the largest of its
-    accepted notes, 0 if none had one. `late` has the late rows that it reported, by domain, and
-    `returned_late` the domains in which it returned below the last lower. `session` is the process
-    that notes under its name, with its predecessors. `heard_at` is the time of its last accepted
-    note in Unix ms, `None` if it never noted. `exclusions` says by domain why and since when (Unix
-    ms) it is excluded. `undeclared` are the domains in which it declared event times, but not those
-    of its last rows. `held` is why it lives and does not note, as it said in its last note.
-    `expected_at` is since when the stream expects it, and `joined_at` when it joined, in Unix ms.
-    `vouching` has, by domain, the last two periods in which marks count it; a domain that is absent
-    has counted it from its first mark on.
+    `noted_at` and `since` are on the service clock; `heard_at`, `expected_at`, `joined_at` and the
+    moments in `exclusions` are in Unix ms. They mean the same as in `Member`.
+
+    By domain: `times` and `max_times` (int64), `late` (reported late rows), `exclusions`, and
+    `vouching`. A domain that `vouching` lacks has counted the member since its first mark.
+    `returned_late` lists the domains where the member returned below the last lower. `undeclared`
+    lists the domains where it declared event times, but not for its last rows. `session` is the
+    process that notes under its name, with its predecessors. `held` is the reason it gave for
+    being alive without noting.
+
+    A named tuple is used because one is created for every note; a frozen dataclass took four times
+    as long.
     """
 
     writer: str
@@ -299,12 +304,12 @@ class MemberRecord(NamedTuple):
 
     @property
     def exclusion(self) -> ExcludedSince | None:
-        """Why and since when it is excluded, in the first domain in which it is."""
+        """The member's exclusion, from the first domain that has one."""
         return next(iter(self.exclusions.values()), None)
 
 
 def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
-    """Return what is stored of a member of a stream with these domains."""
+    """Return the stored row of a member, given the stream's domains."""
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
@@ -349,7 +354,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
 
 
 class Census:
-    """The members of one stream by state, so that a scrape need not look at all of them.
+    """The number of members by state, so that metrics need not scan all members.
 
     >>> from noted_time import Aggregator, Note, StreamSettings
     >>> stream = Aggregator(StreamSettings())
@@ -365,7 +370,7 @@ class Census:
         self.members: dict[MemberState, int] = dict.fromkeys(get_args(MemberState), 0)
 
     def count(self, member: Member) -> None:
-        """Count a member that joined, or whose state may have changed."""
+        """Count a member that joined or whose state may have changed."""
         standing: MemberState = "excluded" if member.exclusion else member.state
         if standing != member.counted_as:
             self.leave(member)

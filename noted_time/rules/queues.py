@@ -1,7 +1,7 @@
-"""Queues of members by time: those ahead, to time out, to be named by a mark, to be forgotten.
+"""Queues of members by time: who is ahead, who times out, whom a mark names, whom to forget.
 
-An entry may be stale, because it does not follow its member's time: it is checked when its turn
-comes, and queued again if it was too early. So nothing scans all members.
+Entries do not follow their member's time, so an entry may be stale. It is checked when it reaches
+the front, and queued again if it was too early. This avoids scanning all members.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from noted_time.values import Absence
 Thing = TypeVar("Thing")
 
 BATCH = 5_000
-"""How many members are moved from one queue to another at a time, which takes some 5 ms."""
+"""Maximum number of members moved between queues in one step, which takes about 5 ms."""
 
 
 class TimeQueue(Generic[Thing]):
-    """A heap of the distinct times, and a list for each.
+    """A heap of distinct times, with a list of things for each time.
 
-    Writers often note the same times: whole seconds, the ticks of one replay. So the heap is short
-    and compares plain ints, and a thing at a queued time costs an append.
+    Writers often note equal times, such as whole seconds. So the heap stays short and compares
+    plain ints, and pushing a thing at a queued time only appends to a list.
 
     >>> queue = TimeQueue[str]()
     >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
@@ -41,7 +41,6 @@ class TimeQueue(Generic[Thing]):
         self._things: dict[int, list[Thing]] = {}
 
     def push(self, time: int, thing: Thing) -> None:
-        """Queue `thing` at `time`."""
         things = self._things.get(time)
         if things is None:
             self._things[time] = [thing]
@@ -51,19 +50,19 @@ class TimeQueue(Generic[Thing]):
 
     @property
     def least(self) -> int | None:
-        """The least time, `None` if nothing waits."""
+        """The least time, or `None` if the queue is empty."""
         return self._times[0] if self._times else None
 
     def at_least(self) -> list[Thing]:
-        """Return what waits at the least time; the caller may remove things from the end."""
+        """Return the things at the least time; the caller may remove things from the end."""
         return self._things[self._times[0]]
 
     def pop(self) -> list[Thing]:
-        """Remove and return all that waits at the least time."""
+        """Remove and return all things at the least time."""
         return self._things.pop(heappop(self._times))
 
     def take(self, upto: int, most: int) -> list[Thing]:
-        """Remove and return at most that many things that wait at times up to `upto`.
+        """Remove and return up to `most` things with times up to `upto`, in order of time.
 
         >>> queue = TimeQueue[str]()
         >>> for time, name in ((5, "UA"), (9, "DL"), (5, "AA"), (7, "BA")):
@@ -83,11 +82,11 @@ class TimeQueue(Generic[Thing]):
         return found
 
     def discard(self, time: int, thing: Thing) -> None:
-        """Remove `thing`, which waits at `time`; scans all that waits there."""
+        """Remove `thing`, scanning all things at `time`."""
         self._things[time].remove(thing)
 
     def before(self, time: int) -> Iterator[Thing]:
-        """Yield what waits at times below `time`, unordered; nothing is removed."""
+        """Yield the things with times below `time`, unordered, without removing them."""
         for each in self._times:
             if each < time:
                 yield from self._things[each]
@@ -96,28 +95,27 @@ class TimeQueue(Generic[Thing]):
         return bool(self._times)
 
     def due(self, before: int) -> bool:
-        """Whether anything waits at a time below `before`."""
         return bool(self._times) and self._times[0] < before
 
 
 class Ahead(TimeQueue["Track"]):
-    """The live members of a domain whose time is above the last lower, by their times.
+    """The live members of a domain whose time is above the last lower.
 
-    A member's time only rises, so an entry can only be too low.
+    A member's time only rises, so a stale entry is always too low.
     """
 
     __slots__ = ()
 
     def first_time(self) -> int | None:
-        """Return the least time of a member ahead, `None` if there is none."""
+        """Return the least time of a member ahead, or `None`."""
         while not self.is_settled(BEFORE_ALL_TIME):
             pass
         return self.least
 
     def is_settled(self, lower: int) -> bool:
-        """Whether the least time is that of a member ahead, and no member waits up to `lower`.
+        """Return whether the first entry is current and no entry is at or below `lower`.
 
-        Queues again at most `BATCH` members whose time has risen, so that asking again may help.
+        Each call moves up to `BATCH` stale entries, so a later call may return true.
         """
         for _ in range(BATCH):
             if not self._times:
@@ -139,9 +137,9 @@ class Ahead(TimeQueue["Track"]):
         return False
 
     def pass_over(self, passes: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
-        """Return the least time at which some member does not pass, and the members before it.
+        """Return the members that pass before the first time at which one does not, and that time.
 
-        The time is `None` if all pass. Nothing changes.
+        The time is `None` if all members pass. The queue does not change.
         """
         put_aside: list[Track] = []
         while (first := self.first_time()) is not None and passes(self.at_least()[-1]):
@@ -152,9 +150,9 @@ class Ahead(TimeQueue["Track"]):
 
 
 class Timeouts:
-    """The members that hold or are late, by a moment before which none of them times out.
+    """The members that hold or are late, by the earliest moment at which each may time out.
 
-    An entry may be too early, as every note postpones the timeout.
+    A stale entry is too early, because every note postpones the timeout.
     """
 
     __slots__ = ("_queue",)
@@ -164,17 +162,20 @@ class Timeouts:
 
     @property
     def next(self) -> int | None:
-        """A moment before which no member times out, `None` if no member can."""
+        """A moment before which no member times out, or `None` if no member can."""
         return self._queue.least
 
     def add(self, track: Track, timeout_ms: int) -> None:
-        """Watch a member, unless it is watched already."""
+        """Queue the member unless it is queued already."""
         if track.timeout_queued is None:
             track.timeout_queued = track.times_out_at(timeout_ms)
             self._queue.push(track.timeout_queued, track)
 
     def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
-        """Yield members that have timed out at `now`: of at most `BATCH`, so ask again."""
+        """Yield members that have timed out by `now`, from up to `BATCH` entries.
+
+        Call it again until it yields nothing.
+        """
         for track in self._queue.take(now, BATCH):
             track.timeout_queued = None
             if not track.is_waited_for:
@@ -185,7 +186,7 @@ class Timeouts:
                 self.add(track, timeout_ms)
 
     def change_one(self, track: Track, timeout_ms: int) -> None:
-        """Apply the changed terms of one member."""
+        """Requeue one member after its terms changed."""
         if track.timeout_queued is not None:
             self._queue.discard(track.timeout_queued, track)
             track.timeout_queued = None
@@ -193,7 +194,7 @@ class Timeouts:
             self.add(track, timeout_ms)
 
     def change_all(self, waited_for: Iterable[Track], timeout_ms: int) -> None:
-        """Apply a changed writer timeout of the stream."""
+        """Requeue all members after the stream's writer timeout changed."""
         while self._queue:
             for track in self._queue.pop():
                 track.timeout_queued = None
@@ -202,10 +203,10 @@ class Timeouts:
 
 
 class Departures:
-    """The members that left or were excluded, by the service time since which they are silent.
+    """The members that left or were excluded, by the start of their silence (service clock).
 
-    A member that came back is dropped when its turn comes; one that noted in between is queued
-    again.
+    At the front, an entry is dropped if its member came back, and requeued if the member has noted
+    since.
     """
 
     __slots__ = ("_queue",)
@@ -214,15 +215,15 @@ class Departures:
         self._queue: TimeQueue[Member] = TimeQueue()
 
     def add(self, member: Member) -> None:
-        """Record that the member left; it is queued once, however often it leaves."""
+        """Queue a member that left, unless it is queued already."""
         if not member.is_queued_as_gone:
             member.is_queued_as_gone = True
             self._queue.push(member.silent_since, member)
 
     def due(self, before: int, is_done_with: Callable[[Member], bool], limit: int) -> list[Member]:
-        """Remove and return at most `limit` members that left and are silent since before `before`.
+        """Remove and return up to `limit` departed members that are silent since before `before`.
 
-        A member that the stream still needs is checked again the next time.
+        A member that the stream still needs is requeued.
         """
         gone: list[Member] = []
         kept: list[Member] = []
@@ -240,11 +241,11 @@ class Departures:
 
 
 class Absences:
-    """Members that were excluded, each until the first mark above its time names it.
+    """Excluded members, each queued until the first mark above its time names it.
 
-    A member that came back meanwhile is dropped when its turn comes. `missing` has the writers that
-    the last mark excluded, whether still members or forgotten, until a mark counts them again or
-    names them as removed.
+    At the front, an entry is dropped if its member came back. `missing` contains the writers that
+    the last mark excluded, including forgotten ones. A writer leaves it when a mark counts it again
+    or names it as removed.
     """
 
     __slots__ = ("_back", "_queue", "missing")
@@ -255,30 +256,30 @@ class Absences:
         self.missing: set[str] = set()
 
     def look(self, track: Track, lower: int) -> None:
-        """Note a missing member that the next mark may count again, or that left the domain."""
+        """Remember a missing member if the next mark may count it again or it left the domain."""
         if track.member.writer in self.missing and not track.is_missed_at(lower + 1):
             self._back[track.member.writer] = track
 
     def add(self, track: Track) -> None:
-        """Name the member on the first mark above its time, if it is still excluded by then."""
+        """Queue the member to be named by the first mark above its time, if still excluded then."""
         track.is_unrecorded = True
         if not track.in_absences:
             track.in_absences = True
             self._queue.push(track.time, track)
 
     def awaits(self, track: Track) -> bool:
-        """Whether a mark has still to name the member."""
+        """Return whether a mark has yet to name the member."""
         is_out = track.is_unrecorded and track.member.excluded is not None
         return is_out or track.member.writer in self._back
 
     def before(self, lower: int) -> Iterator[Track]:
-        """Yield the members that a mark at `lower` would name; nothing changes."""
+        """Yield the members that a mark at `lower` would name, without changing anything."""
         return (track for track in self._queue.before(lower) if _is_to_be_named(track, lower))
 
     def take(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
-        """Return what the mark at `lower` reports of them, by name; each is reported once.
+        """Return the absences that the mark at `lower` reports, sorted by writer.
 
-        `last_lower` is the lower of the mark before.
+        Each absence is reported once. `last_lower` is the lower of the preceding mark.
         """
         absences: dict[str, Absence] = {}
         while self._queue.due(lower):
@@ -293,7 +294,7 @@ class Absences:
         return tuple(absences[writer] for writer in sorted(absences))
 
     def returned(self, lower: int) -> tuple[str, ...]:
-        """Return the writers no longer missing as of the mark at `lower`, except those removed."""
+        """Return the writers that the mark at `lower` counts again; removed writers are not."""
         found = self._back.items()
         back = sorted(writer for writer, track in found if not track.is_missed_at(lower))
         self._back.clear()
@@ -312,7 +313,7 @@ def _is_to_be_named(track: Track, lower: int) -> bool:
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
-    """Return what the ledger records of a member that a mark excludes."""
+    """Return the ledger entry of a member that a mark excludes."""
     member, time = track.member, track.noted
     missing_from = time
     if time is None and member.heard_at is not None:

@@ -1,8 +1,8 @@
-"""The cut of one domain as time advances.
+"""The stream cut of one domain, updated as its watermark advances.
 
-What a writer wrote after it noted T belongs to its first note above T. So the cut of a lower covers
-it exactly if that lower is above T, whichever the writer. All that waits for the same T is one
-position: nothing is kept per note or per member.
+Rows that a writer wrote after noting T belong to its first note above T. A cut must therefore
+cover them exactly when its lower is above T. This holds for every writer, so positions that wait
+for the same T are joined into one, and nothing is kept per note or per member.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from heapq import heappop, heappush
 from noted_time.values import StreamCut, join_into
 
 FEW = 1000
-"""If time passes more waiting positions than that, a scan of all of them is faster."""
+"""Number of passed positions above which scanning all of them is faster."""
 
 OFFSETS_KEPT = 1 << 15
-"""Maximum number of offsets that wait exactly as noted; to thin or join them takes some 20 ms."""
+"""Maximum number of offsets kept exactly as noted. Thinning or joining them takes about 20 ms."""
 
 
 class RunningCut:
-    """The join of all positions that time has passed, and those that wait for it by their times.
+    """The join of all positions below the watermark, and the later positions by their times.
 
     >>> cut = RunningCut(lower=4)
     >>> for after, position in ((3, {0: 60}), (5, {0: 70}), (5, {1: 3}), (9, {0: 80})):
@@ -32,7 +32,7 @@ class RunningCut:
     __slots__ = ("_limit", "_lower", "_passed", "_size", "_times", "_waiting")
 
     def __init__(self, lower: int, passed: StreamCut | None = None) -> None:
-        """Start at `lower`, whose mark has the cut `passed`."""
+        """Start at the mark with this lower and the cut `passed`."""
         self._lower = lower
         self._passed = dict(passed.offsets) if passed else {}
         self._times: list[int] = []
@@ -41,7 +41,7 @@ class RunningCut:
         self._limit = OFFSETS_KEPT
 
     def add(self, after: int, position: Mapping[int, int]) -> None:
-        """Make every cut whose lower is above `after` reach `position`."""
+        """Include `position` in every cut whose lower is above `after`."""
         if after < self._lower:
             join_into(self._passed, position)
             return
@@ -60,7 +60,7 @@ class RunningCut:
             self._thin()
 
     def at(self, lower: int) -> StreamCut:
-        """Advance time to `lower` and return the cut there."""
+        """Advance to `lower` and return the cut there."""
         self._lower = lower
         for _ in range(FEW):
             if not self._times or self._times[0] >= lower:
@@ -72,7 +72,7 @@ class RunningCut:
         return StreamCut(dict(self._passed))
 
     def _pass_many(self, lower: int) -> None:
-        """Do so in the order in which they were added, which is faster than in that of times."""
+        # in insertion order, because that is faster than in time order
         passed, later = self._passed, {}
         for after, position in self._waiting.items():
             if after >= lower:
@@ -85,7 +85,7 @@ class RunningCut:
         self._size = self._counted()
 
     def would_be(self, lower: int) -> StreamCut:
-        """Return the cut that `at` would give, without advancing time."""
+        """Return the cut at `lower` without advancing."""
         cut = dict(self._passed)
         for after in self._times:
             if after < lower:
@@ -93,17 +93,17 @@ class RunningCut:
         return StreamCut(cut)
 
     def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
-        """Add `floor` wherever one of `segments` is named (a scale event came to be known)."""
+        """Add `floor` to each position that names one of `segments`, after a scale event."""
         for position in (self._passed, *self._waiting.values()):
             if not segments.isdisjoint(position):
                 join_into(position, floor)
         self._size = self._counted()
 
     def _thin(self) -> None:
-        """Let neighbouring times wait for the first of them, as many as it takes to halve them.
+        """Halve the number of offsets: neighbouring positions are joined at the earliest time.
 
-        Sound: a cut may only reach further. If many segments leave little to join, the limit rises
-        to twice the present number.
+        This is sound, because cuts only grow. If positions have too few segments in common, the
+        limit rises to twice the present number.
         """
         kept: dict[int, dict[int, int]] = {}
         joined, brought = dict[int, int](), 0

@@ -1,0 +1,190 @@
+"""Count the turns of phrase and the names that a reader has to translate, and hold them to bounds.
+
+No pattern is an error by itself, because each is the plain word somewhere. Their rate tells whether
+text reads as a person in the field would write it. `python .ci/words.py` prints the figures, and
+with `--which` each place.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BOUNDS = {
+    "odd turns in code, per 1,000 words": 3.0,
+    "odd turns in pages, per 1,000 words": 3.0,
+    "sentences over 28 words in code": 150,
+    "sentences over 28 words in pages": 60,
+    "functions named by a participle or a preposition, in percent": 3.0,
+    "module constants of one word": 80,
+}
+
+PACKAGES = (
+    "controller",
+    "integrations",
+    "noted_time",
+    "noted_time_cli",
+    "reader_client",
+    "spark_integration",
+    "writer_client",
+)
+
+ODD_TURNS = re.compile(
+    r"""\bwhat\ (?:is|was|are|were|it|they|the|a|an|we|each|no|has|had|came|comes|one)\b
+    | \b(?:that\ of|those\ (?:that|of|which|who|whose)|the\ one\ (?:that|of|with))\b
+    | \b(?:of|by|for|in|with|from|to|at|below|above)\ which\b
+    | \b(?:is|are|was|were)\ no\ [a-z]
+    | \bof\ (?:its|their|your|his|our)\ own\b | \bof\ (?:ours|yours)\b
+    | \b(?:beside|further|thereby|hence|therein|whereby|gone)\b
+    | \b(?:whoever|whatever|somebody|nobody|anybody)\b
+    | \b(?:becomes?\ of|came\ to\ be|comes\ to\ be)\b
+    | \b(?:is|are)\ (?:told|said|asked|named|meant|had)\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+LONG_SENTENCE = 28
+
+SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+")
+
+CODE_SPAN = re.compile(r"`[^`]*`|(?<=\])\([^)]*\)")
+
+QUOTES = re.compile(r"\A\w*[\"']+|[\"']+\Z")
+
+EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.).*$", re.MULTILINE)
+
+PARTICIPLE = re.compile(
+    r"[a-z]+ed|known|made|said|shown|given|begun|taken|held|left|found|kept|told|sent|seen|written"
+    r"|chosen|fed|brought|done|gone"
+)
+
+PREPOSITIONS = frozenset(
+    "of by at in to with from for after as on below above beside".split()  # noqa: SIM905
+)
+
+CONVERSION = re.compile(r"(?:to|from|as|on)_\w+|of|by|at|in|to|with|from")
+
+
+@dataclass
+class Count:
+    """The words of a kind of text, and where they are odd or a sentence is long."""
+
+    words: int = 0
+    odd: list[str] = field(default_factory=list)
+    long: list[str] = field(default_factory=list)
+
+    def add(self, place: str, passage: str) -> None:
+        """Count one passage, which is a paragraph, a docstring, a comment or a message."""
+        text = CODE_SPAN.sub("x", passage)
+        self.words += len(text.split())
+        self.odd += [f"{place}: {found.group()}" for found in ODD_TURNS.finditer(text)]
+        for sentence in SENTENCE_END.split(text):
+            if len(sentence.split()) > LONG_SENTENCE:
+                self.long.append(f"{place}: {' '.join(sentence.split())[:90]}")
+
+
+def list_files(suffix: str) -> list[Path]:
+    """Return the tracked files of the product, or its pages."""
+    listed = subprocess.run(
+        ["git", "ls-files", f"*{suffix}"], capture_output=True, text=True, check=True
+    )
+    files = [Path(line) for line in listed.stdout.splitlines()]
+    if suffix == ".py":
+        return [file for file in files if file.parts[0] in PACKAGES]
+    return [
+        file
+        for file in files
+        if str(file) == "README.md" or (file.parts[0] == "docs" and "decisions" not in file.parts)
+    ]
+
+
+def read_code(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines and texts of docstrings, comments and messages; examples are left out."""
+    comment: list[str] = []
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.COMMENT and "noqa" not in token.string:
+                comment.append(token.string.lstrip("# "))
+            elif token.type != tokenize.NL and comment:
+                yield token.start[0], " ".join(comment)
+                comment = []
+            if token.type == tokenize.STRING and " " in token.string.strip():
+                text = EXAMPLE.sub("", QUOTES.sub("", token.string))
+                for paragraph in re.split(r"\n\s*\n", text):
+                    yield token.start[0], paragraph
+
+
+def read_page(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines and texts of paragraphs, list items and cells outside of code."""
+    text = re.sub(r"(?ms)^( *)```.*?^\1```$", "", path.read_text("utf-8"))
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.))|\|", text):
+        yield 0, paragraph
+
+
+def count_names(path: Path, odd: list[str], constants: list[str]) -> int:
+    """Add names that need translating to the lists; returns how many functions there are."""
+    tree, functions = ast.parse(path.read_text("utf-8")), 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions += not node.name.startswith("__")
+            name, marks = node.name.lstrip("_"), " ".join(map(ast.unparse, node.decorator_list))
+            word = name.split("_")[0]
+            is_odd = word in PREPOSITIONS or PARTICIPLE.fullmatch(word)
+            if is_odd and not CONVERSION.fullmatch(name) and "property" not in marks:
+                odd.append(f"{path}:{node.lineno}: {node.name}")
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            for target in ast.walk(statement):
+                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+                    is_one_word = "_" not in target.id.strip("_") and len(target.id) > len("ID")
+                    if target.id.isupper() and is_one_word:
+                        constants.append(f"{path}:{statement.lineno}: {target.id}")
+    return functions
+
+
+def main(arguments: list[str]) -> int:
+    """Print each figure with its bound; returns 1 if one is exceeded."""
+    counts: defaultdict[str, Count] = defaultdict(Count)
+    odd_names: list[str] = []
+    constants: list[str] = []
+    functions = 0
+    for path in list_files(".py"):
+        for line, passage in read_code(path):
+            counts["code"].add(f"{path}:{line}", passage)
+        functions += count_names(path, odd_names, constants)
+    for path in list_files(".md"):
+        for _, passage in read_page(path):
+            counts["pages"].add(str(path), passage)
+    code, pages = counts["code"], counts["pages"]
+    found = zip(
+        BOUNDS,
+        (
+            (1000 * len(code.odd) / code.words, code.odd),
+            (1000 * len(pages.odd) / pages.words, pages.odd),
+            (len(code.long), code.long),
+            (len(pages.long), pages.long),
+            (100 * len(odd_names) / functions, odd_names),
+            (len(constants), constants),
+        ),
+        strict=True,
+    )
+    status = 0
+    for name, (figure, places) in found:
+        is_over = figure > BOUNDS[name]
+        status |= is_over
+        print(f"{name}: {figure:.4g} (at most {BOUNDS[name]:g}){' - too many' if is_over else ''}")
+        if "--which" in arguments:
+            print(*(f"  {place}" for place in places), sep="\n")
+    if status and "--which" not in arguments:
+        print("Say these more plainly: python .ci/words.py --which lists them.")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
