@@ -272,9 +272,9 @@ class Domain:
         """
         self.take_times_back()
         highest, since = self.lead_without(())
-        is_led_anew = highest < self._peak
-        if is_led_anew:
-            self._lead_by_nobody(highest)
+        is_led_anew = self.lower <= highest < self._peak
+        if highest < self._peak:
+            self._lead_by_nobody(max(highest, self.lower))
         largest = self.lower
         for track in self._standing():
             if track.time < min(removed, highest):

@@ -259,6 +259,23 @@ def test_the_next_timeout_is_never_promised_too_late(
         assert not stream.expire(moment) or (promised is not None and promised <= moment)
 
 
+def test_a_setting_changed_there_and_back_does_not_prolong_a_timeout() -> None:
+    """The member was overtaken, although the writer that overtook it was removed."""
+    stream = stream_of("A")
+    marks_after(stream, Note("A", 20))
+    deliver(stream, Note("M", 10), now=14)
+    stream.remove("A", now=15)
+    stream.reconfigure(replace(stream.settings, returning_writer="exclude"), now=16)
+    stream.reconfigure(replace(stream.settings, returning_writer="hold"), now=17)
+    again = restarted(stream, {"default": 0})
+
+    due = [
+        each.domains["default"].holders["M"].times_out_at(TIMEOUT_MS) for each in (stream, again)
+    ]
+
+    assert due == [14 + TIMEOUT_MS] * 2
+
+
 @given(settings=starts, history=steps)
 def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: list[Step]) -> None:
     """And none later than if its silence began when it began to hold."""
