@@ -28,7 +28,7 @@ RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("reference/command-line",), ()),
     (("guides/periodic-jobs",), ()),
     (("guides/seal",), ()),
-    (("guides/what-can-go-wrong",), ()),
+    (("guides/symptoms",), ()),
     (("guides/order",), ()),
     (("guides/complete-windows",), ()),
     (("guides/observers",), ("arrivals",)),

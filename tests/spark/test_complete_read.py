@@ -115,7 +115,7 @@ def test_a_new_stream_of_the_same_name_has_every_row_after_a_wrong_offset(
     log.note("w", 5, {0: 4}, 3)
     log.note("w", 15, {0: 10**6}, 12)
     page = Runner(tmp_path, log.served.url, {"trips": "flights"})
-    for each in examples(text_of("docs/guides/what-can-go-wrong.md")):
+    for each in examples(text_of("docs/guides/symptoms.md")):
         if each.program.startswith("noted-time stream ") and "trips" in each.program:
             page.run(each)
     log.note("w", 15, {0: 10}, 12)
