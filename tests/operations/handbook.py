@@ -59,13 +59,10 @@ def labels_of(expression: str) -> set[str]:
 
 
 def explained_labels() -> dict[str, set[str]]:
-    """Return the labels of each metric as the page's tables have them."""
+    """Return the labels of each metric as the page's tables have them, like `name{label,label}`."""
     section = MONITORING.read_text().partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    return {
-        name: set(filter(None, labels.replace(" ", "").split(",")))
-        for names, labels in re.findall(r"^\| (`[^|]*) \|([^|]*)\|", section, re.MULTILINE)
-        for name in re.findall(r"`([a-z_]+)", names)
-    }
+    rows = re.findall(r"^\| `([a-z_]+)(?:{([a-z,]+)})?` \|", section, re.MULTILINE)
+    return {name: set(filter(None, labels.split(","))) for name, labels in rows}
 
 
 def headings() -> set[str]:

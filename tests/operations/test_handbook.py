@@ -14,8 +14,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from docs.metrics import filled, helps
 from noted_time_cli.app import app
 from tests.operations.handbook import (
+    MONITORING,
     PAGE,
     dashboard,
     explained_labels,
@@ -51,6 +53,14 @@ def test_every_query_asks_for_a_metric() -> None:
 def test_every_metric_exposed_is_explained(scrape: str) -> None:
     """In the page's tables, which explain nothing else."""
     assert shown_here(rows_of("Metrics")) == families(scrape).keys()
+
+
+def test_metrics_are_explained_by_their_help(scrape: str) -> None:
+    """`./run python docs/metrics.py` writes it into the page."""
+    page = MONITORING.read_text()
+
+    assert filled(page, helps(scrape)) == page
+    assert filled(page.replace("Lower of the last mark", "…"), helps(scrape)) == page
 
 
 def test_metrics_have_the_labels_explained(scrape: str) -> None:

@@ -70,7 +70,10 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self.registry.register(refused_calls)
         notes = Counter(
-            "noted_time_notes", "Notes answered, by status", ["status"], registry=self.registry
+            "noted_time_notes",
+            "Notes answered: accepted, or why not",
+            ["status"],
+            registry=self.registry,
         )
         self.notes = cache(notes.labels)
         self.notes("accepted")  # shown from the start
@@ -87,24 +90,26 @@ class Metrics:
             registry=self.registry,
         )
         self.failed_commits = Counter(
-            "noted_time_failed_commits", "Group commits that failed", registry=self.registry
+            "noted_time_failed_commits", "Group commits that wrote nothing", registry=self.registry
         )
         self._overloaded = Counter(
             "noted_time_overloaded",
-            "Requests refused because too much waited already",
+            "Requests refused because too much waits",
             registry=self.registry,
         )
-        self.streams = self._gauge("noted_time_streams", "Streams")
-        self.long_polls = self._gauge("noted_time_long_polls", "Readers waiting for marks")
+        self.streams = self._gauge("noted_time_streams", "Streams that this controller owns")
+        self.long_polls = self._gauge("noted_time_long_polls", "Readers that wait for marks")
         self.intake = self._gauge(
             "noted_time_intake_requests", "Requests that wait for the next group commit"
         )
         self.service_clock = self._gauge(
-            "noted_time_service_clock_seconds", "For how long this controller has served"
+            "noted_time_service_clock_seconds", "Service clock, which measures writer timeouts"
         )
-        self._ready = self._gauge("noted_time_ready", "1 if the controller serves, else 0")
+        self._ready = self._gauge(
+            "noted_time_ready", "1 while the controller serves, 0 while its database is away"
+        )
         self._buckets = Gauge(
-            "noted_time_buckets", "Buckets of streams, by owner", ["owner"], registry=self.registry
+            "noted_time_buckets", "Buckets of streams by owner", ["owner"], registry=self.registry
         )
         self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
 
@@ -168,7 +173,9 @@ class Exposition(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the families of the process and of the streams."""
         yield from self._registry.collect()
-        yield _family("streams_not_shown", "Streams that are not shown", [([], self._not_shown)])
+        yield _family(
+            "streams_not_shown", "Streams without series, beyond 1000", [([], self._not_shown)]
+        )
         yield from self._of_streams()
         yield from self._of_domains()
         yield from self._of_holders()
@@ -191,14 +198,14 @@ class Exposition(Collector):
             for stream in self._streams
             for writer, since in stream.out.items()
         )
-        sentence = "How long a writer has been excluded that a mark advanced without"
+        sentence = "How long a writer is excluded, after a mark advanced without it"
         shown = nsmallest(NAMES_SHOWN, out, key=itemgetter(1))
         yield _family("excluded_writer_seconds", sentence, shown, ["stream", "writer"])
         fenced = (([each.name], each.fenced) for each in self._streams)
         sentence = "Notes refused because another process took the writer's name over"
         yield _family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)
         lost = (([each.name], each.lost_marks) for each in self._streams)
-        sentence = "Marks that this controller had shown and its database lost, as after a failover"
+        sentence = "Marks that the controller had shown and its database lost"
         yield _family("lost_marks", sentence, lost, ["stream"], CounterMetricFamily)
 
     def _of_domains(self) -> Iterator[Metric]:
@@ -208,14 +215,14 @@ class Exposition(Collector):
         yield each("marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter)
         sentence = "Rows that writers reported to have written below the lower"
         yield each("broken_promises", sentence, lambda domain: domain.late_rows, counter)
-        sentence = "Lower of the last mark"
+        sentence = "Lower of the last mark, in the stream's time"
         yield each("lower", sentence, lambda domain: domain.last.lower if domain.last else None)
-        sentence = "Wall clock minus lower, if that is Unix time"
+        sentence = "Wall clock minus lower, if that is Unix ms; grows while idle"
         yield each("watermark_lag_seconds", sentence, self._lag_s)
-        yield each("mark_age_seconds", "Since the last mark", self._age_s)
+        yield each("mark_age_seconds", "Time since the last mark", self._age_s)
         sentence = "Members that hold the watermark back"
         yield each("holders", sentence, lambda domain: domain.holders)
-        sentence = "How long the longest holder holds, on the service clock"
+        sentence = "How long the longest holder holds the watermark back"
         yield each(
             "longest_holding_seconds",
             sentence,
@@ -247,22 +254,22 @@ class Exposition(Collector):
         labels = ["stream", "domain", "writer"]
         names = [[each.stream, each.domain, each.writer] for each in named]
         held_s = [each.ms / 1000 for each in named]
-        sentence = "How long a writer holds the watermark back, on the service clock"
+        sentence = "How long a writer holds the watermark back, from 5 s on"
         yield _family("holder_seconds", sentence, zip(names, held_s, strict=True), labels)
         left_s = [each.left_ms / 1000 for each in named]
-        sentence = "How long until a holder is excluded if it stays silent, on the service clock"
+        sentence = "Time until a holder is excluded if it stays silent"
         yield _family("holder_times_out_seconds", sentence, zip(names, left_s, strict=True), labels)
         holders = sum(domain.holders for _, domain in _domains(self._streams))
-        sentence = "Holders of the streams shown that are not named"
+        sentence = "Holders that no series names"
         yield _family("holders_not_named", sentence, [([], holders - len(named))])
 
     def _of_groups(self) -> Iterator[Metric]:
         rows = (
             ([each.stream, each.group, each.domain], each.behind) for each in self._groups.shown
         )
-        sentence = "By how much the lower of a reader group is below the last, in the stream's time"
+        sentence = "Last lower minus the lower of a reader group, in the stream's time"
         yield _family("group_behind", sentence, rows, ["stream", "group", "domain"])
-        sentence = "Reader groups of the streams shown without such a series"
+        sentence = "Reader groups that are not measured"
         yield _family("groups_not_shown", sentence, [([], self._groups.not_shown)])
 
     def _lag_s(self, domain: DomainReading) -> float | None:
