@@ -104,7 +104,7 @@ class Middleware:
                 await unknown_parameters(scope["query_string"]).send(send)
                 return
             answering = self._answer(request)
-            # an old note does no harm, see decision 9; any other request ends with its caller
+            # an old note does no harm, see decision 21; any other request ends with its caller
             connection: Connection | None = scope["state"].get("connection")
             if not (is_of_notes or connection is None):
                 answering = _while_connected(connection, answering)
