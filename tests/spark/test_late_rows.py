@@ -21,11 +21,10 @@ from tests.spark.conftest import Reads
 from tests.support.disorder import Step, disorder, replay
 from tests.support.log_reading import Batch, batches, log_query
 from tests.support.noted_stream import NotedStream
-from tests.support.page import Session
+from tests.support.page import BINDING, Session
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shows("split_late")
 
@@ -157,19 +156,22 @@ def test_the_example_of_the_page_keeps_hours_and_late_rows_apart(
     """Two departures of the hour from nine are counted, and one that came after it is kept."""
     flights.append_table(0, departures(NINE, NINE + timedelta(minutes=30)))
     flights.marks.note("UA", TEN_MS, {0: 2})
-    urls = {"http://controller:7464": controller.url}
-    page = Session(
-        "docs/guides/late-rows.md", {**urls, "/data/": f"{tmp_path}/"}, spark=read.spark
-    ).run("split_late(flights)")
-    query = page["query"]
-    assert eventually(lambda: counted(read, tmp_path / "hourly"), [("EWR", 2)])
+    elsewhere = {
+        BINDING: controller.url,
+        '"hourly"': f'"{flights.name}"',
+        '"log"': f'"{flights.root}"',
+        'parquet(f"': f'parquet(f"{tmp_path}/',
+        '"hours-and-late"': f'"{tmp_path}/checkpoint"',
+    }
+    page = Session("docs/guides/complete-windows.md", elsewhere)
+    page.run("split_late(events)")
+    assert counted(read, tmp_path / "counted") == [(2,)]
     flights.append_table(0, departures(NINE + timedelta(minutes=59)))
-    query.processAllAvailable()
-    query.stop()
+    page.run("split_late(events)")
 
     late = read.spark.read.parquet(str(tmp_path / "late"))
     assert rows_of(late.select(F.minute("departure"), "origin")) == [(59, "EWR")]
-    assert counted(read, tmp_path / "hourly") == [("EWR", 2)]
+    assert counted(read, tmp_path / "counted") == [(2,)]
 
 
 NINE = datetime(2013, 1, 1, 9, tzinfo=UTC)
@@ -183,7 +185,7 @@ def departures(*times: datetime) -> pa.Table:
 
 
 def counted(read: Reads, table: Path) -> list[tuple[object, ...]]:
-    """Return (origin, count) of the hours in the batches of a table that are whole."""
+    """Return the counts of the hours in the batches of a table that are whole."""
     whole = [str(path.parent) for path in table.glob("*/_SUCCESS")]
-    batches = [read.spark.read.parquet(path).select("origin", "count") for path in whole]
+    batches = [read.spark.read.parquet(path).select("count") for path in whole]
     return [row for batch in batches for row in rows_of(batch)]
