@@ -11,7 +11,7 @@ from tests.support.page import BLOCK, text_of
 from tests.support.served import Served
 from tests.support.suites import programs_of
 
-PAGE = "docs/guides/airflow.md"
+PAGE = "docs/guides/schedulers.md"
 SINK = 'stream="sink"'
 
 

@@ -1,4 +1,4 @@
-"""What docs/guides/airflow.md shows, in a real Airflow: its DAG waits, runs or fails."""
+"""What docs/guides/schedulers.md shows, in a real Airflow: its DAG waits, runs or fails."""
 
 from functools import partial
 

@@ -1,22 +1,27 @@
-"""What docs/guides/dbt.md shows: dbt's own end loses rows, and the time of the marks does not."""
+"""dbt as in docs/guides/schedulers.md: its own end loses rows, the time of the marks does not."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.support.calls import HOUR_MS
-from tests.support.page import BLOCK, text_of
+from tests.support.page import BLOCK, section_of, text_of
 from tests.support.served import Served
 from tests.support.warehouse import FILE, HOUR, Warehouse
 
-PAGE = "docs/guides/dbt.md"
+PAGE = "docs/guides/schedulers.md"
 PROJECT = """
 name: shop
 profile: shop
 flags: {send_anonymous_usage_stats: false, version_check: false}
 """
 PROFILE = f"shop: {{target: dev, outputs: {{dev: {{type: duckdb, path: {FILE}}}}}}}\n"
-SCHEDULE, REPAIR = (block for language, block in BLOCK.findall(text_of(PAGE)) if language == "sh")
+LOAD = dict(BLOCK.findall(section_of(PAGE, "dbt")))["sh"]
+SCHEDULE, REPAIR = (
+    LOAD + block
+    for language, block in BLOCK.findall(text_of(PAGE))
+    if language == "sh" and 'load "$start" "$end"' in block
+)
 BY_ALL = "by 2 writers, all that are expected\n"
 AS_USUAL = "dbt run --select orders_clean"
 
@@ -24,7 +29,7 @@ AS_USUAL = "dbt run --select orders_clean"
 @pytest.fixture
 def shop(tmp_path: Path, dbt: Path, served: Served) -> Warehouse:
     """Return one with the model of the page."""
-    blocks = dict(reversed(BLOCK.findall(text_of(PAGE))))
+    blocks = dict(BLOCK.findall(section_of(PAGE, "dbt")))
     files = {"dbt_project.yml": PROJECT, "profiles.yml": PROFILE}
     files |= {"models/sources.yml": blocks["yaml"], "models/orders_clean.sql": blocks["sql"]}
     shop = Warehouse(tmp_path, dbt, "orders_clean", served)

@@ -1,22 +1,22 @@
-"""What docs/guides/sqlmesh.md shows: SQLMesh's own end loses rows, and the signal does not."""
+"""SQLMesh as in docs/guides/schedulers.md: its own end loses rows, and the signal does not."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.support.page import BLOCK, text_of
+from tests.support.page import BLOCK, section_of
 from tests.support.served import Served
 from tests.support.suites import programs_of
 from tests.support.warehouse import FILE, Warehouse
 
-PAGE = "docs/guides/sqlmesh.md"
+PAGE = "docs/guides/schedulers.md"
 CONFIG = f"""
 gateways: {{local: {{connection: {{type: duckdb, database: {FILE}}}}}}}
 default_gateway: local
 model_defaults: {{dialect: duckdb}}
 disable_anonymized_analytics: true
 """
-BLOCKS = dict(BLOCK.findall(text_of(PAGE)))
+BLOCKS = dict(BLOCK.findall(section_of(PAGE, "SQLMesh")))
 SIGNAL = "  signals (complete(stream := 'orders'))\n"
 PLAN, RUN = "sqlmesh plan --auto-apply --no-prompts", "sqlmesh run"
 

@@ -54,6 +54,11 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+def section_of(page: str, heading: str) -> str:
+    """Return the text below a heading of the second order of a page."""
+    return text_of(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
 def examples(text: str) -> Iterator[Example]:
     """Yield the examples of a page in its order, but for those that install, serve or observe."""
     blocks = [*BLOCK.findall(text), ("", "")]
@@ -148,9 +153,8 @@ class Runner:
 
         With a `section`, what stands below that heading of the second order is run alone.
         """
-        printed, text = [], text_of(page)
-        if section is not None:
-            text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+        printed = []
+        text = text_of(page) if section is None else section_of(page, section)
         for example in examples(text):
             printed.append(self.run(example))
             assert example.shown is None or agrees(example.shown, printed[-1]), (
