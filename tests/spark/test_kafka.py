@@ -141,7 +141,10 @@ def test_the_pages_query_gives_out_an_hour_when_a_time_after_it_is_noted(
     topics.send("flights", [(0, row) for row in rows])
     served.create("flights")
     served.note("flights", TEN + 1, {"0": len(rows)})
-    guessed = guide.run("records = topic.", "6 hours")["query"]
+    flights = guide.run("records = topic.")["flights"].withWatermark("departure", "6 hours")
+    counted = flights.groupBy(F.window("departure", "1 hour"), "origin").count().writeStream
+    guessed_at = counted.option("checkpointLocation", str(tmp_path / "guessed-counts"))
+    guessed = guessed_at.format("parquet").start(str(tmp_path / "guessed-hourly"))
     guessed.processAllAvailable()
     query = guide.run("timed.groupBy")["query"]
 
