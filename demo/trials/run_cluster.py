@@ -43,7 +43,7 @@ To submit a program of your own:
   .venv/bin/spark-submit --properties-file {properties} hourly.py
 To connect from any Python with pyspark[connect]:
   SparkSession.builder.remote("{remote}").getOrCreate()
-docs/guides/cluster.md has such programs. Ctrl-C ends all of it."""
+docs/guides/spark-elsewhere.md has such programs. Ctrl-C ends all of it."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from tests.support.served import Served
 
 pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("rented Spark")]
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "managed-spark.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark-elsewhere.md"
 
 PLAIN = ("confluent_kafka", "obstore")
 """What a client with this package alone cannot import."""

@@ -1,4 +1,4 @@
-"""The page on Scala and SQL, run by the shell of PySpark's own distribution."""
+"""The page on Spark elsewhere, run by the shell of PySpark's own distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.processes import environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.2")]
 
-PAGE = "docs/guides/spark-sql.md"
+PAGE = "docs/guides/spark-elsewhere.md"
 NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
 SETTINGS = {
     "spark.master": "local[2]",

@@ -18,7 +18,7 @@ from tests.support.processes import environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 
-PAGE = "docs/reference/which-spark.md"
+PAGE = "docs/reference/versions.md"
 
 
 @pytest.mark.parametrize(

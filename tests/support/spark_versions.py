@@ -19,7 +19,7 @@ from spark_integration.session.versions import PYTHON_SOURCES, SparkTooOld, rele
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "reference" / "spark-versions.json"
-PAGE = ROOT / "docs" / "reference" / "which-spark.md"
+PAGE = ROOT / "docs" / "reference" / "versions.md"
 
 FEATURES = {
     'read_noted_kafka(marks="topic")': '`read_noted_kafka(marks="topic")`',
@@ -32,7 +32,7 @@ FEATURES = {
     "NotedLogSink": "`NotedLogSink`",
     "PositionListener": "`PositionListener`",
     "Spark Connect": "all of these over Spark Connect",
-    "rented Spark": "[managed Spark](../guides/managed-spark.md)",
+    "rented Spark": "[managed Spark](../guides/spark-elsewhere.md#managed-spark)",
 }
 """What the mark `shows` of a test may name, and how the table has it."""
 
