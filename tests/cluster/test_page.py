@@ -37,7 +37,7 @@ def test_the_page_runs_as_printed(
     write_flights(1, served.url, tmp_path / "log")
 
     *_, submitted, connected = Saving(tmp_path, served.url, elsewhere).run_page(
-        "docs/guides/spark-elsewhere.md"
+        "docs/guides/spark-elsewhere.md", "A cluster"
     )
 
     assert "|{2013-01-01 10:00:00, 2013-01-01 11:00:00}|LGA" in submitted
