@@ -1,41 +1,69 @@
-"""The types of the fields of answers: what clients check before they use one.
+"""The types of the fields of answers, which clients check before they use a field.
 
-A field of a name has the same meaning in all answers, so one table has the types of all; OpenAPI
-has no others. `null` and fields that this client does not know pass: who reads a field knows
-whether it has to be there.
+A name has one meaning in all answers, and OpenAPI has no other types. Values declare the types of
+their fields, and a table has the types of all other fields. `null` and unknown fields pass: the
+code that reads a field checks whether it is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from noted_time.values import MAX_INT64, MIN_INT64
+from noted_time.reading.history import Stretch
+from noted_time.reading.trend import Point
+from noted_time.values import (
+    MAX_INT64,
+    MIN_INT64,
+    Absence,
+    LateReport,
+    LateWriter,
+    LogFact,
+    Mark,
+    NotVouching,
+    StreamSettings,
+    VouchedBy,
+    Waiting,
+)
 
 SHOWN = 200
 """Maximum number of characters shown of what is malformed."""
 
+WORDS = {int: "an int64", bool: "true or false", str: "a string", list: "a list", dict: "an object"}
+
+VALUES = (
+    StreamSettings,
+    Mark,
+    Point,
+    LateReport,
+    LateWriter,
+    VouchedBy,
+    Absence,
+    LogFact,
+    Stretch,
+    Waiting,
+    NotVouching,
+)
+"""The values whose annotations declare the types of their fields in answers."""
+
 FIELDS = {
-    (int,): """at before behind_ms buckets complete_to count end excluded_marks exclusions
-        expected expected_vouching finished first_at first_lower first_offset first_seen from_seq
-        held_for_ms held_until holders holding_since idle lag_ms last_lower last_offset last_seen
-        late_count least live lower lower_seq mark_interval_ms mark_retention_ms max_offset_jump
-        max_segments max_time_ahead_ms missing_count missing_from missing_joined_later most
-        needed next_lower next_seq not_vouching_count noted_at now number offset out_at
-        reader_timeout_ms refused reported_at rows segment seq silent_ms since start time
-        timeout_ms times_out_in_ms total unanswered until upper upper_seq watermark_lag_ms
-        writer_retention_ms writer_timeout_ms writers_total written_at""",
-    (bool,): """administer ahead_of_stream answered at_most backlog before_first_mark beyond
-        changes_are_known exact final has_more has_position is_expected is_silent late_is_known
-        missing_is_known names_known observes quiet read_all tokens unknown upper_is_bound""",
-    (str,): """action by code comment decision detail domain field given group held held_by
-        held_for hint id kind known label name reason returning_writer revision rule silence
-        state stream_id title token type url version writer""",
-    (list,): """because changes controllers domains entries expected_writers groups hints lag
-        logs missing names never_noted not_vouching order points predecessors read results
-        returned sentences streams successors took_over unmet waiting_for write""",
-    (dict,): """backlog_policy by_itself conditions created cut dropped final_cut is lags
-        position seal states times vouched vouching was would""",
+    (int,): """before behind_ms buckets complete_to end exclusions finished first_at from_seq
+        held_until holders holding_since idle late_count live lower_seq missing_count
+        missing_joined_later needed next_lower next_seq noted_at now number out_at refused
+        reported_at silent_ms start timeout_ms total unanswered upper_seq watermark_lag_ms
+        writers_total""",
+    (bool,): """administer ahead_of_stream answered backlog before_first_mark beyond
+        changes_are_known exact has_more has_position is_silent late_is_known missing_is_known
+        observes quiet read_all tokens""",
+    (str,): """action code comment decision detail domain field given group held held_by held_for
+        hint id known label name revision rule silence state stream_id title token type url
+        version""",
+    (list,): """because changes controllers entries groups hints lag logs missing never_noted
+        order points predecessors read results returned sentences streams successors took_over
+        unmet waiting_for write""",
+    (dict,): """backlog_policy by_itself conditions created dropped final_cut is lags seal states
+        times vouched vouching was would""",
     (int, dict): "behind from lower_without readers to",
     (int, list, dict): "excluded last marks segments",
     (int, list): "scale_events",
@@ -44,7 +72,24 @@ FIELDS = {
     (str, dict): "reader session",
     (list, dict): "late windows writers",
 }
-TYPES = {name: types for types, names in FIELDS.items() for name in names.split()}
+"""The types of the other fields, which only answers have."""
+
+
+def _type_of(hint: Any) -> type:  # noqa: ANN401 - any type
+    """Return the type of a value's field in JSON.
+
+    >>> [_type_of(hint).__name__ for hint in (int | None, tuple[str, ...], Mark)]
+    ['int', 'list', 'dict']
+    """
+    kind = get_args(hint)[0] if NoneType in get_args(hint) else hint
+    kind = get_origin(kind) or kind
+    kind = {Literal: str, tuple: list, Sequence: list}.get(kind, kind)
+    return kind if kind in WORDS else dict
+
+
+TYPES = {
+    name: (_type_of(hint),) for value in VALUES for name, hint in get_type_hints(value).items()
+} | {name: types for types, names in FIELDS.items() for name in names.split()}
 
 _NAMED = """behind conditions created cut dropped final_cut from lags late lower_without marks
     position readers sealed segments states times to vouching windows"""
@@ -53,7 +98,6 @@ KEYED = frozenset(_NAMED.split())
 
 BY_KEY = (int, dict, list)
 ANY_KEYS = ("was", "is", "last")
-WORDS = {int: "an int64", bool: "true or false", str: "a string", list: "a list", dict: "an object"}
 
 
 def check_types(answer: dict[str, Any]) -> None:

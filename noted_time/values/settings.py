@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
 
 from noted_time.values.errors import InvalidName, Rejected
-from noted_time.values.times import DAY_MS, HOUR_MS
+from noted_time.values.note import MOST_DOMAINS
+from noted_time.values.times import DAY_MS, HOUR_MS, MAX_INT64
+
+Default = TypeVar("Default")
 
 ReturningWriter = Literal["hold", "exclude"]
 
@@ -38,32 +41,78 @@ def unnamed_domain(declared: Collection[str]) -> str:
     return next(iter(declared)) if len(declared) == 1 else "default"
 
 
+def setting(default: Default, about: str, *, least: int = 0, most: int = MAX_INT64) -> Default:
+    """Declare a setting for the API and the command line: its default, meaning and bounds.
+
+    The bounds are those of a number, or of the length of a text or list.
+    """
+    declared: Default = field(
+        default=default, metadata={"about": about, "least": least, "most": most}
+    )
+    return declared
+
+
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """What the owner of a stream decides; every duration in ms.
+    """What the owner of a stream decides; every duration in ms."""
 
-    `mark_interval_ms` is the least wall time between marks, 0 for a mark at every advance.
-    `returning_writer`: whether the watermark waits for a writer that returns below the last lower
-    (`hold`) or advances without it until it has caught up (`exclude`). A note whose time is more
-    than `max_time_ahead_ms` beyond the wall clock is refused; With `None` no clock is asked, as
-    times may not be wall-clock times. Writers that left `writer_retention_ms` ago are forgotten.
-    `expected_writers` are members from the start, before they note. A reader that is silent for
-    longer than `reader_timeout_ms` goes offline. Notes and scale events add no segment beyond
-    `max_segments`, and no note an offset more than `max_offset_jump` beyond the last one known of
-    its segment; `None` takes any.
-    """
-
-    writer_timeout_ms: int = 60_000
-    mark_interval_ms: int = 200
-    returning_writer: ReturningWriter = "hold"
-    domains: tuple[str, ...] = ("default",)
-    mark_retention_ms: int = 7 * DAY_MS
-    max_time_ahead_ms: int | None = HOUR_MS
-    writer_retention_ms: int = DAY_MS
-    expected_writers: tuple[str, ...] = ()
-    reader_timeout_ms: int = DAY_MS
-    max_segments: int = 4096
-    max_offset_jump: int | None = 10**12
+    writer_timeout_ms: int = setting(
+        60_000,
+        "A writer that holds the watermark is excluded after this much silence; what it then "
+        "writes below the watermark is late.",
+        least=1,
+    )
+    mark_interval_ms: int = setting(
+        200,
+        "The minimum time between two marks. The longer it is, the later readers learn of "
+        "progress; 0 makes a mark at every advance.",
+    )
+    returning_writer: ReturningWriter = setting(  # noqa: RUF009 - its text never changes
+        "hold",
+        "hold: the watermark waits for a writer that came back late until it has caught up. "
+        "exclude: it does not wait, and the writer stays excluded until then.",
+    )
+    domains: tuple[str, ...] = setting(
+        ("default",),
+        "Time domains. They can be added but not removed; a new one has no mark until every "
+        "live writer has noted it.",
+        least=1,
+        most=MOST_DOMAINS,
+    )
+    mark_retention_ms: int = setting(
+        7 * DAY_MS, "Older marks are dropped, except those that an online reader still needs."
+    )
+    max_time_ahead_ms: int | None = setting(
+        HOUR_MS,
+        "Notes further ahead of the controller's clock are refused. null accepts any time, for "
+        "clocks that are not Unix ms.",
+    )
+    writer_retention_ms: int = setting(
+        DAY_MS, "Writers that have been idle, finished or excluded this long are forgotten."
+    )
+    expected_writers: tuple[str, ...] = setting(
+        (),
+        "Members from the start: the watermark waits for them before they first note.",
+        most=10_000,
+    )
+    reader_timeout_ms: int = setting(
+        DAY_MS,
+        "A reader that is silent for this long goes offline and no longer keeps marks.",
+        least=1,
+    )
+    max_segments: int = setting(
+        4096,
+        "Notes and scale events that would add more segments are refused. Sealed ones that lie "
+        "below the first mark kept do not count.",
+        least=1,
+        most=100_000,
+    )
+    max_offset_jump: int | None = setting(
+        10**12,
+        "A note is refused if an offset is further than this beyond the last one known of its "
+        "segment. null accepts any offset.",
+        least=1,
+    )
 
     def __post_init__(self) -> None:
         if not self.domains or len(set(self.domains)) != len(self.domains):

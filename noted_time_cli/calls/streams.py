@@ -5,22 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noted_time.client import Json, stream_path
-from noted_time.values import (
-    Rejected,
-    UnknownStream,
-    counted,
-    duration_ms,
-    log_id,
-    shown_duration,
-    shown_time,
-    time_of,
-)
+from noted_time.values import Rejected, UnknownStream, counted, log_id, shown_time, time_of
 from noted_time_cli.calls.calling import Caller, calls
+from noted_time_cli.calls.settings import GivenSettings, shown_setting
 from noted_time_cli.terminal.options import (
     NONE,
     CommentOption,
@@ -67,45 +59,11 @@ def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
 
 @app.command()
 @calls
-def create(  # noqa: PLR0913 - one parameter for each flag
+def create(
     call: Caller,
     stream: Stream,
     *,
-    writer_timeout: Annotated[
-        str | None, option("DURATION", "How long a silent writer is waited for.", default="60s")
-    ] = None,
-    mark_interval: Annotated[
-        str | None, option("DURATION", "The least time between two marks.", default="200ms")
-    ] = None,
-    returning_writer: Annotated[
-        Literal["hold", "exclude"] | None,
-        typer.Option(show_default="hold", help="Wait for a writer that is late, or exclude it."),
-    ] = None,
-    domain: Annotated[
-        list[str], option("NAME", "A time domain; several may be given.", default="default")
-    ] = NONE,
-    expected_writer: Annotated[
-        list[str], option("NAME", "A writer to wait for from the start; several may be given.")
-    ] = NONE,
-    max_time_ahead: Annotated[
-        str | None,
-        option("DURATION", "How far ahead times may be; `none` if not Unix ms.", default="1h"),
-    ] = None,
-    mark_retention: Annotated[
-        str | None, option("DURATION", "How long marks are kept.", default="7d")
-    ] = None,
-    writer_retention: Annotated[
-        str | None, option("DURATION", "How long former writers are remembered.", default="1d")
-    ] = None,
-    reader_timeout: Annotated[
-        str | None, option("DURATION", "How long a silent reader counts as online.", default="1d")
-    ] = None,
-    max_segments: Annotated[
-        str | None, option("NUMBER", "How many segments notes may name in all.", default="4096")
-    ] = None,
-    max_offset_jump: Annotated[
-        str | None, option("NUMBER", "How far ahead offsets may be; `none`: any.", default="10^12")
-    ] = None,
+    given: GivenSettings,
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
@@ -116,26 +74,9 @@ def create(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
     """
-    durations = {
-        "writer_timeout_ms": writer_timeout,
-        "mark_interval_ms": mark_interval,
-        "max_time_ahead_ms": max_time_ahead,
-        "mark_retention_ms": mark_retention,
-        "writer_retention_ms": writer_retention,
-        "reader_timeout_ms": reader_timeout,
-    }
-    numbers = {"max_segments": max_segments, "max_offset_jump": max_offset_jump}
-    names = {
-        "returning_writer": returning_writer,
-        "domains": domain,
-        "expected_writers": expected_writer,
-    }
-    settings: Json = {name: value for name, value in names.items() if value}
-    for given, read in ((durations, duration_ms), (numbers, _number)):
-        texts = ((name, text) for name, text in given.items() if text)
-        settings |= {name: None if text == "none" else read(text) for name, text in texts}
+    settings = given.sent
     path, query = stream_path(stream), {"comment": comment}
-    if mark_retention and (dropped := _dropped(call, stream, settings)):
+    if "mark_retention_ms" in settings and (dropped := _dropped(call, stream, settings)):
         say(f"{dropped} would be dropped, for good.")
         confirm(f"Change the settings of {stream}?", yes=yes)
     before: Json = {}
@@ -174,12 +115,6 @@ def _dropped(call: Caller, stream: str, settings: Json) -> str:
         return ""
     counts = would["dropped"].items()
     return ", ".join(f"{counted(count, 'mark')} of {domain}" for domain, count in counts if count)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise Rejected(f"{text[:40]!r} is neither a whole number nor none")
-    return int(text)
 
 
 @app.command()
@@ -312,19 +247,6 @@ def _print_settings(stream: Json) -> None:
 
 
 NO_SETTINGS = frozenset(("marks", "scale_events", "seal"))
-
-
-def shown_setting(name: str, value: object) -> str:
-    """Return a setting as people read it.
-
-    >>> shown_setting("writer_timeout_ms", 5_400_000), shown_setting("domains", ["a", "b"])
-    ('1h 30m', 'a, b')
-    """
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "-"
-    if name.endswith("_ms") and isinstance(value, int):
-        return shown_duration(value)
-    return "none" if value is None else str(value)
 
 
 def _marks(stream: Json) -> list[Json]:

@@ -19,7 +19,7 @@ from noted_time.values import (
     shown_time,
 )
 from noted_time_cli.calls.calling import Caller, calls, writer_path
-from noted_time_cli.calls.streams import shown_setting
+from noted_time_cli.calls.settings import shown_setting
 from noted_time_cli.terminal.options import (
     CommentOption,
     DomainOption,

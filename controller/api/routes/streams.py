@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request, Response
 
@@ -30,10 +30,6 @@ from noted_time.client import position_from_wire
 from noted_time.values import MAX_INT64
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
-NULLABLE = frozenset(("max_time_ahead_ms", "max_offset_jump"))
-"""The settings that null switches off; elsewhere it changes nothing."""
-
-LISTS = frozenset(("domains", "expected_writers"))
 NEEDS_SAME_OFFSETS = (
     "say `same_offsets: true` if its records have the offsets of the present log, as a linked or "
     "restored one; a topic that was created again needs a new stream"
@@ -75,19 +71,16 @@ async def put_stream(
 
     A dry run, of a stream that exists, answers how many marks would be dropped for good.
     """
-    sent: dict[str, Any] = changes.model_dump(exclude_unset=True) if changes else {}
-    log, is_same = sent.pop("log", None), sent.pop("same_offsets", None)
-    if log is not None and not is_same:
-        raise Rejected(f"`log` {log}: {NEEDS_SAME_OFFSETS}")
-    given = {name: value for name, value in sent.items() if value is not None or name in NULLABLE}
-    for names in LISTS & given.keys():
-        given[names] = tuple(given[names])
+    changes = changes or shapes.StreamChanges()
+    if changes.log is not None and not changes.same_offsets:
+        raise Rejected(f"`log` {changes.log}: {NEEDS_SAME_OFFSETS}")
+    given = changes.settings()
     if dry_run:
         found = controller.stream(stream)
         dropped = operations.reconfiguration(found, given, controller.now_ms)
-        record = replace(found.record, logs=operations.logs_with(found.record, log))
+        record = replace(found.record, logs=operations.logs_with(found.record, changes.log))
         return reply(DroppedAnswer.of(replace(found.summary(), record=record), dropped=dropped))
-    state, created = await controller.put_stream(stream, given, order, log=log)
+    state, created = await controller.put_stream(stream, given, order, log=changes.log)
     return reply(StreamAnswer.of(state.summary()), 201 if created else 200)
 
 

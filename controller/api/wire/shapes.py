@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Annotated, Any, Literal, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -17,7 +18,6 @@ from noted_time.values import (
     MOST_DOMAINS,
     SEGMENTS_PER_POSITION,
     SESSION_LENGTH,
-    ReturningWriter,
 )
 
 REF = "#/components/schemas/{model}"
@@ -65,16 +65,12 @@ GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
 Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 
 
-MOST_SEGMENTS = 100_000
-"""The largest `max_segments` of a stream."""
-
 Times = Annotated[
     dict[Name, Int64],
     ONE_FAULT,
     Field(max_length=MOST_DOMAINS, json_schema_extra={"additionalProperties": False}),
 ]
 SOME = Field(max_length=SEGMENTS_PER_POSITION)
-DIFFERENT = Field(min_length=1, max_length=MOST_DOMAINS, json_schema_extra={"uniqueItems": True})
 
 
 def _different(names: list[str]) -> list[str]:
@@ -136,78 +132,31 @@ def fields_of(
     return with_fields
 
 
+def _typed(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
+    """Return the type of a setting in JSON, with its bounds."""
+    least, most = bounds["least"], bounds["most"]
+    kind = next(iter(get_args(hint)), hint) if isinstance(hint, UnionType) else hint
+    if kind is int:
+        return Annotated[int, Field(ge=least, le=most)]
+    if kind is str:
+        return Annotated[str, Field(min_length=least, max_length=most)]
+    if get_origin(kind) is not tuple:
+        return kind
+    several = Field(
+        min_length=least or None, max_length=most, json_schema_extra={"uniqueItems": True}
+    )
+    if most <= MOST_DOMAINS:
+        return Annotated[list[Name], several]
+    return Annotated[list[Name], ONE_FAULT, several, AfterValidator(_different)]
+
+
+HINTS = get_type_hints(StreamSettings)
 SETTINGS: Mapping[str, tuple[Any, str]] = {
-    "writer_timeout_ms": (
-        Threshold,
-        (
-            "A writer that holds the watermark is excluded after this much silence; what it then "
-            "writes below the watermark is late."
-        ),
-    ),
-    "mark_interval_ms": (
-        Duration,
-        (
-            "The minimum time between two marks. The longer it is, the later readers learn of "
-            "progress; 0 makes a mark at every advance."
-        ),
-    ),
-    "returning_writer": (
-        ReturningWriter,
-        (
-            "hold: the watermark waits for a writer that came back late until it has caught "
-            "up. exclude: it does not wait, and the writer stays excluded until then."
-        ),
-    ),
-    "domains": (
-        Annotated[list[Name], DIFFERENT],
-        (
-            "Time domains. They can be added but not removed; a new one has no mark until every "
-            "live writer has noted it."
-        ),
-    ),
-    "mark_retention_ms": (
-        Duration,
-        "Older marks are dropped, except those that an online reader still needs.",
-    ),
-    "max_time_ahead_ms": (
-        Duration,
-        (
-            "Notes further ahead of the controller's clock are refused. null accepts any time, for "
-            "clocks that are not Unix ms."
-        ),
-    ),
-    "writer_retention_ms": (
-        Duration,
-        "Writers that have been idle, finished or excluded this long are forgotten.",
-    ),
-    "expected_writers": (
-        Annotated[
-            list[Name],
-            ONE_FAULT,
-            Field(max_length=10_000, json_schema_extra={"uniqueItems": True}),
-            AfterValidator(_different),
-        ],
-        "Members from the start: the watermark waits for them before they first note.",
-    ),
-    "reader_timeout_ms": (
-        Threshold,
-        "A reader that is silent for this long goes offline and no longer keeps marks.",
-    ),
-    "max_segments": (
-        Annotated[int, Field(ge=1, le=MOST_SEGMENTS)],
-        (
-            "Notes and scale events that would add more segments are refused. Sealed ones that lie "
-            "below the first mark kept do not count."
-        ),
-    ),
-    "max_offset_jump": (
-        Threshold,
-        (
-            "A note is refused if an offset is further than this beyond the last one known of its "
-            "segment. null accepts any offset."
-        ),
-    ),
+    each.name: (_typed(HINTS[each.name], each.metadata), each.metadata["about"])
+    for each in fields(StreamSettings)
 }
+NULLABLE = frozenset(name for name, hint in HINTS.items() if isinstance(hint, UnionType))
+"""The settings that null disables; elsewhere it changes nothing."""
 
 
 @fields_of(StreamSettings, SETTINGS, optional=True)
@@ -227,6 +176,15 @@ class StreamChanges(Request):
     same_offsets: Annotated[
         bool | None, Field(description="Has to be true with `log`: its records have these offsets.")
     ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that are sent, but for those that null does not change."""
+        sent = self.model_dump(exclude_unset=True, exclude={"log", "same_offsets"})
+        return {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in sent.items()
+            if value is not None or name in NULLABLE
+        }
 
 
 POLICY: Mapping[str, tuple[Any, str]] = {
