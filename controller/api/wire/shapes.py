@@ -1,4 +1,7 @@
-"""The JSON bodies of requests as pydantic knows them: what is checked, and what OpenAPI shows."""
+"""The types of fields of requests, and the bodies other than notes: checks and OpenAPI.
+
+A type has its bounds for pydantic, and for msgspec, which decodes notes; each ignores the other's.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from msgspec import Meta
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from noted_time import BacklogPolicy, StreamSettings
@@ -23,6 +27,12 @@ from noted_time.values import (
 REF = "#/components/schemas/{model}"
 """Where the OpenAPI document has a schema."""
 
+
+def bounds(**limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a number each
+    """Return bounds of a number, or of a length, for msgspec and for pydantic."""
+    return Meta(**limits), Field(**limits)
+
+
 SEGMENTS = 10**18
 """Segment ids are below this, so that the pattern of their names in JSON says it all."""
 
@@ -33,20 +43,26 @@ _NAME = (
     r"|\.\.[A-Za-z0-9._-]{1,247})$"
 )
 Name = Annotated[
-    str, Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor ..")
+    str,
+    Meta(min_length=1, max_length=249),
+    Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor .."),
 ]
 INVISIBLE = r"\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2060-\u206f\u3164\ufeff\uffa0"
 LINE = rf"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e{INVISIBLE}]*$"
 Line = Annotated[str, Field(pattern=LINE)]
 """Text for people, in one line: nothing that controls, turns its direction or is not seen."""
 
-Id = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$")]
+Id = Annotated[
+    str,
+    Meta(min_length=1, max_length=SESSION_LENGTH),
+    Field(pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$"),
+]
 """The id of a session, or of a log: a Kafka topic's is base64url."""
 
-Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
-Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
-Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
-Threshold = Annotated[int, Field(ge=1, le=MAX_INT64)]
+Int64 = Annotated[int, *bounds(ge=MIN_INT64, le=MAX_INT64)]
+Offset = Annotated[int, *bounds(ge=0, le=MAX_INT64)]
+Threshold = Annotated[int, *bounds(ge=1, le=MAX_INT64)]
+SegmentNumber = Annotated[int, *bounds(ge=0, lt=SEGMENTS)]
 Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
 
 
@@ -62,15 +78,13 @@ Position = Annotated[
     ),
 ]
 GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
-Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
-
-
 Times = Annotated[
     dict[Name, Int64],
     ONE_FAULT,
-    Field(max_length=MOST_DOMAINS, json_schema_extra={"additionalProperties": False}),
+    *bounds(max_length=MOST_DOMAINS),
+    Field(json_schema_extra={"additionalProperties": False}),
 ]
-SOME = Field(max_length=SEGMENTS_PER_POSITION)
+Predecessors = Annotated[list[SegmentNumber], ONE_FAULT, Field(max_length=SEGMENTS_PER_POSITION)]
 
 
 def _different(names: list[str]) -> list[str]:
@@ -107,10 +121,12 @@ def default_of(each: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of a data
 
 
 R = TypeVar("R", bound=Request)
+About = Mapping[str, tuple[Any, str | None]]
+"""The type of each field in JSON, and its meaning."""
 
 
 def fields_of(
-    value: type[Any], about: Mapping[str, tuple[Any, str | None]], *, optional: bool = False
+    value: type[Any], about: About, *, optional: bool = False
 ) -> Callable[[type[R]], type[R]]:
     """Give a request the fields of a value, each with its type in JSON and what it means.
 
@@ -151,7 +167,7 @@ def _typed(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any t
 
 
 HINTS = get_type_hints(StreamSettings)
-SETTINGS: Mapping[str, tuple[Any, str]] = {
+SETTINGS: About = {
     each.name: (_typed(HINTS[each.name], each.metadata), each.metadata["about"])
     for each in fields(StreamSettings)
 }
@@ -187,7 +203,7 @@ class StreamChanges(Request):
         }
 
 
-POLICY: Mapping[str, tuple[Any, str]] = {
+POLICY: About = {
     "watermark_lag_ms": (
         Threshold | None,
         "how far the group's lower must be behind the wall clock",
@@ -249,12 +265,10 @@ class ScaleRequest(Request):
     """Segments sealed at their final offsets; successors created: segment → predecessors."""
 
     sealed: GivenPosition = Field(default_factory=dict)
-    created: Annotated[dict[Segment, Annotated[list[Predecessor], ONE_FAULT, SOME]], ONE_FAULT] = (
-        Field(
-            default_factory=dict,
-            max_length=SEGMENTS_PER_POSITION,
-            json_schema_extra={"additionalProperties": False},
-        )
+    created: Annotated[dict[Segment, Predecessors], ONE_FAULT] = Field(
+        default_factory=dict,
+        max_length=SEGMENTS_PER_POSITION,
+        json_schema_extra={"additionalProperties": False},
     )
 
 
