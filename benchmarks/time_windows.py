@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from controller.api.wire.replies import encode
+from controller.api.wire.encoding import encode
 from noted_time import Mark, MarkHistory, NotCompleteYet, StreamCut
 from reader_client import ReaderClient
 

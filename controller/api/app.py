@@ -25,15 +25,10 @@ from controller.api.pages import assets
 from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, only_known_parameters
 from controller.api.wire import problems
-from controller.api.wire.answer_shapes import (
-    AccessAnswer,
-    ControllerAnswer,
-    ControllersAnswer,
-    made_of,
-)
+from controller.api.wire.answers import AccessAnswer, ControllerAnswer, ControllersAnswer, made_of
+from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEMS
-from controller.api.wire.replies import reply, shape
-from controller.api.wire.shapes import REF
+from controller.api.wire.requests import REF
 from controller.service.controller import Controller
 from controller.service.telemetry import traces
 from noted_time.values import MAX_INT64

@@ -18,8 +18,8 @@ from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.notes.route import answer_notes
 from controller.api.routes.readers import answer_marks
 from controller.api.sockets.connections import Connection
-from controller.api.wire.answers import Answer, answer_of
 from controller.api.wire.problems import problem, problem_of, unknown_parameters
+from controller.api.wire.responses import Answer, answer_of
 from controller.service.controller import Controller
 from controller.service.tokens import Holder
 from controller.store.port import StoreUnavailable

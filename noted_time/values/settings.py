@@ -44,7 +44,7 @@ def unnamed_domain(declared: Collection[str]) -> str:
 def setting(default: Default, about: str, *, least: int = 0, most: int = MAX_INT64) -> Default:
     """Declare a setting for the API and the command line: its default, meaning and bounds.
 
-    The bounds are those of a number, or of the length of a text or list.
+    The bounds apply to a number, or to the length of a text or list.
     """
     declared: Default = field(
         default=default, metadata={"about": about, "least": least, "most": most}
@@ -54,7 +54,7 @@ def setting(default: Default, about: str, *, least: int = 0, most: int = MAX_INT
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """What the owner of a stream decides; every duration in ms."""
+    """The settings of a stream, which its owner decides; every duration in ms."""
 
     writer_timeout_ms: int = setting(
         60_000,

@@ -7,7 +7,7 @@ from itertools import islice
 import httpx
 import pytest
 
-from controller.api.wire import bounded
+from controller.api.wire import encoding
 from controller.service import long_reads
 from noted_time import Mark, MarkHistory
 from reader_client import ReaderClient
@@ -40,7 +40,7 @@ WIDE = [
 @pytest.fixture(autouse=True)
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let answers end early."""
-    monkeypatch.setattr(bounded, "ANSWER_BYTES", LARGEST)
+    monkeypatch.setattr(encoding, "ANSWER_BYTES", LARGEST)
 
 
 async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller) -> None:
@@ -61,7 +61,7 @@ async def test_an_item_that_is_larger_than_an_answer_comes_alone(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or no reader would ever get past it."""
-    monkeypatch.setattr(bounded, "ANSWER_BYTES", 1)
+    monkeypatch.setattr(encoding, "ANSWER_BYTES", 1)
     await call.note(*WIDE[:2])
     answer = (await call.get(f"{S}/marks")).json()
 
@@ -86,7 +86,7 @@ async def test_others_have_their_turn_while_an_answer_is_made(
     call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, int]
 ) -> None:
     """After every slice, which here is one item."""
-    monkeypatch.setattr(bounded, "ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr(encoding, "ANSWER_BYTES", 1_000_000)
     monkeypatch.setattr(long_reads, "SLICE_S", 0)
     await call.note(*WIDE)
     turns = 0

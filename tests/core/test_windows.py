@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from controller.api.wire.reader_answers import CompleteWindowAnswer
+from controller.api.wire.answers import CompleteWindowAnswer
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
 from noted_time.client import complete_window_from_wire
 from noted_time.reading import Coverage, LateReports, MissingWriters, Tiling, complete_windows

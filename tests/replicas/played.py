@@ -14,7 +14,7 @@ from controller.aggregation.owned_streams import bucket_of
 from controller.api.fleet.forwarding import PATH, Forwarding, Item
 from controller.api.fleet.shared_secret import HEADER
 from controller.api.gate.access import Gate
-from controller.api.wire.answers import Answer
+from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.store.port import Leases, Transaction

@@ -12,7 +12,7 @@ from controller.api.app import create_api
 from controller.api.fleet.forwarding import Forwarding
 from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
-from controller.api.wire.replies import encode
+from controller.api.wire.encoding import encode
 from controller.service.controller import Controller
 
 JSON = {"content-type": "application/json"}

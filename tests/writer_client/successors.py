@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from controller.api.notes.body import decode
 from controller.api.notes.outcomes import answer_to
-from controller.api.wire.replies import encode
+from controller.api.wire.encoding import encode
 from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
 from noted_time.client import Asked, Controllers, Reply
 from tests.support.streams import restarted

@@ -30,8 +30,8 @@ from controller.api.fleet.shared_secret import SharedSecret
 from controller.api.gate.access import FORWARDED_NOTES, AccessDenied, Gate, Need, RequestInfo
 from controller.api.gate.admitted import FORWARDED, MARKED, Call, StreamRequest
 from controller.api.notes.route import answer_submitted, explained, submit_notes
-from controller.api.wire.answers import MISDIRECTED, NOT_MINE, Answer
 from controller.api.wire.problems import problem, problem_of
+from controller.api.wire.responses import MISDIRECTED, NOT_MINE, Answer
 from controller.service.controller import Controller
 from controller.service.long_reads import in_slices
 from controller.store.port import StoreUnavailable

@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 from controller.api.gate import audit
 from controller.api.gate.audit import ANONYMOUS, Attempt
 from controller.api.pages import assets
-from controller.api.wire.answers import Answer
 from controller.api.wire.problems import problem
+from controller.api.wire.responses import Answer
 from controller.service.permissions import Grant
 from controller.service.tokens import Holder, TokenCache
 

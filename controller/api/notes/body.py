@@ -25,7 +25,7 @@ from controller.api.wire.faults import (
     fields_beside,
     found_in,
 )
-from controller.api.wire.shapes import (
+from controller.api.wire.requests import (
     LINE,
     REF,
     About,
@@ -72,7 +72,7 @@ def _struct(name: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 - a clas
 
 
 def _struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN401 - as `_struct`'s
-    """Return the struct with the fields of a value; the types of those with objects are its `own`.
+    """Return the struct with the fields of a value; `own` replaces the types of some of them.
 
     It has no patterns, which would take more than all the rest; `decode` checks the characters.
     """

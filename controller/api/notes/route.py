@@ -21,8 +21,8 @@ from controller.api.gate.admitted import Call
 from controller.api.gate.audit import Attempt
 from controller.api.notes.body import decode, faults
 from controller.api.notes.outcomes import AcceptedAnswer, answer_to
-from controller.api.wire.answers import Answer
 from controller.api.wire.problems import Described, invalid_request, problem, refusal_of
+from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable

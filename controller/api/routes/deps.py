@@ -11,7 +11,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
 from controller.api.wire.faults import EXTRA, parameters_of
-from controller.api.wire.shapes import GivenPosition, Line, Name
+from controller.api.wire.requests import GivenPosition, Line, Name
 from controller.service.controller import Controller
 from noted_time.client import position_from_wire
 

@@ -21,12 +21,8 @@ from controller.aggregation.shown.vouching import Roster
 from controller.aggregation.stream import StreamState
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
-from controller.api.wire import shapes
-from controller.api.wire.answer_shapes import made_of
-from controller.api.wire.answers import Answer
-from controller.api.wire.bounded import page_of
-from controller.api.wire.problems import PROBLEMS, refusal_of
-from controller.api.wire.reader_answers import (
+from controller.api.wire import requests
+from controller.api.wire.answers import (
     CompleteWindowAnswer,
     CompleteWindowsPage,
     CutAnswer,
@@ -36,9 +32,12 @@ from controller.api.wire.reader_answers import (
     GroupsPage,
     MarksAnswer,
     SegmentTimesAnswer,
+    made_of,
     windows_of,
 )
-from controller.api.wire.replies import encode, reply, shape
+from controller.api.wire.encoding import encode, page_of, reply, shape
+from controller.api.wire.problems import PROBLEMS, refusal_of
+from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.long_reads import in_slices, vouched
 from controller.service.polls import NewMarks
@@ -63,13 +62,13 @@ NO_WRITERS: list[str] = []
 MOST_KEPT = 64 * 1024
 """No answer with more bytes is kept to be given again."""
 
-PathName = Annotated[shapes.Name, Path()]
+PathName = Annotated[requests.Name, Path()]
 
 
 class MarksAsked(BaseModel, frozen=True):
     """Which marks are asked for, and how long to wait for the first."""
 
-    domain: shapes.Name | None = None
+    domain: requests.Name | None = None
     after: Annotated[int, Field(ge=0, le=MAX_INT64)] = 0
     limit: Annotated[int, Field(ge=1, le=10_000)] = 1000
     wait_ms: WaitQuery = 0
@@ -171,7 +170,7 @@ encoded_answers = EncodedAnswers()
 
 @router.post("/time-window", response_model=shape(TimeWindow), operation_id="getTimeWindow")
 async def time_window(
-    controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
+    controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
 ) -> Response:
     """Turn a reader's position into a time window."""
     found = controller.stream(stream)
@@ -182,7 +181,7 @@ async def time_window(
     "/segment-times", response_model=shape(SegmentTimesAnswer), operation_id="getSegmentTimes"
 )
 async def get_segment_times(
-    controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
+    controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
 ) -> Response:
     """Return how far a position is in each segment, in time, and in which order to read them."""
     position = position_from_wire(body.position)
@@ -196,10 +195,10 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     call: CallDep,
     stream: StreamName,
     *,
-    complete_to: Annotated[shapes.Int64, Query()],
-    since: shapes.Int64 | None = None,
-    domain: shapes.Name | None = None,
-    require: Annotated[list[shapes.Name], Query(max_length=1000)] = NO_WRITERS,
+    complete_to: Annotated[requests.Int64, Query()],
+    since: requests.Int64 | None = None,
+    domain: requests.Name | None = None,
+    require: Annotated[list[requests.Name], Query(max_length=1000)] = NO_WRITERS,
     require_all: bool = False,
     require_known: bool = False,
     wait_ms: WaitQuery = 0,
@@ -238,13 +237,13 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     call: CallDep,
     stream: StreamName,
     *,
-    domain: shapes.Name | None = None,
+    domain: requests.Name | None = None,
     size_ms: Annotated[int, Query(ge=1, le=MAX_INT64)] = 3_600_000,
-    origin: shapes.Int64 = 0,
-    after: shapes.Int64 | None = None,
+    origin: requests.Int64 = 0,
+    after: requests.Int64 | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     wait_ms: WaitQuery = 0,
-    changed_since: shapes.Int64 | None = None,
+    changed_since: requests.Int64 | None = None,
 ) -> Response:
     """Return the complete windows that end after a time; waits up to `wait_ms` for the first.
 
@@ -317,7 +316,7 @@ async def report(  # noqa: PLR0913 - who reports what
     group: PathName,
     reader: PathName,
     *,
-    body: shapes.ReaderReport,
+    body: requests.ReaderReport,
 ) -> Response:
     """Report how far a reader of the group has read."""
     position = position_from_wire(body.position)
@@ -336,7 +335,7 @@ async def offline(
     stream: StreamName,
     group: PathName,
     reader: PathName,
-    body: shapes.ReaderLeave,
+    body: requests.ReaderLeave,
 ) -> Response:
     """Put the reader's segments back to this position; the reader no longer counts."""
     position = position_from_wire(body.position)
@@ -380,7 +379,7 @@ async def change_group(
     order: OrderDep,
     stream: StreamName,
     group: PathName,
-    body: shapes.GroupChanges,
+    body: requests.GroupChanges,
 ) -> Response:
     """Decide when the group has a backlog; a group without any report yet is created."""
     policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())

@@ -12,8 +12,8 @@ from controller.api.notes import route
 from controller.api.notes.body import REQUEST_BODY
 from controller.api.notes.outcomes import NotesAnswer
 from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
-from controller.api.wire import shapes
-from controller.api.wire.answer_shapes import (
+from controller.api.wire import requests
+from controller.api.wire.answers import (
     ChangeAnswer,
     ChangesPage,
     DroppedAnswer,
@@ -23,8 +23,8 @@ from controller.api.wire.answer_shapes import (
     TruncatedAnswer,
     made_of,
 )
+from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import NOTES_REFUSED, PROBLEMS
-from controller.api.wire.replies import reply, shape
 from noted_time import Rejected, ScaleEvent, SealRequest
 from noted_time.client import position_from_wire
 from noted_time.values import MAX_INT64
@@ -63,7 +63,7 @@ async def put_stream(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    changes: Annotated[shapes.StreamChanges | None, Body()] = None,
+    changes: Annotated[requests.StreamChanges | None, Body()] = None,
     *,
     dry_run: DryRunQuery = False,
 ) -> Response:
@@ -71,7 +71,7 @@ async def put_stream(
 
     A dry run, of a stream that exists, answers how many marks would be dropped for good.
     """
-    changes = changes or shapes.StreamChanges()
+    changes = changes or requests.StreamChanges()
     if changes.log is not None and not changes.same_offsets:
         raise Rejected(f"`log` {changes.log}: {NEEDS_SAME_OFFSETS}")
     given = changes.settings()
@@ -118,7 +118,7 @@ async def note_time(
 
 @router.post("/{stream}/scale", response_model=shape(StreamAnswer), operation_id="scaleStream")
 async def scale(
-    controller: ControllerDep, order: OrderDep, stream: StreamName, event: shapes.ScaleRequest
+    controller: ControllerDep, order: OrderDep, stream: StreamName, event: requests.ScaleRequest
 ) -> Response:
     """Seal segments at their final offsets and create successors; a repeat is a no-op."""
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
@@ -132,13 +132,13 @@ async def seal(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    body: Annotated[shapes.SealBody | None, Body()] = None,
+    body: Annotated[requests.SealBody | None, Body()] = None,
 ) -> Response:
     """End the stream for good: every member is finished, and each domain has its last mark.
 
     The same body again changes nothing.
     """
-    asked = body or shapes.SealBody()
+    asked = body or requests.SealBody()
     request = SealRequest(position_from_wire(asked.cut), asked.final_times)
     state, sealed = await controller.seal(stream, order, request)
     return reply(SealedAnswer.of(state.summary(), never_noted=sealed.never_noted))
@@ -151,7 +151,7 @@ async def truncate(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    body: shapes.TruncateRequest,
+    body: requests.TruncateRequest,
     *,
     dry_run: DryRunQuery = False,
 ) -> Response:

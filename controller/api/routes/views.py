@@ -15,14 +15,14 @@ from controller.api.routes.deps import (
     StartQuery,
     StreamName,
 )
-from controller.api.wire import shapes
-from controller.api.wire.answer_shapes import SegmentsPage
+from controller.api.wire import requests
+from controller.api.wire.answers import SegmentsPage
+from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEMS
-from controller.api.wire.replies import reply, shape
 from controller.service.long_reads import OverviewPage, Period
 
 router = APIRouter(tags=["views"], responses=PROBLEMS)
-MomentQuery = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
+MomentQuery = Annotated[requests.Int64 | None, Query(description="wall time in Unix ms")]
 
 
 @router.get("/overview", response_model=shape(OverviewPage), operation_id="getOverview")

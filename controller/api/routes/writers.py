@@ -27,10 +27,10 @@ from controller.api.routes.deps import (
     StartQuery,
     StreamName,
 )
-from controller.api.wire import shapes
-from controller.api.wire.answer_shapes import EntryAnswer, LedgerPage, made_of
+from controller.api.wire import requests
+from controller.api.wire.answers import EntryAnswer, LedgerPage, made_of
+from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEMS
-from controller.api.wire.replies import reply, shape
 from controller.service.controller import Controller
 from noted_time.rules import HOLDERS_NAMED
 from noted_time.values import MAX_INT64, WRITERS_NAMED
@@ -38,7 +38,7 @@ from noted_time.values import MAX_INT64, WRITERS_NAMED
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
 WRITER = "/writers/{writer}"
 
-WriterName = Annotated[shapes.Name, Path(description="name of a writer")]
+WriterName = Annotated[requests.Name, Path(description="name of a writer")]
 
 
 @router.get("/writers", response_model=shape(WritersPage), operation_id="listWriters")
@@ -92,7 +92,7 @@ async def hold_writer(
     order: OrderDep,
     stream: StreamName,
     writer: WriterName,
-    body: shapes.HoldRequest,
+    body: requests.HoldRequest,
 ) -> Response:
     """Wait for a writer for `for_ms`, whatever its timeout."""
     state, _ = await controller.change(stream, operations.hold, order, writer, body.for_ms)
@@ -114,7 +114,7 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     stream: StreamName,
     *,
     domain: DomainQuery = None,
-    exclude: Annotated[list[shapes.Name], Query(max_length=1000)] = [],  # noqa: B006 - FastAPI copies it
+    exclude: Annotated[list[requests.Name], Query(max_length=1000)] = [],  # noqa: B006 - FastAPI copies it
     writer_timeout_ms: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
     position: PositionDep,
     limit: LimitQuery = HOLDERS_NAMED,

@@ -18,7 +18,6 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from controller.aggregation.owned_streams import NotOwner
-from controller.api.wire.answers import NOT_MINE, PROBLEM, Answer
 from controller.api.wire.faults import (
     FAULTS_SHOWN,
     PlacedFault,
@@ -30,7 +29,8 @@ from controller.api.wire.faults import (
     parameters_of,
     place,
 )
-from controller.api.wire.shapes import REF
+from controller.api.wire.requests import REF
+from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
 from controller.store.port import StoreUnavailable
 from noted_time.values import NotedTimeError
 

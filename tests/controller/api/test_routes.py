@@ -5,7 +5,7 @@ import pytest
 from controller.api import middleware
 from controller.api.gate.admitted import StreamRequest
 from controller.api.routes.readers import answer_marks
-from controller.api.wire.answers import Answer
+from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from noted_time import StreamSettings
 from tests.support.controllers import GivenTime, serve_for

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from controller.api.fleet.forwarding import MAX_FRAME, MOST_ITEMS, PATH, Item
 from controller.api.fleet.shared_secret import HEADER
-from controller.api.wire.answers import NOT_MINE, Answer
+from controller.api.wire.responses import NOT_MINE, Answer
 from controller.service import long_reads
 from controller.store.port import StoreUnavailable
 from tests.replicas.played import HERE, THERE, Played, answers_of, frame_of, played

@@ -1,24 +1,30 @@
-"""Values as JSON, and the schemas by which OpenAPI shows them: both are made of one declaration."""
+"""The JSON of values and of pages of values, and their schemas for OpenAPI."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from inspect import cleandoc
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from pydantic import BaseModel, Field, create_model
 from starlette.responses import Response
 
-from controller.api.wire.shapes import Position
+from controller.api.wire.requests import Position
+from controller.service.long_reads import in_slices
 from noted_time import StreamCut
+
+ANSWER_BYTES = 4 * 1024 * 1024
+"""An answer ends here, however few items that are: a mark of many segments is large (S17)."""
 
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
 """The end of that part of a value's docstring which is for callers of the API."""
+
+Item = TypeVar("Item")
 
 
 def _plain(value: object) -> Mapping[int, int]:
@@ -35,6 +41,29 @@ encode = msgspec.json.Encoder(enc_hook=_plain).encode
 def reply(value: object, status: int = 200) -> Response:
     """Return a value as a response."""
     return Response(encode(value), status, media_type="application/json")
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting(Generic[Item]):
+    """Encoded items and the last of them; whether the list continues after it."""
+
+    items: list[Any]
+    last: Item | None
+    has_more: bool
+
+
+async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
+    """Return at most `limit` items, and no more bytes than an answer has, but at least one item."""
+    page: list[Any] = []
+    last, room = None, ANSWER_BYTES
+    async for item in in_slices(items):
+        encoded = encode(item)
+        room -= len(encoded)
+        if len(page) == limit or (page and room < 0):
+            return Fitting(page, last, has_more=True)
+        page.append(msgspec.Raw(encoded))
+        last = item
+    return Fitting(page, last, has_more=False)
 
 
 @cache

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from noted_time import BacklogPolicy, StreamSettings
+from noted_time.progress.backlog import Rule
 from noted_time.values import (
     LONGEST_HOLD_MS,
     MAX_INT64,
@@ -130,7 +131,7 @@ def fields_of(
 ) -> Callable[[type[R]], type[R]]:
     """Give a request the fields of a value, each with its type in JSON and what it means.
 
-    Their defaults are those of the value, unless they are `optional`: then null says nothing.
+    They have the defaults of the value; `optional` fields have null, which changes nothing.
     """
     typed: dict[str, Any] = {
         each.name: (
@@ -194,7 +195,7 @@ class StreamChanges(Request):
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are sent, but for those that null does not change."""
+        """Return the settings that change; null changes only a setting that it disables."""
         sent = self.model_dump(exclude_unset=True, exclude={"log", "same_offsets"})
         return {
             name: tuple(value) if isinstance(value, list) else value
@@ -212,10 +213,7 @@ POLICY: About = {
         Threshold | None,
         "how far the group's lower must be behind the last lower of the stream",
     ),
-    "rule": (
-        Literal["two_way", "sticky"],
-        "sticky: a group that has caught up never has a backlog by lag again",
-    ),
+    "rule": (Rule, "sticky: a group that has caught up never has a backlog by lag again"),
 }
 
 
