@@ -107,7 +107,7 @@ def _examine(
             with report.attempting("checkpoint", remedy):
                 wanted = () if is_mistyped else (examined.stream, examined.topic)
                 report.add(_checkpoint(examined.checkpoint, call, wanted))
-    with report.attempting("spark", "page 'Which Spark can do what'"):
+    with report.attempting("spark", "page 'Versions'"):
         report.add(_spark())
         report.add(_java())
 

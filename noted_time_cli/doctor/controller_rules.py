@@ -16,7 +16,7 @@ DATE_MS = 2000
 CLOCK_MS = 5000
 """How far clocks may be apart: those that are set by NTP differ by less."""
 
-UPGRADE = "upgrade, the controllers first: page 'Compatibility and upgrade'"
+UPGRADE = "upgrade, the controllers first: page 'Versions'"
 
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 """What OpenSSL says of a certificate that no authority signed that is known here."""

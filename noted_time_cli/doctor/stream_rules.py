@@ -18,7 +18,7 @@ MOST_HINTS = 100
 SHORT_MS = 5000
 """A timeout below this excludes writers that are merely restarted, or paused by their runtime."""
 
-PAGE = "page 'What can go wrong'"
+PAGE = "page 'Symptoms and remedies'"
 SILENT = frozenset(("missing", "silent"))
 FAULTS = {
     "never came": "start it, or end it: noted-time note {} WRITER --join --state finished",

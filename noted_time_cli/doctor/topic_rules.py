@@ -125,7 +125,7 @@ def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     far = [f"{n} to {at} by {who}" for n, (at, who) in noted.items() if at > ends.get(n, at)]
     bare = sorted(n for n, end in ends.items() if end and n not in noted)
     strange, lost = sorted(noted.keys() - known), sorted(look.unknown)
-    end = "page 'What can go wrong', section 'An offset is wrong'"
+    end = "page 'Symptoms and remedies', section 'An offset is wrong'"
     faults = (
         (lost, f"partitions without a leader: {lost}", "see the log of the broker"),
         (far, f"segments noted beyond the end of their partition: {', '.join(far)}", end),

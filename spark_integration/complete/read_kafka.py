@@ -272,7 +272,7 @@ def wait_until_there(
         raise Unreachable(
             f"topic {topic.name!r}, partition {first.segment}: a transaction that is still open "
             f"holds readers of committed records at {first.offset}, and the end cut is at "
-            f"{first.needed}: read it later, or see page 'What can go wrong', section 'A "
+            f"{first.needed}: read it later, or see page 'Symptoms and remedies', section 'A "
             "transaction hangs'"
         )
     ends = f"ends at {first.offset}" if first.segment in look.ends else "does not exist"
