@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from demo import stage
 from demo.data import HOUR_MS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from demo.judge import Verdict
-    from demo.others import Others
+from demo.judge import Verdict
+from demo.others import Others
 
 CLAIM, NEWEST = "the claim", "max(event_time)"
 

@@ -7,12 +7,14 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Literal
+from types import ModuleType
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -24,10 +26,6 @@ from demo.surroundings import controller
 from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
 from noted_time.installation import install_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 DATABASE = "flights.db"
 

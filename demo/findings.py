@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from demo import kafka, picture, report
-from demo.data import HOUR_MS
-from demo.measurement import came_in, noted_outcome, own_outcome
+from demo.data import HOUR_MS, Flights
+from demo.measurement import Cuts, Outcome, came_in, noted_outcome, own_outcome
 from demo.query import (
+    Run,
     archived,
     hourly,
     run_to_the_end,
@@ -18,23 +19,13 @@ from demo.query import (
     with_own_watermark,
     write_archive,
 )
-from demo.replay import DOMAIN, STREAM, at_work, replay
-from demo.schedule import hourly_batches, steps
+from demo.replay import DOMAIN, STREAM, Replayed, at_work, replay
+from demo.schedule import Step, hourly_batches, steps
 from demo.simulation import analysed, least_delay_without_loss, noted_time, own_watermark
-from demo.stage import Result
+from demo.stage import Result, Stage
+from demo.trials.kafka import Broker
 from reader_client import ReaderClient
 from spark_integration import Batches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from demo.data import Flights
-    from demo.measurement import Cuts, Outcome
-    from demo.query import Run
-    from demo.replay import Replayed
-    from demo.schedule import Step
-    from demo.stage import Stage
-    from demo.trials.kafka import Broker
 
 DELAY_HOURS = (2, 4, 6, 8)
 """The delays of Spark's own watermark that are tried beside the least one that loses nothing."""

@@ -9,25 +9,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from demo.data import Flight
 from demo.replay import DOMAIN, EVENT_TIME, PATIENCE_S, SEGMENTS, STREAM, create_stream
+from demo.schedule import Step
+from demo.trials.kafka import Broker
 from noted_time.kafka import Topic
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from writer_client import KafkaNotedProducer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamReader
-
-    from demo.data import Flight
-    from demo.schedule import Step
-    from demo.trials.kafka import Broker
 
 KEPT_FOR_EVER = {"retention.ms": -1}
 COMMITTED = {"kafka.isolation.level": "read_committed"}

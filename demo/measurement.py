@@ -12,18 +12,16 @@ window's end, is its latency: the speed of the machine does not matter.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from demo.data import HOUR_MS
+from demo.data import HOUR_MS, Flight
+from demo.replay import Replayed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from demo.data import Flight
     from demo.query import Count, Run
-    from demo.replay import Replayed
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,33 +7,25 @@ observer the least, both less the same delay.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 
 from demo import kafka
-from demo.data import HOUR_MS
+from demo.data import HOUR_MS, Flight, Flights
 from demo.findings import cuts_of
-from demo.measurement import came_in, noted_outcome, own_outcome
+from demo.measurement import Outcome, came_in, noted_outcome, own_outcome
 from demo.query import Run, hourly, running, truth, with_own_watermark
-from demo.replay import PATIENCE_S, STREAM, create_stream, replay
+from demo.replay import PATIENCE_S, STREAM, Replayed, create_stream, replay
 from demo.report import cells, outcome_figures
 from demo.schedule import Step
 from demo.simulation import BEFORE_ALL_TIME, Windows
-from demo.stage import Result, table
+from demo.stage import Result, Stage, table
 from noted_time.kafka import Topic
 from writer_client import EventTimeNoter, KafkaTimes, WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from demo.data import Flight, Flights
-    from demo.measurement import Outcome
-    from demo.replay import Replayed
-    from demo.stage import Stage
 
 NAME = "observers"
 """The name of the story's files."""

@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from demo import kafka
-from demo.query import hourly, run_to_the_end, truth, with_noted_time
+from demo.measurement import Truth
+from demo.query import Run, hourly, run_to_the_end, truth, with_noted_time
 from demo.replay import STREAM
 from spark_integration import Batches
-
-if TYPE_CHECKING:
-    from demo.measurement import Truth
-    from demo.query import Run
 
 ROWS = 1000
 """How many rows of the file log a micro-batch has."""

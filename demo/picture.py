@@ -6,23 +6,20 @@ place and a few lost rows are seen not to be none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from demo.data import HOUR_MS
+from demo.measurement import Outcome
 from demo.report import sooner_hours
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
     from demo.findings import Findings
-    from demo.measurement import Outcome
-
 
 INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
 OWN, NOTED = "#c2410c", "#0f766e"

@@ -5,30 +5,24 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.data import HOUR_MS
+from demo.data import HOUR_MS, Flight
+from demo.measurement import Truth
 from demo.replay import EVENT_TIME, STREAM, table
 from demo.trials.starting import started
 from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from demo.data import Flight
-    from demo.measurement import Truth
-    from spark_integration.log.options import Option
-
+from spark_integration.log.options import Option
 
 HOUR = "1 hour"
 LONG_AGO_S = 1_000_000_000

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pyarrow as pa
 
-from demo.data import DAY_MS
+from demo.data import DAY_MS, Flight
+from demo.schedule import Step
 from noted_time.values import reaches
 from writer_client import SegmentLogWriter, WriterClient
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from demo.data import Flight
-    from demo.schedule import Step
-
-    Take = Callable[[Step], Mapping[int, int]]
+Take = Callable[[Step], Mapping[int, int]]
 
 STREAM, DOMAIN = "flights", "default"
 EVENT_TIME = "departure"

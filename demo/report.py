@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from demo import stage
-from demo.data import HOUR_MS, MINUTE_MS
+from demo.data import HOUR_MS, MINUTE_MS, Flights
+from demo.measurement import Outcome
 from demo.replay import SEGMENTS, STREAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from rich.table import Table
-
-    from demo.data import Flights
     from demo.findings import Findings
-    from demo.measurement import Outcome
-
 
 URL = "http://127.0.0.1:7464"
 """Where `./run serve` listens."""

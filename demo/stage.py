@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from matplotlib.figure import Figure
+from pyspark.sql import SparkSession
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
+from demo.data import Flights
 from demo.surroundings import spark_session
 from demo.trials import kafka
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Executor
-    from pathlib import Path
-
-    from matplotlib.figure import Figure
-    from pyspark.sql import SparkSession
-    from rich.console import Console
-
-    from demo.data import Flights
-    from demo.trials.kafka import Broker
+from demo.trials.kafka import Broker
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
+from pyspark.sql.streaming.query import StreamingQuery
 
 from demo import claimed
-from demo.data import HOUR_MS, hour_after
-from demo.judge import Look, judged, rows_of, seen
+from demo.data import HOUR_MS, Flights, hour_after
+from demo.judge import Look, Verdict, judged, rows_of, seen
 from demo.others import Others
 from demo.query import LOOK_S, unix_ms
 from demo.replay import EVENT_TIME, STREAM, at_work, replay
-from demo.schedule import steps
-from demo.stage import Result
+from demo.schedule import Step, steps
+from demo.stage import Result, Stage
 from demo.trials.starting import started
 from noted_time.tables import complete_to
 from spark_integration import (
@@ -33,16 +34,6 @@ from spark_integration import (
     WatermarkPolicy,
     read_noted_log,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from demo.data import Flights
-    from demo.judge import Verdict
-    from demo.schedule import Step
-    from demo.stage import Stage
 
 NAME, DAYS = "tables", 4
 """The name of the story's files, and how many days it plays by default."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from pyspark.errors import PySparkException
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 Result = TypeVar("Result")
 
