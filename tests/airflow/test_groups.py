@@ -1,18 +1,14 @@
 """A sensor of what a consumer group has read, without Airflow: on a real broker."""
 
 import json
-from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from demo.trials.kafka import Broker
 from noted_time import Rejected
-from noted_time.client import run
-from noted_time.client.transport import Transport
-from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream
-from noted_time_airflow.watching import offsets_of
-from reader_client.asking.reached import answering
+from noted_time_airflow.waiting import Verdict, Wanted
+from noted_time_airflow.watching import FAILURES, judged, offsets_of, poll_once
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN
 from tests.support.served import Served
@@ -22,10 +18,11 @@ pytestmark = pytest.mark.acceptance
 
 def look(broker: Broker, served: Served, wanted: Wanted) -> Verdict:
     """Look once, as the sensor does."""
-    with closing(Transport(served.url)) as transport:
-        kafka = SimpleNamespace(conn_id="kafka_default", extra=json.dumps(broker.config))
-        perform = answering(transport.ask, offsets_of(wanted, kafka))
-        return run(look_at_stream(wanted), perform)
+    kafka = SimpleNamespace(conn_id="kafka_default", extra=json.dumps(broker.config))
+    try:
+        return poll_once(wanted, (served.url, None), kafka)
+    except FAILURES as error:
+        return judged(error)
 
 
 def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:

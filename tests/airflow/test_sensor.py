@@ -15,16 +15,20 @@ import json, sys
 from datetime import datetime, timedelta, timezone
 import pendulum
 from noted_time_airflow import sensor as module
-from noted_time_airflow.sensor import NotedTimeSensor
+from noted_time_airflow.sensor import ConsumerGroup, NotedTimeSensor
 
 def tried(given):
     module.AIRFLOW = tuple(given.pop("airflow", (3, 3)))
+    if isinstance(given.get("group"), list):
+        given["group"] = ConsumerGroup(*given["group"])
     try:
         sensor = NotedTimeSensor(task_id="complete", **given)
+        sensor.render_template_fields({"site": "oslo"})
         wanted = sensor._wanted()
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return [wanted.complete_to, list(wanted.require), wanted.everyone, sensor.deferrable]
+    read = [wanted.group, wanted.topic, wanted.kafka_conn_id] if wanted.group else []
+    return [wanted.complete_to, wanted.require, sensor.deferrable, *read]
 
 ten = datetime(2013, 1, 1, 11, tzinfo=timezone(timedelta(hours=1)))
 times = {"datetime": ten, "pendulum": pendulum.instance(ten), "rendered": str(ten)}
@@ -32,14 +36,19 @@ given = [*({"stream": "s", "complete_to": each} for each in times.values()), *js
 print(json.dumps([tried(each) for each in given]))
 """
 
-ALL = [TEN, [], "all", True]
+ALL, KAFKA = [TEN, "all", True], "kafka_default"
 GIVEN: list[tuple[dict[str, object], object]] = [
     ({"stream": "s", "complete_to": TEN}, ALL),
     ({"stream": "s", "complete_to": f" {TEN} "}, ALL),
     ({"stream": "s", "complete_to": "2013-01-01T10:00:00+00:00"}, ALL),
-    ({"stream": "s", "complete_to": TEN, "deferrable": False}, [TEN, [], "all", False]),
-    ({"stream": "s", "complete_to": TEN, "require": ["lima"]}, [TEN, ["lima"], "", True]),
-    ({"stream": "s", "complete_to": TEN, "require": "known"}, [TEN, [], "known", True]),
+    ({"stream": "s", "complete_to": TEN, "deferrable": False}, [TEN, "all", False]),
+    ({"stream": "s", "complete_to": TEN, "require": ["lima"]}, [TEN, ["lima"], True]),
+    ({"stream": "s", "complete_to": TEN, "require": "known"}, [TEN, "known", True]),
+    ({"stream": "s", "complete_to": TEN, "group": "{{ site }}"}, [*ALL, "oslo", "", KAFKA]),
+    (
+        {"stream": "s", "complete_to": TEN, "group": ["{{ site }}", "sold-{{ site }}"]},
+        [*ALL, "oslo", "sold-oslo", KAFKA],
+    ),
     (
         {"stream": "s", "complete_to": "2013-01-01T10:00:00"},
         (
@@ -51,10 +60,6 @@ GIVEN: list[tuple[dict[str, object], object]] = [
     (
         {"table": "delta:t", "group": "g"},
         "ValueError: a table has no domain and no consumer group: leave them out",
-    ),
-    (
-        {"stream": "s", "topic": "t"},
-        "ValueError: a topic is read by a consumer group: name the group, too",
     ),
     (
         {"stream": "s", "missing": "ignore"},

@@ -2,27 +2,21 @@
 
 import asyncio
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 from uuid import uuid4
 
 import httpx
 import pytest
 
 from noted_time import Rejected
-from noted_time.client import Json, run, run_async
-from noted_time.client.transport import AsyncTransport, Transport
+from noted_time.client import Json
+from noted_time.client.transport import Transport
 from noted_time.values import UnexpectedAnswer
+from noted_time_airflow import watching
 from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
-from noted_time_airflow.watching import (
-    FAILURES,
-    LookOnce,
-    connected,
-    judged,
-    looked_at_table,
-    watched,
-)
+from noted_time_airflow.watching import FAILURES, Address, judged, poll_once, watch
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
@@ -56,16 +50,19 @@ class Shop(NamedTuple):
 
     def look(self, complete_to: int = TEN, **wanted: Any) -> Verdict:  # noqa: ANN401 - any of it
         """Look once."""
-        transport = Transport(self.served.url)
-        try:
-            return run(look_at_stream(self.wanted(complete_to, **wanted)), transport.ask)
-        finally:
-            transport.close()
+        return looked(self.wanted(complete_to, **wanted), (self.served.url, None))
 
     def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
-        """Return what a sensor of the stream awaits; `require` names some writers."""
-        everyone = {"everyone": ""} if "require" in wanted else {}
-        return Wanted(complete_to, self.name, **everyone | wanted)
+        """Return what a sensor of the stream awaits."""
+        return Wanted(complete_to, self.name, **wanted)
+
+
+def looked(wanted: Wanted, address: Address | None = None) -> Verdict:
+    """Look once, as the sensor does."""
+    try:
+        return poll_once(wanted, address)
+    except FAILURES as error:
+        return judged(error)
 
 
 @pytest.fixture
@@ -83,7 +80,7 @@ def test_a_stream_that_is_not_complete_is_waited_for(shop: Shop) -> None:
     """By a question that waits at the controller, and the sentence says how far it is."""
     says = "time 2013-01-01T10:00:00Z is not complete yet: the lower is 2013-01-01T09:00:00Z"
 
-    assert shop.look() == Verdict("waiting", f"{shop.name}: {says}", is_early=True)
+    assert shop.look() == Verdict("waiting", f"{shop.name}: {says}")
 
 
 def test_a_complete_stream_says_where_to_read_to(shop: Shop) -> None:
@@ -131,7 +128,7 @@ def test_a_missing_writer_counts_as_the_sensor_says(
 
     assert (found.status, found.is_warning, found.sentence) == (
         status,
-        missing != "accept",
+        missing == "warn",
         WITHOUT.format(shop.name) + also,
     )
 
@@ -165,7 +162,7 @@ def back(shop: Shop, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "required", [{}, {"require": ("lima",)}, {"everyone": "known"}], ids=["all", "lima", "known"]
+    "required", [{}, {"require": ["lima"]}, {"require": "known"}], ids=["all", "lima", "known"]
 )
 @pytest.mark.parametrize("how", ["noted", "idle", "finished", "removed"])
 def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, required: Json) -> None:
@@ -178,7 +175,7 @@ def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, requ
         shop.note("oslo", time)
     after = shop.look(missing="wait", **required)
 
-    vouches = how in {"noted", "finished"} or required.get("everyone") == "known"
+    vouches = how in {"noted", "finished"} or required.get("require") == "known"
     assert (before.status, after.status) == ("waiting", "complete" if vouches else "waiting")
 
 
@@ -196,7 +193,7 @@ def test_a_writer_that_is_unknown_is_waited_for(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "everyone", "status"),
+    ("missing", "require", "status"),
     [
         ("fail", "all", "failed"),
         ("wait", "all", "failed"),
@@ -206,18 +203,15 @@ def test_a_writer_that_is_unknown_is_waited_for(shop: Shop) -> None:
     ],
 )
 def test_nobody_knows_who_should_be_there_in_an_open_stream(
-    served: Served, missing: WhileMissing, everyone: Everyone, status: str
+    served: Served, missing: WhileMissing, require: Everyone, status: str
 ) -> None:
     """So requiring all fails at once, with the remedy: the first of five shops alone completes."""
     shop = Shop(served, uuid4().hex)
     served.make(shop.name)
     shop.note("oslo", TEN)
-    try:
-        found = shop.look(missing=missing, everyone=everyone)
-    except Rejected as error:
-        found = judged(error)
+    found = shop.look(missing=missing, require=require)
 
-    is_objected = everyone == "all" and missing != "accept"
+    is_objected = require == "all" and missing != "accept"
     remedy = f"noted-time stream create {shop.name} --expected-writer"
     assert (found.status, remedy in found.sentence) == (status, is_objected)
     assert found.is_warning == (missing == "warn")
@@ -263,10 +257,9 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
 )
 def test_a_table_that_is_not_there_fails_at_once(table: str, says: str) -> None:
     """With the sentence of the reader."""
-    with pytest.raises(Rejected) as refused:
-        looked_at_table(Wanted(TEN, table=table), None)
+    found = looked(Wanted(TEN, table=table))
 
-    assert (judged(refused.value).status, says in str(refused.value)) == ("failed", True)
+    assert (found.status, says in found.sentence) == ("failed", True)
 
 
 # Tables
@@ -279,7 +272,7 @@ def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     seen = []
     for batch, time in enumerate((NINE, TEN, TEN + 1)):
         orders.claim(time, batch)
-        seen.append(looked_at_table(wanted, None))
+        seen.append(looked(wanted))
 
     so_far = f"{orders.url} is complete to 2013-01-01T09:00:00Z, not yet to 2013-01-01T10:00:00Z"
     says = f"{orders.url} is complete to 2013-01-01T10:00:00Z, by 2 of 2 expected writers"
@@ -302,9 +295,9 @@ def test_a_table_without_a_writer_counts_as_the_sensor_says(
     orders = Orders(tmp_path)
     wanted = Wanted(TEN, table=orders.url, missing=missing)
     orders.claim(TEN, 0, "lima")
-    seen = [looked_at_table(wanted, None)]
+    seen = [looked(wanted)]
     orders.claim(TEN + 1, 1)
-    seen.append(looked_at_table(wanted, None))
+    seen.append(looked(wanted))
 
     assert [each.status for each in seen] == statuses
     assert all("by 1 of 2 expected writers, without lima" in e.sentence for e in seen)
@@ -316,7 +309,7 @@ def test_a_writer_that_is_missing_later_is_not_missing_now(tmp_path: Path) -> No
     orders.claim(TEN, 0)
     orders.claim(TEN + 1, 1, "lima")
 
-    assert looked_at_table(Wanted(TEN, table=orders.url), None).status == "complete"
+    assert looked(Wanted(TEN, table=orders.url)).status == "complete"
 
 
 def test_a_time_below_which_nothing_is_claimed_fails_the_wait(tmp_path: Path) -> None:
@@ -325,7 +318,7 @@ def test_a_time_below_which_nothing_is_claimed_fails_the_wait(tmp_path: Path) ->
     orders.claim(TEN + 1, 0, since=TEN)
 
     with pytest.raises(Rejected, match="10:00:00Z: rows before 2013-01-01T10:00:00Z may be"):
-        looked_at_table(Wanted(TEN, table=orders.url), None)
+        poll_once(Wanted(TEN, table=orders.url), None)
 
 
 NOT = "who vouches is not known, as no controller was asked"
@@ -336,8 +329,8 @@ def test_that_nobody_was_asked_who_vouches_counts(tmp_path: Path, missing: While
     """Without a controller it is an objection, and not the answer that nobody is."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, asked=False, stream="orders")
-    found = looked_at_table(Wanted(TEN, table=orders.url, missing=missing), None)
-    free = looked_at_table(Wanted(TEN, table=orders.url, everyone=""), None)
+    found = looked(Wanted(TEN, table=orders.url, missing=missing))
+    free = looked(Wanted(TEN, table=orders.url, require=[]))
 
     status = "complete" if missing in {"warn", "accept"} else "failed"
     assert (found.status, NOT in found.sentence) == (status, missing != "accept")
@@ -362,16 +355,17 @@ def test_the_controller_is_asked_where_the_query_did_not(
     orders.claim(TEN, 0, asked=False, stream=shop.name)
     shop.pass_lima()
     wanted, where = Wanted(TEN, table=orders.url, missing=missing), (shop.served.url, None)
-    seen = [looked_at_table(wanted, where)]
+    seen = [looked(wanted, where)]
     for writer in ("lima", "oslo"):
         shop.note(writer, TEN + 1)
-    seen.append(looked_at_table(wanted, where))
+    seen.append(looked(wanted, where))
     orders.claim(TEN + 1, 1, asked=False, stream=shop.name)
-    seen.append(looked_at_table(wanted, where))
+    seen.append(looked(wanted, where))
 
     assert [each.status for each in seen] == statuses
     assert "lima" in seen[0].sentence or missing == "accept"
-    assert [each.found["version"] for each in seen if each.found] == [0, 0, int(missing == "wait")]
+    versions = [each.found["version"] for each in seen if each.found]
+    assert versions == {"fail": [], "wait": [1]}.get(missing, [0, 0, 0])
 
 
 def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
@@ -379,7 +373,7 @@ def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
     orders = Orders(tmp_path)
     orders.claim(TEN, 0)
     orders.overwrite()
-    found = looked_at_table(Wanted(TEN, table=orders.url), None)
+    found = looked(Wanted(TEN, table=orders.url))
 
     assert (found.status, "ended by WRITE (Overwrite)" in found.sentence) == ("waiting", True)
 
@@ -387,34 +381,28 @@ def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
 # Looking again
 
 
-def looks(shop: Shop, controller: AsyncTransport) -> LookOnce:
-    """Return the look of a sensor."""
-    return lambda wait_ms: run_async(look_at_stream(shop.wanted(), wait_ms), controller.ask)
-
-
-async def watch(look: LookOnce, log: list[str], timeout_s: float = PATIENCE_S) -> Verdict:
-    """Watch as the trigger does, and keep what it logs."""
-    return await watched(look, timeout_s=timeout_s, pause_s=0.01, log=log.append)
+async def watched(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> Verdict:
+    """Wait for a stream as the trigger does, and keep what it logs."""
+    address = (shop.served.url, None)
+    return await watch(shop.wanted(), address, timeout_s=timeout_s, log=log.append)
 
 
 async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
     """Until it is back, and its absence is logged once."""
     log: list[str] = []
     shop.served.stop()
-    async with connected(shop.served.url, None) as controller:
-        watching = asyncio.create_task(watch(looks(shop, controller), log))
-        await until(lambda: bool(log))
-        await asyncio.to_thread(shop.served.start)
-        await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
-        found = await watching
+    waiting = asyncio.create_task(watched(shop, log))
+    await until(lambda: bool(log))
+    await asyncio.to_thread(shop.served.start)
+    await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
+    found = await waiting
 
     assert (found.status, "no answer from" in log[0]) == ("complete", True)
 
 
 async def test_time_up_says_why_it_waited(shop: Shop) -> None:
     """The last reason there was."""
-    async with connected(shop.served.url, None) as controller:
-        found = await watch(looks(shop, controller), [], timeout_s=0)
+    found = await watched(shop, [], timeout_s=0)
 
     says = "time 2013-01-01T10:00:00Z is not complete yet: the lower is 2013-01-01T09:00:00Z"
     assert found == Verdict("timed out", f"time is up: {shop.name}: {says}")
@@ -429,33 +417,27 @@ async def test_a_refused_token_ends_it_at_once(tmp_path: Path) -> None:
         controller.note("orders", TEN, {})
         found = []
         for shown in ("", token):
-            async with connected(controller.url, shown) as asked:
-                look = partial(look_at_stream, Wanted(TEN, "orders"))
-                found.append(await watch(lambda ms: run_async(look(ms), asked.ask), []))  # noqa: B023
+            wanted, address = Wanted(TEN, "orders"), (controller.url, shown)
+            found.append(await watch(wanted, address, timeout_s=PATIENCE_S, log=print))
 
     assert [each.status for each in found] == ["failed", "complete"]
     assert found[0].sentence.startswith("401 ")
 
 
-async def test_a_library_that_is_missing_ends_it_at_once() -> None:
+async def test_a_library_that_is_missing_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
+    says = 'reading delta:t needs deltalake: pip install "noted-time[delta]"'
+    monkeypatch.setattr(watching, "poll_once", Mock(side_effect=ImportError(says)))
+    found = await watch(Wanted(TEN, table="delta:t"), None, timeout_s=PATIENCE_S, log=print)
 
-    async def look(_: int) -> Verdict:
-        raise ImportError('reading delta:t needs deltalake: pip install "noted-time[delta]"')
-
-    assert (await watch(look, [])).status == "failed"
+    assert found == Verdict("failed", says)
 
 
 async def test_sensors_of_one_hour_leave_no_connection(shop: Shop) -> None:
     """Each has its own, which is given back with the verdict, and when a sensor is cancelled."""
     log: list[str] = []
     connections = shop.served._server.server_state.connections
-
-    async def sensor() -> Verdict:
-        async with connected(shop.served.url, None) as controller:
-            return await watch(looks(shop, controller), log)
-
-    tasks = [asyncio.create_task(sensor()) for _ in range(10)]
+    tasks = [asyncio.create_task(watched(shop, log)) for _ in range(10)]
     await until(lambda: len(shop.served._controller.polls) == len(tasks))
     tasks[0].cancel()
     await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
 from noted_time import NotedTimeError
 from noted_time.client import Question
 from noted_time.client.transport import Transport
+from noted_time_airflow.waiting import Wanted
+from noted_time_airflow.watching import Address
 
 DEFAULT_PORT = 7464
 
 
-def address_of(connection: Any) -> tuple[str, str | None]:  # noqa: ANN401 - Airflow has two of them
+def address_of(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two of them
     """Return the URL and the token of a connection.
 
     The host may be whole URLs, separated by commas: those of several controllers of one database.
@@ -25,6 +29,20 @@ def address_of(connection: Any) -> tuple[str, str | None]:  # noqa: ANN401 - Air
     scheme = connection.schema or "http"
     port = connection.port or (DEFAULT_PORT if scheme == "http" else None)
     return f"{scheme}://{host}{f':{port}' if port else ''}", connection.password
+
+
+def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None, Any]]:
+    """Return the address of the controller, and the connection of Kafka if a group is wanted.
+
+    Yields the id of each connection. Only a table needs no controller.
+    """
+    try:
+        address = address_of((yield wanted.conn_id))
+    except AirflowNotFoundException:
+        if not wanted.table:
+            raise
+        address = None
+    return address, (yield wanted.kafka_conn_id) if wanted.group else None
 
 
 class NotedTimeHook(BaseHook):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 from airflow import __version__
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
-    AirflowNotFoundException,
     AirflowSensorTimeout,
     AirflowSkipException,
     Asset,
@@ -24,16 +22,26 @@ from airflow.providers.common.compat.sdk import (
 
 from noted_time.client import run
 from noted_time.values import time_of, unix_ms_of
-from noted_time_airflow.hook import NotedTimeHook, address_of
+from noted_time_airflow.hook import NotedTimeHook, find_connections
 from noted_time_airflow.trigger import NotedTimeTrigger
-from noted_time_airflow.waiting import EVERYONE, Verdict, Wanted, WhileMissing, look_at_stream
-from noted_time_airflow.watching import FAILURES, judged, looked_at_table, offsets_of
-from reader_client.asking.reached import answering
+from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing
+from noted_time_airflow.watching import FAILURES, judged, poll_once
 
 AIRFLOW = tuple(map(int, __version__.split(".")[:2]))
 
 AFTER_TIMEOUT_S = 60
 """How much longer Airflow waits for the trigger, which says itself why time is up."""
+
+
+class ConsumerGroup(NamedTuple):
+    """A consumer group that reads a `topic`: by default of the stream's name.
+
+    `kafka_conn_id` is a connection of Airflow with the settings of librdkafka.
+    """
+
+    name: str
+    topic: str = ""
+    kafka_conn_id: str = "kafka_default"
 
 
 class NotedTimeSensor(BaseSensorOperator):
@@ -43,8 +51,8 @@ class NotedTimeSensor(BaseSensorOperator):
     ``iceberg:CATALOG.TABLE``, judged by the claims in its commits. `complete_to` is an aware
     `datetime`, its text, or Unix ms.
 
-    With a `group`, it waits until what that consumer group committed of the stream's `topic` (its
-    name unless said otherwise) reaches the time; `kafka_conn_id` has the settings of librdkafka.
+    With a `group`, it waits until the offsets that this consumer group committed reach the time: a
+    name, or a `ConsumerGroup` if its topic or its connection is another than the default.
 
     A stream can be complete although the watermark went on without some writers. `require` names
     those that have to vouch for the time: ``"all"`` that the stream expects (the default; it fails
@@ -70,7 +78,6 @@ class NotedTimeSensor(BaseSensorOperator):
         "domain",
         "require",
         "group",
-        "topic",
         "partition_key",
     )
     ui_color = "#d9ead3"
@@ -82,12 +89,10 @@ class NotedTimeSensor(BaseSensorOperator):
         table: str | None = None,
         complete_to: datetime | str | int = "{{ data_interval_end }}",
         domain: str | None = None,
-        require: Sequence[str] | Literal["all", "known"] = "all",
+        require: list[str] | tuple[str, ...] | Everyone = "all",
         missing: WhileMissing = "fail",
         noted_time_conn_id: str = NotedTimeHook.default_conn_name,
-        group: str | None = None,
-        topic: str | None = None,
-        kafka_conn_id: str = "kafka_default",
+        group: ConsumerGroup | str | None = None,
         partition_key: str | None = None,
         deferrable: bool | None = None,
         **kwargs: Any,  # noqa: ANN401 - those of any sensor
@@ -97,11 +102,9 @@ class NotedTimeSensor(BaseSensorOperator):
             raise ValueError("name a stream, or a table: delta:LOCATION or iceberg:CATALOG.TABLE")
         if table is not None and (domain is not None or group is not None):
             raise ValueError("a table has no domain and no consumer group: leave them out")
-        if topic is not None and group is None:
-            raise ValueError("a topic is read by a consumer group: name the group, too")
         if missing not in get_args(WhileMissing):
             raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(WhileMissing))}")
-        if isinstance(require, str) and require not in EVERYONE:
+        if isinstance(require, str) and require not in get_args(Everyone):
             raise ValueError(f'require is "all", "known" or a list of writers: [{require!r}]')
         if partition_key is not None and AIRFLOW < (3, 3):
             raise ValueError(
@@ -115,8 +118,6 @@ class NotedTimeSensor(BaseSensorOperator):
         self.missing = missing
         self.noted_time_conn_id = noted_time_conn_id
         self.group = group
-        self.topic = topic
-        self.kafka_conn_id = kafka_conn_id
         self.partition_key = partition_key
         by_default = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = by_default if deferrable is None else deferrable
@@ -128,55 +129,37 @@ class NotedTimeSensor(BaseSensorOperator):
         deadline = time.time() + self.timeout
         if found := self.poke(context):
             return found.xcom_value
-        trigger = NotedTimeTrigger(
-            wanted=asdict(self._wanted()),
-            conn_id=self.noted_time_conn_id,
-            deadline=deadline,
-            poke_interval=self.poke_interval,
-            kafka_conn_id=self.kafka_conn_id,
-        )
+        trigger = NotedTimeTrigger(wanted=asdict(self._wanted()), deadline=deadline)
         longest = timedelta(seconds=self.timeout + AFTER_TIMEOUT_S)
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once."""
+        """Poll once."""
         try:
-            found = self._look(self._wanted())
+            wanted = self._wanted()
+            found = run(find_connections(wanted), NotedTimeHook.get_connection)
+            verdict = poll_once(wanted, *found)
         except FAILURES as error:
-            found = judged(error)
-        return self._concluded(found, context)
+            verdict = judged(error)
+        return self._concluded(verdict, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - likewise
         """Go on after the trigger, with its verdict."""
         return self._concluded(Verdict(**event), context).xcom_value
 
-    def _look(self, wanted: Wanted) -> Verdict:
-        if wanted.table:
-            address = None
-            with suppress(AirflowNotFoundException):
-                address = address_of(NotedTimeHook.get_connection(self.noted_time_conn_id))
-            return looked_at_table(wanted, address)
-        with closing(NotedTimeHook(self.noted_time_conn_id).get_conn()) as transport:
-            perform: Callable[[Any], Any] = transport.ask
-            if wanted.group:
-                kafka = NotedTimeHook.get_connection(self.kafka_conn_id)
-                perform = answering(transport.ask, offsets_of(wanted, kafka))
-            return run(look_at_stream(wanted), perform)
-
     def _wanted(self) -> Wanted:
         """Return what is wanted, once templates are rendered; raises `Rejected`."""
-        given = self.complete_to
-        everyone = EVERYONE.get(str(self.require), "")
+        given, require, group = self.complete_to, self.require, self.group
         return Wanted(
             time_of(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
             self.stream or "",
             self.table or "",
             self.domain,
-            () if everyone else tuple(self.require),
-            everyone,
+            require if isinstance(require, str) else list(require),
             self.missing,
-            self.group or "",
-            self.topic or "",
+            self.noted_time_conn_id,
+            self.poke_interval,
+            *(group if isinstance(group, ConsumerGroup) else ConsumerGroup(group or "")),
         )
 
     def _concluded(self, verdict: Verdict, context: Context) -> PokeReturnValue:

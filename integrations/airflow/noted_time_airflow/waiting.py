@@ -1,14 +1,14 @@
-"""What a sensor awaits and what it makes of one look, without Airflow, a network or a clock."""
+"""What a sensor waits for, and the verdict of one poll, without Airflow, a network or a clock."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from noted_time import NotCompleteYet, OpenStream
+from noted_time import NotCompleteYet, OpenStream, Rejected
 from noted_time.client import Json, Question
-from noted_time.client.waiting import NotYet
+from noted_time.client.waiting import PAUSE_S, NotYet
 from noted_time.tables import NoClaim, standing
 from noted_time.values import UnexpectedAnswer, shown_time
 from reader_client.asking.answers import cut_answer
@@ -24,8 +24,7 @@ from reader_client.asking.required import (
 )
 
 WhileMissing = Literal["fail", "wait", "warn", "accept"]
-Everyone = Literal["", "all", "known"]
-EVERYONE: Mapping[str, Everyone] = {"all": "all", "known": "known"}
+Everyone = Literal["all", "known"]
 Status = Literal["complete", "failed", "waiting", "timed out"]
 
 
@@ -34,60 +33,69 @@ class Wanted:
     """A time (Unix ms) to which a stream, or else the table at a URL, has to be complete.
 
     With a `group`, that consumer group has to have read the stream's `topic` so far. `missing` says
-    what to do if it is complete without a writer that is required: those of `require`, and
-    `everyone` that is expected, or ever joined.
+    what to do if it is complete without a writer that `require` names. The connections are
+    Airflow's, by their ids; a task may pass all fields to another process.
     """
 
     complete_to: int
     stream: str = ""
     table: str = ""
     domain: str | None = None
-    require: tuple[str, ...] = ()
-    everyone: Everyone = "all"
+    require: list[str] | Everyone = "all"
     missing: WhileMissing = "fail"
+    conn_id: str = ""
+    poke_interval: float = 1.0
     group: str = ""
     topic: str = ""
+    kafka_conn_id: str = ""
 
     @property
     def requirement(self) -> Requirement:
-        """The writers that have to vouch, none if whoever is missing is accepted."""
-        is_accepted = self.missing == "accept"
-        return Requirement() if is_accepted else Requirement(self.require, self.everyone)
+        """The writers that have to vouch; empty if missing writers are accepted."""
+        if self.missing == "accept":
+            return Requirement()
+        if isinstance(self.require, str):
+            return Requirement(everyone=self.require)
+        return Requirement(self.require)
 
     @property
     def shown(self) -> str:
-        """What is wanted, as a sentence."""
+        """The condition as a sentence."""
         by = f", read by group {self.group!r}" if self.group else ""
         return f"{self.table or self.stream} is complete to {shown_time(self.complete_to)}{by}"
+
+    def not_yet(self, why: str) -> NotYet:
+        """Return the error of a poll that is repeated after the `poke_interval`."""
+        return NotYet(why, self.poke_interval)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a look found: `status`, and the `sentence` that says why.
+    """The outcome of a wait: its `status`, and a `sentence` that gives the reason.
 
-    `is_warning`: somebody has to read the sentence, although the sensor succeeds. `found` says
-    where to read to. `is_early`: a question may wait for it at the controller.
+    `is_warning` if a person has to read the sentence, although the sensor succeeds. `found` says up
+    to where to read.
     """
 
     status: Status
     sentence: str
     is_warning: bool = False
     found: Json | None = None
-    is_early: bool = False
 
 
 def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verdict]:
-    """Ask once whether a stream is complete by the writers that are required.
+    """Return the verdict on a stream, once it is complete by the writers that are required.
 
-    Where a group has to have read it, that is asked, too, by `UpTo`. The controller waits up to
-    `wait_ms` with its answer. Errors of the answers are raised.
+    Asks for a group's offsets by `UpTo`. The controller waits up to `wait_ms` with its answer.
+    Raises `NotCompleteYet` or `NotYet` while it is not complete, `Rejected` if it cannot become so,
+    and the errors of the answers.
     """
     stream, required = wanted.stream, wanted.requirement
     question = complete_to(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
     try:
         answer = yield question
     except NotCompleteYet as error:
-        return Verdict("waiting", f"{stream}: {error}", is_early=True)
+        raise NotYet(f"{stream}: {error}", PAUSE_S) from error
     except OpenStream as error:
         if wanted.missing != "warn":
             raise
@@ -101,7 +109,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         try:
             yield from reaches_mark(stream, answer, wanted.complete_to, wanted.domain)
         except NotYet as error:
-            return Verdict("waiting", f"group {wanted.group!r}: {error}")
+            raise wanted.not_yet(f"group {wanted.group!r}: {error}") from error
     lacks = [each.sentence for each in (cut.missing, cut.late) if each]
     sentence = ", ".join([wanted.shown, cut.vouched.sentence, *lacks])
     found = Verdict(
@@ -117,20 +125,20 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
 
 
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
-    """Look once at the claims of a table; raises as `noted_time.tables.standing`.
+    """Return the verdict on a table, once its claims are complete by the required writers.
 
-    And `Rejected` for a time below which the claims say nothing (`TableClaim.since`).
-
-    Those are missing that the first version which is complete was claimed without. Where claims do
-    not say who vouches, the streams are asked, if it `asks` a controller.
+    The first complete version decides which writers are missing. Asks about the streams of claims
+    that do not say who vouches, if it `asks` a controller. Raises `NotYet` while the table is not
+    complete, `Rejected` if it cannot become so or for a time before the first claim
+    (`TableClaim.since`), and the errors of `noted_time.tables.standing`.
     """
     table, time = wanted.table, wanted.complete_to
     claim = standing(table)
     if isinstance(claim, NoClaim):
-        return Verdict("waiting", f"nothing is claimed of {table}: {claim.why}")
+        raise wanted.not_yet(f"nothing is claimed of {table}: {claim.why}")
     if claim.complete_to < time:
         so_far = f"{table} is complete to {shown_time(claim.complete_to)}"
-        return Verdict("waiting", f"{so_far}, not yet to {shown_time(time)}")
+        raise wanted.not_yet(f"{so_far}, not yet to {shown_time(time)}")
     first = first_complete(table, claim, time, ())
     first.check_since(time)
     missing, required = first.missing_writers, wanted.requirement
@@ -155,10 +163,9 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
 
 
 def _judged(found: Verdict, wanted: Wanted, objected: list[str], *, may_pass: bool) -> Verdict:
-    """Return what to do about an answer that is complete, if it is not by all that are required."""
-    if not objected or found.status != "complete":
+    if not objected:
         return found
     sentence = "; ".join([found.sentence, *objected])
     if wanted.missing == "warn":
         return replace(found, sentence=sentence, is_warning=True)
-    return replace(found, sentence=sentence, status="waiting" if may_pass else "failed")
+    raise wanted.not_yet(sentence) if may_pass else Rejected(sentence)

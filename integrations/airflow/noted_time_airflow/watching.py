@@ -1,4 +1,4 @@
-"""Looking again until there is a verdict, each sensor over connections of its own."""
+"""Polls a stream or a table, once or until there is a verdict, over connections of its own."""
 
 from __future__ import annotations
 
@@ -11,31 +11,35 @@ from typing import Any
 from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
-from noted_time.client.waiting import PAUSE_S, NotYet, Poll, Sleep, until_complete
+from noted_time.client.waiting import Poll, Sleep, until_complete
 from noted_time.extras import needs_extra
 from noted_time.progress import ReadOffsets
-from noted_time_airflow.waiting import Verdict, Wanted, look_at_table
+from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream, look_at_table
+from reader_client.asking.reached import answering
 
-NOWHERE = "http://127.0.0.1:7464"
-"""What is never asked, where Airflow has no connection."""
+Address = tuple[str, str | None]
+"""The URL of a controller, and a token."""
 
-LookOnce = Callable[[int], Awaitable[Verdict]]
-"""One look, for which a controller may wait that many ms; it raises the error of its answers."""
+NOWHERE: Address = ("http://127.0.0.1:7464", None)
+"""An address that is never asked, where Airflow has no connection."""
 
 FAILURES = (NotedTimeError, ImportError)
 
 
-def judged(error: Exception) -> Verdict:
-    """Return what an error means: a refusal is final, any other may pass."""
-    is_passing = isinstance(error, Unreachable | Conflict)
-    return Verdict("waiting" if is_passing else "failed", str(error))
+def judged(error: Exception, *, is_late: bool = False) -> Verdict:
+    """Return the verdict of an error: a refusal is final, any other may pass until it `is_late`."""
+    if not isinstance(error, Unreachable | Conflict):
+        return Verdict("failed", str(error))
+    if is_late:
+        return Verdict("timed out", f"time is up: {error}")
+    return Verdict("waiting", str(error))
 
 
 def offsets_of(
     wanted: Wanted,
     connection: Any,  # noqa: ANN401 - Airflow has two of them
 ) -> Callable[[Mapping[int, int]], ReadOffsets]:
-    """Return what asks how far the group has read, exact only below a cut.
+    """Return a function that asks how far the group has read, exact only below a cut.
 
     The connection is one of Airflow's type `kafka`, with settings of librdkafka as its extra.
     Raises `Rejected` if it has none, as `GroupOffsets`, and `ImportError` without Kafka's client.
@@ -56,49 +60,63 @@ def offsets_of(
     return GroupOffsets(settings, wanted.group, wanted.topic or wanted.stream)
 
 
-def looked_at_table(wanted: Wanted, address: tuple[str, str | None] | None) -> Verdict:
-    """Look once at a table; who is missing is asked of the controller at `address`, if any.
+def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> Verdict:
+    """Poll once; raises as `look_at_stream` or `look_at_table`.
 
-    Raises as `look_at_table`, and the errors of the controller's answers.
+    For a table, a controller at `address`, if any, says which writers are missing. `kafka` is the
+    connection for `offsets_of`.
     """
-    url, token = address or (NOWHERE, None)
+    url, token = address or NOWHERE
     with closing(Transport(url, token=token)) as transport:
-        return run(look_at_table(wanted, asks=address is not None), transport.ask)
+        if wanted.table:
+            return run(look_at_table(wanted, asks=address is not None), transport.ask)
+        perform: Callable[[Any], Any] = transport.ask
+        if wanted.group:
+            perform = answering(transport.ask, offsets_of(wanted, kafka))
+        return run(look_at_stream(wanted), perform)
 
 
-async def watched(
-    look: LookOnce, *, timeout_s: float, pause_s: float, log: Callable[[str], None]
+async def watch(
+    wanted: Wanted,
+    address: Address | None,
+    kafka: object = None,
+    *,
+    timeout_s: float,
+    log: Callable[[str], None],
 ) -> Verdict:
-    """Look until it is complete or has failed, for at most `timeout_s`; `log` each reason to wait.
-
-    There is a pause of `pause_s` between two looks at a table, or at writers that are missing.
-    """
+    """Poll until there is a verdict, for at most `timeout_s`; `log` each reason to wait."""
 
     async def perform(step: Poll | Sleep) -> Verdict | None:
-        if isinstance(step, Sleep):
-            if step.is_news:
-                log(str(step.why))
-            await asyncio.sleep(step.seconds)
-            return None
-        found = await look(step.wait_ms)
-        if found.status == "waiting":
-            raise NotYet(found.sentence, PAUSE_S if found.is_early else pause_s)
-        return found
+        if isinstance(step, Poll):
+            return await poll(step.wait_ms)
+        if step.is_news:
+            log(str(step.why))
+        await asyncio.sleep(step.seconds)
+        return None
 
     try:
-        found: Verdict = await run_async(until_complete(timeout_s), perform)
+        async with _polling(wanted, address, kafka) as poll:
+            found: Verdict = await run_async(until_complete(timeout_s), perform)
+            return found
     except FAILURES as error:
-        verdict = judged(error)
-        is_late = verdict.status == "waiting"
-        return Verdict("timed out", f"time is up: {error}") if is_late else verdict
-    return found
+        return judged(error, is_late=True)
 
 
 @asynccontextmanager
-async def connected(url: str, token: str | None) -> AsyncIterator[AsyncTransport]:
-    """Give connections to a controller, for one sensor; raises `Rejected` if the URL is not one."""
+async def _polling(
+    wanted: Wanted, address: Address | None, kafka: object
+) -> AsyncIterator[Callable[[int], Awaitable[Verdict]]]:
+    """Give a poll that a controller may wait with for some ms; tables are read in a thread."""
+    url, token = address or NOWHERE
     transport = AsyncTransport(url, token=token)
     try:
-        yield transport
+        if wanted.table:
+            yield lambda _: asyncio.to_thread(poll_once, wanted, address)
+            return
+        perform: Callable[[Any], Awaitable[Any]] = transport.ask
+        if wanted.group:
+            offsets = await asyncio.to_thread(offsets_of, wanted, kafka)
+            perform = answering(transport.ask, lambda cut: asyncio.to_thread(offsets, cut))
+        yield lambda wait_ms: run_async(look_at_stream(wanted, wait_ms), perform)
     finally:
         await transport.close()
