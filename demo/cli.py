@@ -85,7 +85,10 @@ def flights(  # noqa: PLR0913 - the options of a command
         stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
         url = stack.enter_context(controller(out / DATABASE, directory))
         with staged(data, url, directory, out, console, on_kafka=on_kafka) as stage:
-            result = played.play(stage) if played else findings.play(stage, run_own=run_own)
+            if played:
+                result = stage.beside.submit(played.play, stage).result()
+            else:
+                result = findings.play(stage, run_own=run_own)
         _show(console, result, out / (played.NAME if played else "flights"))
         if of_tables:
             table = quote(f"delta:{out / tables.TABLE}")

@@ -18,7 +18,7 @@ from demo import kafka
 from demo.data import HOUR_MS, Flight, Flights
 from demo.findings import cuts_of
 from demo.measurement import Outcome, came_in, noted_outcome, own_outcome
-from demo.query import Run, hourly, running, truth, with_own_watermark
+from demo.query import POLLING_DELAY, Run, hourly, running, truth, with_own_watermark
 from demo.replay import PATIENCE_S, STREAM, Replayed, create_stream, replay
 from demo.report import cells, outcome_figures
 from demo.schedule import Step
@@ -43,8 +43,6 @@ ROWS_PER_LOOK = 300
 
 So all rows are judged by the last look before them, and a simulation can say which are lost.
 """
-
-POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 
 TITLE = "Departures per hour, an airport is cut off; latency in replay time"
 HEADINGS = ("watermark", "lost", "lost %", "median", "longest")
@@ -92,7 +90,25 @@ def opening(flights: Flights) -> list[str]:
 
 def play(at: Stage) -> Result:
     """Write, observe and count, look by look, and compare the two watermarks."""
-    return at.beside.submit(_play, at).result()
+    flights = with_outage(at.flights)
+    own, observed, replayed = _count(at, flights)
+    counted = truth(kafka.read(at.spark.read, at.bootstrap))
+    maximum = own_outcome(own, DELAY_HOURS, counted, list(_by_look(flights)))
+    cuts = cuts_of(at.url, came_in(observed, 0))
+    minimum = noted_outcome(observed, counted, replayed, cuts)
+    minimum = replace(minimum, delay_ms=DELAY_HOURS * HOUR_MS)
+    both = {MAXIMUM: maximum, MINIMUM: minimum}
+    expected = {MAXIMUM: simulated(flights, max), MINIMUM: simulated(flights, min)}
+    return Result(
+        table=table(TITLE, HEADINGS, ((n, *cells(each)) for n, each in both.items()), ours=MINIMUM),
+        meaning=_meaning(maximum, minimum),
+        figures={name: outcome_figures([each]) for name, each in both.items()},
+        broken=tuple(
+            f"{name}: Spark measured something else than the simulation predicted."
+            for name, each in both.items()
+            if each != expected[name]
+        ),
+    )
 
 
 def looks(flights: Flights) -> Iterator[Step]:
@@ -115,28 +131,6 @@ def simulated(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outco
         watermark = choose(newest.values()) - DELAY_HOURS * HOUR_MS
         windows.close(watermark, look.clock)
     return windows.outcome(flights, DELAY_HOURS * HOUR_MS)
-
-
-def _play(at: Stage) -> Result:
-    flights = with_outage(at.flights)
-    own, observed, replayed = _count(at, flights)
-    counted = truth(kafka.read(at.spark.read, at.bootstrap))
-    maximum = own_outcome(own, DELAY_HOURS, counted, list(_by_look(flights)))
-    cuts = cuts_of(at.url, came_in(observed, 0))
-    minimum = noted_outcome(observed, counted, replayed, cuts)
-    minimum = replace(minimum, delay_ms=DELAY_HOURS * HOUR_MS)
-    both = {MAXIMUM: maximum, MINIMUM: minimum}
-    expected = {MAXIMUM: simulated(flights, max), MINIMUM: simulated(flights, min)}
-    return Result(
-        table=table(TITLE, HEADINGS, ((n, *cells(each)) for n, each in both.items()), ours=MINIMUM),
-        meaning=_meaning(maximum, minimum),
-        figures={name: outcome_figures([each]) for name, each in both.items()},
-        broken=tuple(
-            f"{name}: Spark measured something else than the simulation predicted."
-            for name, each in both.items()
-            if each != expected[name]
-        ),
-    )
 
 
 def _by_look(flights: Flights) -> Iterator[Flight]:

@@ -95,7 +95,8 @@ def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:
         os.utime(path, (LONG_AGO_S + number, LONG_AGO_S + number))
 
 
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
+POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 
 
 class Count(NamedTuple):
@@ -163,13 +164,18 @@ def run_until(
     """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
     run = Run()
     with running(run, counts, checkpoint, on_batch) as query:
-        while run.watermark < watermark and query.isActive:
-            time.sleep(LOOK_S)
-            if last := query.lastProgress:
-                run.watermark = unix_ms(last.eventTime["watermark"])
-        if not query.isActive:
-            query.awaitTermination()  # raises the query's error
+        wait_for_watermark(query, watermark)
     return run
+
+
+def wait_for_watermark(query: StreamingQuery, watermark: int) -> None:
+    """Wait until a batch ran under a watermark in ms, at least; raises the query's error."""
+    while query.isActive:
+        last = query.lastProgress
+        if last and unix_ms(last.eventTime["watermark"]) >= watermark:
+            return
+        time.sleep(POLL_INTERVAL_S)
+    query.awaitTermination()
 
 
 @contextmanager

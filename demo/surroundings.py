@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import httpx
 from pyspark.sql import SparkSession
 
+from demo.trials import classes
 from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, free_port
 from demo.trials.spark_programs import environment
@@ -90,8 +90,7 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
 
 def require_java() -> None:
     """Raise `Rejected` if no Java is found."""
-    home = os.environ.get("JAVA_HOME")
-    if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
+    if not classes.tool("java"):
         raise Rejected(
             "Spark needs Java 17 or newer: install one and put it on the PATH, or start the demo "
             "by `./run demo`, which brings its own."

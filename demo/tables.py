@@ -8,7 +8,6 @@ the claim said, what `max(event_time)` would have said, and the truth.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
@@ -20,7 +19,7 @@ from demo import claimed
 from demo.data import HOUR_MS, Flights, hour_after
 from demo.judge import Look, Verdict, judged, rows_of, seen
 from demo.others import Others
-from demo.query import LOOK_S, unix_ms
+from demo.query import POLLING_DELAY, wait_for_watermark
 from demo.replay import EVENT_TIME, STREAM, at_work, replay
 from demo.schedule import Step, steps
 from demo.stage import Result, Stage
@@ -42,7 +41,6 @@ TABLE = "flights-table"
 COLUMNS = Columns(
     schema=f"{EVENT_TIME} timestamp, landing timestamp, carrier string, origin string"
 )
-POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 
 
 def stops_of(flights: Flights) -> list[Step]:
@@ -69,10 +67,6 @@ def opening(flights: Flights) -> list[str]:
 
 def play(at: Stage) -> Result:
     """Fill the table while others write to it, and judge what was said of it."""
-    return at.beside.submit(_play, at).result()
-
-
-def _play(at: Stage) -> Result:
     stops, looks = stops_of(at.flights), list[Look]()
     others = Others(str(at.out / TABLE), stops, looks)
     logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
@@ -83,7 +77,8 @@ def _play(at: Stage) -> Result:
 
         def take(stop: Step) -> Mapping[int, int]:
             ends = carriers.take(stop)
-            _wait_for(query, min(stop.notes.values()))
+            query.processAllAvailable()
+            wait_for_watermark(query, min(stop.notes.values()))
             others.act()
             looks.append(look_at(others.location, stop.clock))
             return ends
@@ -130,17 +125,6 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
         yield query
     finally:
         query.stop()
-
-
-def _wait_for(query: StreamingQuery, lower: int) -> None:
-    """Wait until the query has written all rows, and a batch under the watermark `lower` (ms)."""
-    query.processAllAvailable()
-    while query.isActive:
-        last = query.lastProgress
-        if last and unix_ms(last.eventTime["watermark"]) >= lower:
-            return
-        time.sleep(LOOK_S)
-    query.awaitTermination()  # raises the query's error
 
 
 def _broken(claim: Verdict, flights: Flights, location: str) -> Iterator[str]:

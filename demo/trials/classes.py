@@ -21,6 +21,11 @@ def read(archive: Path) -> str:
 
 
 def java() -> str:
-    """Return the program of JAVA_HOME, or else of the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
+    """Return the program that runs Java."""
+    return tool("java") or "java"
+
+
+def tool(name: str) -> str | None:
+    """Return a program of JAVA_HOME, or else of the PATH, if there is one."""
+    home = os.environ.get("JAVA_HOME", "")
+    return shutil.which(Path(home, "bin", name)) or shutil.which(name)

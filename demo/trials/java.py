@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,9 +39,8 @@ VERSIONS = ("3.1", "3.9", "4.3")
 
 
 def compiler() -> str | None:
-    """Return `javac` of JAVA_HOME, or else of the PATH; a Java runtime has none."""
-    home = os.environ.get("JAVA_HOME", "")
-    return shutil.which(Path(home, "bin", "javac")) or shutil.which("javac")
+    """Return the program that compiles Java; a Java runtime has none."""
+    return classes.tool("javac")
 
 
 def class_path(version: str = "4.3") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyspark
 
 from demo.trials.broker import HOME, JARS, Broker, Record, Settings
-from demo.trials.maven import Jar, fetch, listed
+from demo.trials.maven import fetch, installed_in, listed, listed_by_release
 
 __all__ = ["HOME", "Broker", "Record", "Settings"]
 
@@ -19,12 +19,8 @@ CONNECT = listed(JARS.with_name("connect_jars.txt"))
 CLIENTS = listed(JARS.with_name("client_jars.txt"))
 """Older versions of Kafka's client, for the interceptor."""
 
-CONNECTORS: dict[str, list[Jar]] = {}
+CONNECTORS = listed_by_release(JARS.with_name("connector_jars.txt"))
 """The jars of `kafka_package()`, by the oldest release of Spark that they fit."""
-
-for _line in JARS.with_name("connector_jars.txt").read_text().splitlines():
-    _release, *_jar = _line.split()
-    CONNECTORS.setdefault(_release, []).append(Jar(*_jar))
 
 CONNECTOR = CONNECTORS[max(each for each in CONNECTORS if each <= pyspark.__version__)]
 """That of the PySpark that runs."""
@@ -37,21 +33,19 @@ MISSING = (
 
 def connector() -> list[str]:
     """Return the jars that Spark needs, none if they are not installed."""
-    jars = [HOME / "connector" / jar.file for jar in CONNECTOR]
-    return [str(jar) for jar in jars] if all(jar.exists() for jar in jars) else []
+    return installed_in(HOME / "connector", CONNECTOR)
 
 
 def installed() -> bool:
     """Whether a broker, the other clients and the connector are there."""
-    needed = {"broker": BROKER, "clients": CLIENTS}
-    there = ((HOME / name / jar.file).exists() for name, jars in needed.items() for jar in jars)
-    return bool(connector()) and all(there)
+    needed = {"broker": BROKER, "clients": CLIENTS, "connector": CONNECTOR}
+    return all(installed_in(HOME / name, jars) for name, jars in needed.items())
 
 
 def connect() -> str:
     """Return the class path of Kafka Connect, nothing if it is not installed."""
-    there = all((HOME / "connect" / jar.file).exists() for jar in CONNECT)
-    return f"{HOME}/broker/*:{HOME}/connect/*" if there and installed() else ""
+    is_there = installed_in(HOME / "connect", CONNECT) and installed()
+    return f"{HOME}/broker/*:{HOME}/connect/*" if is_there else ""
 
 
 def install(repository: str | None = None) -> None:

@@ -44,6 +44,21 @@ def listed(file: Path) -> tuple[Jar, ...]:
     return tuple(Jar(*line.split()) for line in file.read_text().splitlines())
 
 
+def listed_by_release(file: Path) -> dict[str, list[Jar]]:
+    """Return the jars of a file by the first word of each line, a release of Spark."""
+    found: dict[str, list[Jar]] = {}
+    for line in file.read_text().splitlines():
+        release, *jar = line.split()
+        found.setdefault(release, []).append(Jar(*jar))
+    return found
+
+
+def installed_in(directory: Path, jars: Sequence[Jar]) -> list[str]:
+    """Return the paths of jars in a directory, none if one is not there."""
+    paths = [directory / jar.file for jar in jars]
+    return [str(path) for path in paths] if all(path.exists() for path in paths) else []
+
+
 def say(sentence: str) -> None:
     """Tell the person at the terminal."""
     print(sentence, file=sys.stderr, flush=True)  # noqa: T201

@@ -7,23 +7,21 @@ from pathlib import Path
 import pyspark
 
 from demo.trials.kafka import HOME
-from demo.trials.maven import Jar, fetch
+from demo.trials.maven import fetch, installed_in, listed_by_release
 from spark_integration.session.versions import release_of
 
 RUNNING = ".".join(map(str, release_of(pyspark.__version__)))
-LISTED = [
-    line.split() for line in Path(__file__).with_name("table_jars.txt").read_text().splitlines()
-]
-"""Release of Spark, group, name, version and SHA-256 of each. Delta 4.2.0 fits no Spark 4.1 from
-4.1.2 on: it calls a constructor that Spark has changed. Delta's other jars are for Unity Catalog.
+LISTED = listed_by_release(Path(__file__).with_name("table_jars.txt"))
+"""The jars by the one release of Spark that they fit. Delta 4.2.0 fits no Spark 4.1 from 4.1.2 on:
+it calls a constructor that Spark has changed. Delta's other jars are for Unity Catalog.
 """
 
-JARS = tuple(Jar(*jar) for release, *jar in LISTED if release == RUNNING)
+JARS = LISTED.get(RUNNING, [])
 """Those of the PySpark that runs."""
 
 MISSING = (
     f"PySpark {RUNNING} has no connector here for Delta and Iceberg: they are for "
-    f"{', '.join(sorted({release for release, *_ in LISTED}))}, and `./run test --spark` with one "
+    f"{', '.join(sorted(LISTED))}, and `./run test --spark` with one "
     "of these fetches them"
 )
 
@@ -35,8 +33,7 @@ def install(repository: str | None = None) -> None:
 
 def connectors() -> list[str]:
     """Return the jars that Spark needs for both, none if they are not installed."""
-    jars = [HOME / "tables" / jar.file for jar in JARS]
-    return [str(jar) for jar in jars] if all(jar.exists() for jar in jars) else []
+    return installed_in(HOME / "tables", JARS)
 
 
 def settings(directory: Path) -> dict[str, str]:
