@@ -30,6 +30,13 @@ SMALL_BATCHES = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.pollingDelay": "1ms",
 }
+ON_LOOPBACK = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
 JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
     "-Djdk.lang.Process.launchMechanism=VFORK"
@@ -66,15 +73,11 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("noted-time demo flights")
     settings: dict[str, bool | float | str | None] = {
         **SMALL_BATCHES,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.bindAddress": LOOPBACK,
-        "spark.driver.host": LOOPBACK,
+        **ON_LOOPBACK,
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.jars": jars,
         "spark.local.dir": str(directory / "spark"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.numRecentProgressUpdates": "1000000",
     }
     interrupt = signal.getsignal(signal.SIGINT)

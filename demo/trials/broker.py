@@ -62,6 +62,8 @@ _OF_ONE_NODE = {
     "share.coordinator.state.topic.num.partitions": 1,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
+    "log.cleaner.dedupe.buffer.size": 4_194_304,
+    "num.network.threads": 2,
 }
 _WITHOUT_WAITING = {
     "group.initial.rebalance.delay.ms": 0,
@@ -75,7 +77,6 @@ _WITHOUT_WAITING = {
 """What the broker does now and then, such as compaction, it does at once; one that was killed is
 taken back after three seconds."""
 
-_SMALL = {"log.cleaner.dedupe.buffer.size": 4_194_304, "num.network.threads": 2}
 Settings = Mapping[str, object]
 
 _FORMATTED: dict[object, dict[str, bytes]] = {}
@@ -121,15 +122,16 @@ class Broker:
         self._settings = {
             **_OF_ONE_NODE,
             **_WITHOUT_WAITING,
-            **_SMALL,
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller}",
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self.controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "log.dirs": root / "data",
             "log.retention.ms": -1,
-            **(_second(self.address) if beside else {}),
-            **(settings or {}),
         }
+        if beside:
+            listener = f"PLAINTEXT://{self.address}"
+            self._settings |= {"node.id": 2, "process.roles": "broker", "listeners": listener}
+        self._settings |= settings or {}
 
     def start(self) -> None:
         """Start it, and return once it listens: after 2 s, or 10 s on a busy machine."""
@@ -324,11 +326,6 @@ class Broker:
         ended = self._process.poll() is not None
         assert not ended, (self._root / "out").read_text()[-2000:]
         return listens(self._port)
-
-
-def _second(address: str) -> Settings:
-    """Return the settings in which a second node differs."""
-    return {"node.id": 2, "process.roles": "broker", "listeners": f"PLAINTEXT://{address}"}
 
 
 def _record(message: Message) -> Record:

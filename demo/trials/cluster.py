@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 import pyspark
 
-from demo.surroundings import JAVA_OPTIONS, SMALL_BATCHES
+from demo.surroundings import JAVA_OPTIONS, ON_LOOPBACK, SMALL_BATCHES
 from demo.trials import classes
 from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, listens
@@ -22,7 +22,7 @@ from demo.trials.waiting import wait_until
 
 HOME = Path(pyspark.__file__).parent
 EXECUTOR = "CoarseGrainedExecutorBackend"
-CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+CONNECT = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
 CLASS = (str(HOME / "bin" / "spark-class"),)
 
 # Room for two applications, the Connect server and one more: a worker has a core and 512 MiB for
@@ -36,11 +36,7 @@ SMALL = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": classes.read(classes.SPARK),
     "spark.driver.memory": "700m",
-    "spark.driver.host": LOOPBACK,
-    "spark.driver.bindAddress": LOOPBACK,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
+    **ON_LOOPBACK,
     "spark.pyspark.python": sys.executable,
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
     ".state.RocksDBStateStoreProvider",
@@ -53,23 +49,19 @@ SMALL = {
 class Cluster:
     """A master and its workers, each in a process group of its own; a `with` block ends them.
 
-    Processes log to files of the directory, and the workers keep what is theirs there. `ports` are
-    those of the master, its page and the Connect server, by default any. The file `properties` is
-    what `spark-submit` needs to know; `jars` are among it.
+    Processes log to files of the directory, and the workers keep what is theirs there. `port` is
+    the first of three, for the master, its page and the Connect server; by default any free ones.
+    The file `properties` is what `spark-submit` needs to know; `jars` are among it.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        *,
-        workers: int = 2,
-        ports: tuple[int, int, int] | None = None,
-        jars: Sequence[str] = (),
+        self, directory: Path, *, workers: int = 2, port: int = 0, jars: Sequence[str] = ()
     ) -> None:
         self.directory = directory
         self.properties = directory / "spark.conf"
-        first = free_ports(3)
-        master, page, self._connect_port = ports or (first, first + 1, first + 2)
+        self._properties = ("--properties-file", str(self.properties))
+        first = port or free_ports(3)
+        master, page, self._connect_port = range(first, first + 3)
         self.master = f"spark://{LOOPBACK}:{master}"
         self.page = f"http://{LOOPBACK}:{page}"
         self._ports = ("--port", str(master), "--webui-port", str(page))
@@ -105,14 +97,10 @@ class Cluster:
         for daemon in filter(None, (self._master, self._server, *self._workers)):
             daemon.running()
 
-    @property
-    def workers(self) -> list[int]:
-        """The process id of each worker, by its number."""
-        return [worker.pid for worker in self._workers if worker]
-
     def executors(self) -> list[int]:
         """Return the process ids of all executors there are now, of whatever application."""
-        return [pid for worker in self.workers for pid in children(worker, EXECUTOR)]
+        workers = filter(None, self._workers)
+        return [pid for worker in workers for pid in children(worker.pid, EXECUTOR)]
 
     def kill_worker(self, number: int) -> None:
         """Kill a worker and its executors (-9), and return once the master counts it no more."""
@@ -140,7 +128,7 @@ class Cluster:
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(self._connect_port),
         }
-        words = (*self._submit(settings), "--class", CONNECT, "spark-internal")
+        words = [*submit_words(settings, *self._properties), *CONNECT]
         server = self._server = self._ending.enter_context(self._daemon("connect", words))
         wait_until(lambda: server.running() and listens(self._connect_port))
         return f"sc://{LOOPBACK}:{self._connect_port}"
@@ -158,19 +146,10 @@ class Cluster:
         """
         self._submitted += 1
         log = self.directory / f"driver-{self._submitted}.log"
-        words = self._submit(settings or {})
+        words = submit_words(settings or {}, *self._properties)
         driver = SparkProgram(program, dict(arguments), log, words)
-        self._ending.callback(lambda: driver.kill() if driver.running() else None)
+        self._ending.callback(lambda: None if driver.has_ended() else driver.kill())
         return driver
-
-    def _submit(self, settings: Mapping[str, str]) -> list[str]:
-        given = [word for each in settings.items() for word in ("--conf", "=".join(each))]
-        return [
-            str(HOME / "bin" / "spark-submit"),
-            "--properties-file",
-            str(self.properties),
-            *given,
-        ]
 
     def _start_worker(self, number: int) -> None:
         name = f"worker{number}"
@@ -200,6 +179,12 @@ class Cluster:
         own |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(self.directory / "local")}
         del own["PYTHONPATH"]  # executors have what their own Python has
         return Daemon(words, self.directory / f"{name}.log", own)
+
+
+def submit_words(settings: Mapping[str, str], *options: str) -> list[str]:
+    """Return the words that submit a program, which follows them."""
+    given = [word for each in settings.items() for word in ("--conf", "=".join(each))]
+    return [str(HOME / "bin" / "spark-submit"), *options, *given]
 
 
 def children(parent: int, containing: str) -> Iterator[int]:

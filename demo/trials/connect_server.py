@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +9,14 @@ from pathlib import Path
 
 import pyspark
 
-from demo.surroundings import JAVA_OPTIONS
-from demo.trials import classes
-from demo.trials.cluster import CONNECT, HOME, free_ports
+from demo.surroundings import JAVA_OPTIONS, ON_LOOPBACK
+from demo.trials.cluster import CONNECT, HOME, free_ports, submit_words
 from demo.trials.daemons import Daemon
 from demo.trials.kafka import HOME as JARS_HOME
 from demo.trials.kafka import connector
 from demo.trials.maven import Jar, fetch
 from demo.trials.ports import LOOPBACK, listens
+from demo.trials.spark_programs import environment
 from demo.trials.waiting import wait_until
 from spark_integration.session.versions import release_of
 
@@ -49,32 +48,17 @@ def connect_server(directory: Path) -> Iterator[str]:
     jars = [*connector(), *(str(JARS_HOME / "connect-server" / jar.file) for jar in JARS)]
     settings = {
         "spark.jars": ",".join(jars),
-        "spark.ui.enabled": "false",
         "spark.driver.memory": "700m",
-        "spark.driver.host": LOOPBACK,
-        "spark.driver.bindAddress": LOOPBACK,
-        "spark.sql.session.timeZone": "UTC",
+        **ON_LOOPBACK,
         "spark.sql.shuffle.partitions": "2",
         "spark.connect.grpc.binding.port": str(port),
     }
     if release_of(pyspark.__version__) >= (4, 0):
         settings["spark.connect.grpc.binding.address"] = LOOPBACK
-    words = [str(HOME / "bin" / "spark-submit"), "--master", "local[2]"]
-    words += [word for each in settings.items() for word in ("--conf", "=".join(each))]
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SPARK_", "PYSPARK_", "NOTED_TIME_", "PYTHONPATH"))
-    }
-    own = {
-        **inherited,
-        "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
-        "PYSPARK_PYTHON": plain_python(),
-        "SPARK_HOME": str(HOME),
-        "SPARK_LOCAL_IP": LOOPBACK,
-        "SPARK_SUBMIT_OPTS": classes.read(classes.SPARK),
-    }
-    words += ["--class", CONNECT, "spark-internal"]
+    words = [*submit_words(settings, "--master", "local[2]"), *CONNECT]
+    python = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), plain_python())
+    own = environment() | {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, "SPARK_HOME": str(HOME)} | python
+    own = {k: v for k, v in own.items() if not k.startswith(("NOTED_TIME_", "PYTHONPATH"))}
     with Daemon(words, directory / "connect-server.log", own) as server:
         wait_until(lambda: server.running() and listens(port))
         yield f"sc://{LOOPBACK}:{port}"

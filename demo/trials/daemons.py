@@ -16,14 +16,22 @@ from demo.trials.waiting import PATIENCE_S
 class Daemon:
     """A process that runs until it is ended, with all that it has started."""
 
-    def __init__(self, command: Sequence[str], log: Path, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        variables: Mapping[str, str],
+        *,
+        printed: Path | None = None,
+    ) -> None:
+        """Start it; standard output goes to the file `printed`, by default to the log."""
         self._log = log
-        with log.open("ab") as output:
+        with log.open("ab") as logged, (printed or log).open("ab") as output:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=logged,
                 env=dict(variables),
                 start_new_session=True,
             )

@@ -25,6 +25,9 @@ CONNECTORS = listed_by_release(JARS.with_name("connector_jars.txt"))
 CONNECTOR = CONNECTORS[max(each for each in CONNECTORS if each <= pyspark.__version__)]
 """That of the PySpark that runs."""
 
+ALL = {"broker": BROKER, "connector": CONNECTOR, "connect": CONNECT, "clients": CLIENTS}
+"""All jars by their directory."""
+
 MISSING = (
     f"no Kafka in {HOME}: `./run kafka --fetch` installs a broker, Kafka Connect and Spark's "
     "connector there"
@@ -38,8 +41,7 @@ def connector() -> list[str]:
 
 def installed() -> bool:
     """Whether a broker, the other clients and the connector are there."""
-    needed = {"broker": BROKER, "clients": CLIENTS, "connector": CONNECTOR}
-    return all(installed_in(HOME / name, jars) for name, jars in needed.items())
+    return all(installed_in(HOME / name, ALL[name]) for name in ("broker", "connector", "clients"))
 
 
 def connect() -> str:
@@ -50,7 +52,5 @@ def connect() -> str:
 
 def install(repository: str | None = None) -> None:
     """Fetch all jars, 76 MB; the errors are those of `fetch`."""
-    fetch(BROKER, HOME / "broker", repository=repository)
-    fetch(CONNECTOR, HOME / "connector", repository=repository)
-    fetch(CONNECT, HOME / "connect", repository=repository)
-    fetch(CLIENTS, HOME / "clients", repository=repository)
+    for name, jars in ALL.items():
+        fetch(jars, HOME / name, repository=repository)

@@ -6,14 +6,11 @@ import argparse
 import json
 import re
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-
-from confluent_kafka import KafkaException
 
 from demo import replay
 from demo.data import read_flights
@@ -22,12 +19,11 @@ from demo.schedule import steps
 from demo.surroundings import controller, require_java
 from demo.trials import kafka
 from demo.trials.cluster import Cluster
-from demo.trials.descendants import end_with_this_process
 from demo.trials.maven import say
 from demo.trials.ports import listens
-from demo.trials.run_kafka import alone, interrupt
+from demo.trials.run_kafka import alone, run_until_interrupted
 from demo.trials.spark_programs import SparkProgram
-from noted_time import NotedTimeError, Rejected
+from noted_time import Rejected
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "cluster"
@@ -49,19 +45,8 @@ docs/guides/spark-elsewhere.md has such programs. Ctrl-C ends all of it."""
 def main(arguments: Sequence[str]) -> int:
     """Run a cluster, and the flights query on it, until Ctrl-C; returns the exit status."""
     given = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, interrupt)
-    end_with_this_process()
-    try:
-        _run(given)
-    except KeyboardInterrupt:
-        say("")
-    except (NotedTimeError, KafkaException) as error:
-        say(f"run cluster: {error}")
-        return 1
-    except AssertionError as error:
-        say(f"run cluster: a process ended or did not start, see {given.data}\n{error}")
-        return 1
-    return 0
+    ended = f"a process ended or did not start, see {given.data}"
+    return run_until_interrupted("cluster", lambda: _run(given), ended)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,19 +79,15 @@ def _run(given: argparse.Namespace) -> None:
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
         say(f"Starting a master, {given.workers} workers and a Connect server takes some 15 s.")
-        master, page, connect, control, listener = range(given.port, given.port + len(PORTS))
+        *_, control, listener = range(given.port, given.port + len(PORTS))
         url = started.enter_context(controller(data / "noted-time.db", data, port=control))
         asked = {"url": url, "checkpoint": str(data / "checkpoint")}
         to: Path | kafka.Broker = data / "log"
         if given.kafka:
             to = started.enter_context(kafka.Broker(data / "kafka", port=listener))
         asked |= {"root": str(to)} if isinstance(to, Path) else {"bootstrap": to.address}
-        cluster = Cluster(
-            data / "spark",
-            workers=given.workers,
-            ports=(master, page, connect),
-            jars=kafka.connector(),
-        )
+        workers, port, jars = given.workers, given.port, kafka.connector()
+        cluster = Cluster(data / "spark", workers=workers, port=port, jars=jars)
         started.enter_context(cluster)
         _present(cluster, asked)
         write_flights(given.days, url, to)

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -53,21 +53,26 @@ consumer.close()'
 def main(arguments: Sequence[str]) -> int:
     """Fetch the jars, and run a broker until Ctrl-C; returns the exit status."""
     given = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, interrupt)
+    out = given.data / "out"
+    return run_until_interrupted("kafka", lambda: _run(given), f"the broker ended; {out} says why")
+
+
+def run_until_interrupted(name: str, run: Callable[[], None], ended: str) -> int:
+    """Run a program of `./run` until Ctrl-C, and return its exit status.
+
+    `ended` is the sentence for the end of a process that should go on.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
     end_with_this_process()
     try:
-        if given.fetch:  # also `./run test`
-            _fetch_all(given.repository)
-        else:
-            fetch(listed(JARS), HOME / "broker", repository=given.repository)
-            _run(given.data, given.port, given.topic, is_secured=given.secured)
+        run()
     except KeyboardInterrupt:
         say("")
     except (NotedTimeError, KafkaException) as error:
-        say(f"run kafka: {error}")
+        say(f"run {name}: {error}")
         return 1
-    except AssertionError:
-        say(f"run kafka: the broker ended; {given.data / 'out'} says why")
+    except AssertionError as error:
+        say(f"run {name}: {ended}\n{error}")
         return 1
     return 0
 
@@ -115,10 +120,13 @@ def topic(text: str) -> tuple[str, int]:
     return name, int(partitions or 1)
 
 
-def _run(
-    data: Path, port: int, topics: Sequence[tuple[str, int]], *, is_secured: bool = False
-) -> None:
-    made = (SecuredBroker if is_secured else Broker)(data, port=port)
+def _run(given: argparse.Namespace) -> None:
+    if given.fetch:  # also `./run test`
+        _fetch_all(given.repository)
+        return
+    fetch(listed(JARS), HOME / "broker", repository=given.repository)
+    data, port, topics = given.data, given.port, given.topic
+    made = (SecuredBroker if given.secured else Broker)(data, port=port)
     if listens(port):
         if not (topics and _is_running(data)):
             raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
@@ -179,7 +187,7 @@ def _is_running(data: Path) -> bool:
         return True
 
 
-def interrupt(_signal: int, _frame: object) -> NoReturn:
+def _interrupt(_signal: int, _frame: object) -> NoReturn:
     """Take a signal for Ctrl-C."""
     raise KeyboardInterrupt
 

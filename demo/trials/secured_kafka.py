@@ -57,14 +57,12 @@ class SecuredBroker(Broker):
         self._words.insert(1, allowed)
         for name in ("listeners", "advertised.listeners"):
             self._settings[name] = f"{self._settings[name]},SASL_SSL://{at_scram},SSL://{at_mutual}"
-        protocols = ("PLAINTEXT", "SASL_SSL", "SSL")
         scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
         bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
         bears = "listener.name.sasl_ssl.oauthbearer.sasl"
         self._settings |= {
-            "listener.security.protocol.map": ",".join(
-                ["CONTROLLER:PLAINTEXT", *(f"{each}:{each}" for each in protocols)]
-            ),
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+            "SASL_SSL:SASL_SSL,SSL:SSL",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": CERTIFICATES / "broker.pem",
             "ssl.truststore.type": "PEM",

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from demo.trials import classes
+from demo.trials.daemons import Daemon
 from demo.trials.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,11 +17,10 @@ PROGRAMS = ROOT / "tests" / "spark" / "programs"
 LAST_WORDS_S = 10
 
 
-class SparkProgram:
+class SparkProgram(Daemon):
     """One run of a program from `tests/spark/programs`, or at a path, with its arguments as JSON.
 
-    Its own process group, so that killing it leaves no Java behind. `words` come before the
-    program's path: by default the Python that runs it.
+    `words` come before the program's path: by default the Python that runs it.
     """
 
     def __init__(
@@ -31,14 +30,11 @@ class SparkProgram:
         log: Path,
         words: Sequence[str] = (sys.executable,),
     ) -> None:
-        self._log, self._printed = log, log.with_suffix(".printed")
         path = program if isinstance(program, Path) else PROGRAMS / f"{program}.py"
         command = [*words, str(path), json.dumps(given)]
         # Java may still log when the program has printed its last line, so the two are kept apart.
-        with self._printed.open("wb") as printed, log.open("wb") as logged:
-            self._process = subprocess.Popen(
-                command, env=environment(), stdout=printed, stderr=logged, start_new_session=True
-            )
+        self._printed = log.with_suffix(".printed")
+        super().__init__(command, log, environment(), printed=self._printed)
 
     def finish(self, timeout_s: float = PATIENCE_S) -> str:
         """Wait for the end and return the last line it printed.
@@ -65,9 +61,9 @@ class SparkProgram:
         """Return what it has printed so far."""
         return self._printed.read_text()
 
-    def running(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
+    def has_ended(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self._process.poll() is not None
 
     def has_said(self, text: str) -> bool:
         """Whether a text is in its log."""
@@ -77,12 +73,6 @@ class SparkProgram:
         """Return its last error with what followed, or else the end of its log."""
         text = self._log.read_text()
         return f"{self._log}:\n{text[text.rfind('Traceback (most recent call last)') :][-9000:]}"
-
-    def kill(self) -> None:
-        """Take it down at once with all it started, as a power cut would."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 def environment() -> dict[str, str]:

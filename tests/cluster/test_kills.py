@@ -177,9 +177,9 @@ class Trial:
 
     def _wait(self, observe: Callable[[], int], least: int) -> None:
         def reached() -> bool:
-            if not self._driver.running() and self._driver.has_said(UNCONNECTED):
+            if self._driver.has_ended() and self._driver.has_said(UNCONNECTED):
                 self.start_driver()  # as whatever supervises it would
-            assert self._driver.running(), self._driver.said()
+            assert not self._driver.has_ended(), self._driver.said()
             return observe() >= least
 
         wait_until(reached)
