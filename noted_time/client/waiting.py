@@ -35,17 +35,12 @@ class NothingKnown(NotYet):
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Look whether it is complete; a controller may wait `wait_s` with its answer.
+    """Look whether it is complete; a controller may wait `wait_ms` with its answer.
 
     The answer is what was waited for, or it is raised why there is none.
     """
 
-    wait_s: float
-
-    @property
-    def wait_ms(self) -> int:
-        """The same in ms."""
-        return int(self.wait_s * 1000)
+    wait_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +69,14 @@ def until_complete(
 
     >>> steps = until_complete(60.0, clock=lambda: 0.0)
     >>> next(steps), steps.throw(NotCompleteYet(7, 5)).seconds, next(steps)
-    (Poll(wait_s=0.0), 0.2, Poll(wait_s=30.0))
+    (Poll(wait_ms=0), 0.2, Poll(wait_ms=30000))
     """
     deadline, backoff = clock() + timeout_s, Backoff()
     why: Conflict | Unreachable
-    failures, said, wait_s = 0, "", 0.0
+    failures, said, wait_ms = 0, "", 0
     while True:
         try:
-            return (yield Poll(wait_s))
+            return (yield Poll(wait_ms))
         except (NotCompleteYet, NotYet) as error:
             failures, why = 0, error
             pause_s = error.pause_s if isinstance(error, NotYet) else PAUSE_S
@@ -93,4 +88,4 @@ def until_complete(
             raise why
         yield Sleep(min(pause_s, left_s), why, failures, str(why) != said)
         said = str(why)
-        wait_s = max(0.0, min(LONG_POLL_S, deadline - clock()))
+        wait_ms = int(1000 * max(0.0, min(LONG_POLL_S, deadline - clock())))

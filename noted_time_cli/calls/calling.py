@@ -51,14 +51,14 @@ class Caller:
         *,
         query: Json | None = None,
         body: object = None,
-        wait_s: float = 0.0,
+        wait_ms: int = 0,
     ) -> tuple[int, Json]:
         """Return status and body of the answer; what is `None` in a query is left out.
 
-        `wait_s` is how long the controller is asked to wait.
+        `wait_ms` is how long the controller is asked to wait.
         """
         given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
-        question = Question(method, path, given, body, round(wait_s * 1000))
+        question = Question(method, path, given, body, wait_ms)
         controllers = self.transport.controllers
 
         def read(reply: Reply) -> tuple[int, Json]:

@@ -229,7 +229,7 @@ def _mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
     """Return the first mark that is complete to the time, or raise how far the stream is."""
     asked = query | {"wait_ms": step.wait_ms}
     try:
-        mark = call.ask("GET", path, query=asked, wait_s=step.wait_s)
+        mark = call.ask("GET", path, query=asked, wait_ms=step.wait_ms)
     except NotCompleteYet as error:
         why = "there is no mark yet"
         if error.lower is not None:

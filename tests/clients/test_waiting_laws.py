@@ -51,10 +51,11 @@ class Trial:
                 self.pauses.append(step)
                 self.now += step.seconds
                 return None
-            assert 0.0 <= step.wait_s <= LONG_POLL_S
+            wait_s = step.wait_ms / 1000
+            assert 0.0 <= wait_s <= LONG_POLL_S
             each, takes_s = next(ahead)
             began = self.now
-            self.now += takes_s + (step.wait_s if isinstance(each, NotCompleteYet) else 0.0)
+            self.now += takes_s + (wait_s if isinstance(each, NotCompleteYet) else 0.0)
             self.looks.append((began, self.now))
             if isinstance(each, NotedTimeError):
                 raise each

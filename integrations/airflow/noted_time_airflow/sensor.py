@@ -51,12 +51,12 @@ class NotedTimeSensor(BaseSensorOperator):
     ``iceberg:CATALOG.TABLE``, judged by the claims in its commits. `complete_to` is an aware
     `datetime`, its text, or Unix ms.
 
-    With a `group`, it waits until the offsets that this consumer group committed reach the time: a
-    name, or a `ConsumerGroup` if its topic or its connection is another than the default.
+    With a `group`, the offsets that this consumer group committed have to reach the time, too. Give
+    its name, or a `ConsumerGroup` if its topic or its connection is not the default.
 
     A stream can be complete although the watermark went on without some writers. `require` names
-    those that have to vouch for the time: ``"all"`` that the stream expects (the default; it fails
-    at once for a stream that expects none), ``"known"`` for whoever ever joined, or a list.
+    the writers that have to vouch for the time: ``"all"`` that the stream expects (the default; it
+    fails at once for a stream that expects none), ``"known"`` for all that ever joined, or a list.
     `missing` says what to do if one does not: ``fail`` the task without a retry, ``wait`` until it
     does, ``warn`` in the log and succeed, or ``accept`` it. Where the claims of a table do not say
     who vouches, the controller of the connection is asked; without one, ``fail`` fails. A refusal
@@ -148,7 +148,7 @@ class NotedTimeSensor(BaseSensorOperator):
         return self._concluded(Verdict(**event), context).xcom_value
 
     def _wanted(self) -> Wanted:
-        """Return what is wanted, once templates are rendered; raises `Rejected`."""
+        """Return the condition, once templates are rendered; raises `Rejected` for its time."""
         given, require, group = self.complete_to, self.require, self.group
         return Wanted(
             time_of(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),

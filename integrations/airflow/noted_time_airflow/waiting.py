@@ -1,4 +1,4 @@
-"""What a sensor waits for, and the verdict of one poll, without Airflow, a network or a clock."""
+"""The condition of a sensor, and the verdict of one poll; without Airflow, a network or a clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Status = Literal["complete", "failed", "waiting", "timed out"]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A time (Unix ms) to which a stream, or else the table at a URL, has to be complete.
+    """A time (Unix ms), and the stream or the URL of a table that has to be complete to it.
 
     With a `group`, that consumer group has to have read the stream's `topic` so far. `missing` says
     what to do if it is complete without a writer that `require` names. The connections are
